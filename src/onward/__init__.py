@@ -1,0 +1,1 @@
+"""A document pipeline in which every document makes forward progress."""
