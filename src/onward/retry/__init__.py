@@ -1,0 +1,49 @@
+"""When to try again: pure policies, backoffs and the classification of errors.
+
+Nothing here reads a clock or does I/O by itself, and nothing here knows the rest of Onward.
+"""
+
+from onward.retry.backoff import Backoff, Exponential, Schedule
+from onward.retry.call import Attempt, Retrying, retrying
+from onward.retry.classify import Classified, Classifier, Kind, classify, parse_retry_after
+from onward.retry.errors import (
+    DocumentNotFoundError,
+    Malformed,
+    NotReady,
+    OnwardError,
+    Permanent,
+    Unavailable,
+)
+from onward.retry.event import RetryConfig, handle_event_with_retry
+from onward.retry.policy import Decision, GiveUp, Reason, Retry, RetryPolicy
+from onward.retry.presets import Ladder
+from onward.retry.redact import redact
+
+__all__ = [
+    "Attempt",
+    "Backoff",
+    "Classified",
+    "Classifier",
+    "Decision",
+    "DocumentNotFoundError",
+    "Exponential",
+    "GiveUp",
+    "Kind",
+    "Ladder",
+    "Malformed",
+    "NotReady",
+    "OnwardError",
+    "Permanent",
+    "Reason",
+    "Retry",
+    "RetryConfig",
+    "RetryPolicy",
+    "Retrying",
+    "Schedule",
+    "Unavailable",
+    "classify",
+    "handle_event_with_retry",
+    "parse_retry_after",
+    "redact",
+    "retrying",
+]
