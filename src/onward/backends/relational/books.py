@@ -1,0 +1,350 @@
+"""The unit of work: rows and documents read in bulk, changed in memory, written back in bulk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from onward.backends.relational.database import Database
+from onward.model.breaker import Breaker
+from onward.model.documents import FINAL, Status
+from onward.model.failures import remember
+from onward.model.ledger import NewDocument, RowState, Subscription
+
+Key = tuple[str, str]
+
+
+@dataclass(slots=True)
+class Doc:
+    """A document's state, as a transaction sees and changes it."""
+
+    doc: int
+    id: str
+    status: str = Status.PENDING
+    attempt_count: int = 0
+    last_attempt_time: float | None = None
+    last_error: str | None = None
+    attempts: str | None = None
+    retry_at: float | None = None
+    priority: int = 0
+    revision: int = 1
+    round: int = 0
+    row: int | None = None
+    dead_letter: int | None = None
+    source: str | None = None
+    parent: str | None = None
+    size: int = 0
+
+    @property
+    def final(self) -> bool:
+        return self.status in FINAL
+
+    def record(self, outcome: dict[str, Any]) -> None:
+        history = json.loads(self.attempts) if self.attempts else None
+        self.attempts = json.dumps(remember(history, outcome))
+
+
+@dataclass(slots=True)
+class Row:
+    """A ledger row, as a transaction sees and changes it; its event stays in the database."""
+
+    id: int
+    service: str
+    state: str
+    key: str
+    collection: str | None
+    ids: list[tuple[str, int]]
+    """Its documents, each with its round; round 0: it could not be read when the event came."""
+    round: int
+    priority: int
+    due: float
+    tries: int
+    not_ready: int
+    able: float
+    deaths: int
+    lapses: int
+    started: int
+    token: int
+    lease: float | None
+    worker: str | None
+    batch: int | None
+    cursor: str | None
+    errors: str | None
+    source: str | None
+    generation: int
+    reason: str | None
+    settled_at: float | None
+
+    def record(self, failure: dict[str, Any]) -> None:
+        history = json.loads(self.errors) if self.errors else None
+        self.errors = json.dumps(remember(history, failure))
+
+    def stored(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "state": str(self.state),
+            "ids": json.dumps(self.ids),
+            "due": self.due,
+            "tries": self.tries,
+            "not_ready": self.not_ready,
+            "able": self.able,
+            "deaths": self.deaths,
+            "lapses": self.lapses,
+            "started": self.started,
+            "lease": self.lease,
+            "batch": self.batch,
+            "cursor": self.cursor,
+            "errors": self.errors,
+            "reason": self.reason,
+            "settled_at": self.settled_at,
+        }
+
+
+@dataclass(slots=True)
+class Books:
+    """Everything one transaction reads and changes. Later steps see what earlier ones did."""
+
+    db: Database
+    now: float
+    docs: dict[Key, Doc | None] = field(default_factory=dict)
+    rows: dict[int, Row | None] = field(default_factory=dict)
+    _generations: dict[str, int] = field(default_factory=dict)
+    _subscriptions: list[Subscription] | None = None
+    _breakers: dict[str, Breaker] | None = None
+    _new: dict[Key, NewDocument] = field(default_factory=dict)
+    _changed: set[Key] = field(default_factory=set)
+    _bodies: dict[Key, str] = field(default_factory=dict)
+    _done: list[int] = field(default_factory=list)
+    _touched: set[int] = field(default_factory=set)
+    _next_doc: int = 0
+
+    # -- documents
+
+    def read_documents(self, keys: Iterable[Key]) -> None:
+        """Read the state of documents that were not read yet."""
+        wanted: dict[str, list[str]] = {}
+        for key in keys:
+            if key not in self.docs:
+                self.docs[key] = None
+                wanted.setdefault(key[0], []).append(key[1])
+        for collection, ids in wanted.items():
+            for values in self.db.read("documents", collection, ids):
+                self.docs[collection, values[1]] = Doc(*values)
+
+    def document(self, key: Key) -> Doc | None:
+        if key not in self.docs:
+            self.read_documents([key])
+        return self.docs[key]
+
+    def add(self, document: NewDocument) -> bool:
+        """Add a document if it is absent."""
+        key = (document.collection, document.id)
+        if self.document(key) is not None:
+            return False
+        if not self._next_doc:
+            self._next_doc = self.db.reserve("documents", 1)
+        self.docs[key] = Doc(
+            self._next_doc,
+            document.id,
+            priority=document.priority,
+            source=document.source,
+            parent=document.parent,
+            size=len(document.body),
+        )
+        self._next_doc += 1
+        self._new[key] = document
+        return True
+
+    def change(self, key: Key) -> None:
+        if key not in self._new:
+            self._changed.add(key)
+
+    def replace_body(self, key: Key, body: str) -> bool:
+        """Give a document new content; answer whether that changed it."""
+        doc = self.docs[key]
+        assert doc is not None, "a replacement is checked before it is made"
+        if key in self._new:
+            if self._new[key].body == body:
+                return False
+            self._new[key].body = body
+        else:
+            (old,) = self.db.read("bodies", [doc.doc]) or [[None, None]]
+            if self._bodies.get(key, old[1]) == body:
+                return False
+            self._bodies[key] = body
+        doc.revision += 1
+        doc.size = len(body)
+        self.change(key)
+        return True
+
+    def remove(self, keys: Sequence[Key]) -> None:
+        """Remove documents with all that descended from them."""
+        while keys:
+            self.write()  # what was added just now has children too, and must be found below
+            self.read_documents(keys)
+            found = [doc for key in keys if (doc := self.docs[key]) is not None]
+            self.db.run("delete_documents", [doc.doc for doc in found])
+            self.db.run("delete_bodies", [doc.doc for doc in found])
+            rows = [row for doc in found for row in (doc.row, doc.dead_letter) if row is not None]
+            self._drop_rows_of(rows, {doc.id for doc in found})
+            for key in keys:
+                self.docs[key] = None
+            keys = [tuple(child) for child in self.db.read("children", [f"{c}/{i}" for c, i in keys])]
+
+    def _drop_rows_of(self, rows: list[int], gone: set[str]) -> None:
+        # Other documents of the same event have a life of their own.
+        self.read_rows(rows)
+        for id in set(rows):
+            row = self.rows[id]
+            if row is None or row.state == RowState.DONE:
+                continue
+            row.ids = [pair for pair in row.ids if pair[0] not in gone]
+            if row.ids:
+                self.touch(row)
+            else:
+                self.finish(row)
+
+    # -- rows
+
+    def read_rows(self, ids: Iterable[int]) -> None:
+        wanted = [id for id in ids if id not in self.rows]
+        if wanted:
+            self.rows.update(dict.fromkeys(wanted))
+            for values in self.db.read("rows", wanted):
+                self.rows[values[0]] = Row(*values)
+
+    def row(self, id: int) -> Row | None:
+        if id not in self.rows:
+            self.read_rows([id])
+        return self.rows[id]
+
+    def touch(self, row: Row) -> None:
+        self._touched.add(row.id)
+
+    def finish(self, row: Row) -> None:
+        """Settle a row for good."""
+        row.state = RowState.DONE
+        row.settled_at = self.now
+        self._touched.discard(row.id)
+        self._done.append(row.id)
+
+    # -- what routes and what gates
+
+    def subscriptions(self) -> list[Subscription]:
+        if self._subscriptions is None:
+            self._subscriptions = [
+                Subscription(service, event_type, finishes, field, tuple(naming), tuple(needs), queue, version)
+                for service, event_type, finishes, field, naming, needs, queue, version in self.db.read(
+                    "subscriptions"
+                )
+            ]
+        return self._subscriptions
+
+    def generation(self, source: str | None) -> int:
+        if source is None:
+            return 0
+        if source not in self._generations:
+            self.read_generations([source])
+        return self._generations[source]
+
+    def read_generations(self, sources: Iterable[str | None]) -> None:
+        wanted = sorted({one for one in sources if one is not None} - self._generations.keys())
+        if wanted:
+            self._generations.update(dict.fromkeys(wanted, 0))
+            self._generations.update(dict(self.db.read("generations", wanted)))
+
+    def breaker(self, dependency: str) -> Breaker:
+        if self._breakers is None:
+            found = [Breaker.from_dict(stored) for stored in self.db.read("breakers")]
+            self._breakers = {breaker.dependency: breaker for breaker in found}
+        return self._breakers.get(dependency) or Breaker(dependency)
+
+    def save_breaker(self, breaker: Breaker) -> None:
+        before = self.breaker(breaker.dependency)
+        if breaker == before:
+            return
+        assert self._breakers is not None, "breaker() has read them"
+        self._breakers[breaker.dependency] = breaker
+        if breaker.quiet:
+            self.db.run("drop_breaker", breaker.dependency)
+        else:
+            self.db.run("save_breaker", breaker.dependency, json.dumps(breaker.as_dict()))
+        if breaker.open and not before.open:
+            self.db.run("log_opening", breaker.dependency, self.now, breaker.reason, breaker.remedy)
+        elif before.open and not breaker.open:
+            self.db.run("log_closing", self.now, breaker.dependency)
+
+    # -- writing
+
+    def write(self) -> None:
+        """Write what has changed so far."""
+        if self._new:
+            self._write_new()
+        if self._changed:
+            self._write_changed()
+        if self._bodies:
+            bodies = [(doc.doc, body) for key, body in self._bodies.items() if (doc := self.docs[key])]
+            self.db.bulk("update_bodies", bodies)
+            self._bodies.clear()
+        if self._done:
+            self.db.run("done_rows", self.now, self._done)
+            self._done.clear()
+        for id in self._touched:
+            row = self.rows[id]
+            if row is not None:
+                self.db.run("update_row", row.stored())
+        self._touched.clear()
+
+    def _write_new(self) -> None:
+        documents, bodies = [], []
+        for key, new in self._new.items():
+            doc = self.docs[key]
+            assert doc is not None, "a document that is removed is written first"
+            documents.append(
+                (
+                    doc.doc,
+                    key[0],
+                    doc.id,
+                    str(doc.status),
+                    doc.attempt_count,
+                    doc.last_attempt_time,
+                    self.now,
+                    self.now,
+                    doc.priority,
+                    doc.round,
+                    doc.row,
+                    doc.source,
+                    doc.parent,
+                    doc.size,
+                )
+            )
+            bodies.append((doc.doc, new.body))
+        self._new.clear()
+        self.db.bulk("insert_documents", documents)
+        self.db.bulk("insert_bodies", bodies)
+
+    def _write_changed(self) -> None:
+        changed = [
+            (
+                doc.doc,
+                str(doc.status),
+                doc.attempt_count,
+                doc.last_attempt_time,
+                self.now,
+                doc.last_error,
+                doc.attempts,
+                doc.retry_at,
+                doc.priority,
+                doc.revision,
+                doc.round,
+                doc.row,
+                doc.dead_letter,
+                doc.size,
+            )
+            for key in self._changed
+            if (doc := self.docs[key]) is not None
+        ]
+        self._changed.clear()
+        self.db.bulk("update_documents", changed)

@@ -1,0 +1,148 @@
+"""Claiming due rows, with the documents they name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from onward.backends.relational.books import Books, Doc
+from onward.backends.relational.publishing import begin_round
+from onward.model.breaker import Breaker, allowance, probing
+from onward.model.ledger import MAX_COMMIT_BYTES, MAX_COMMIT_DOCUMENTS, Delivery, Input, Standing
+
+_HIGHEST = 2**31
+
+
+def claim(
+    books: Books,
+    worker: str,
+    service: str,
+    *,
+    limit: int,
+    lease: float,
+    needs: Sequence[str],
+    healthy_probes: Sequence[str],
+    suspects: bool,
+) -> list[Delivery]:
+    """Claim what is due, as far as the breakers of what the service needs allow."""
+    breakers = [books.breaker(dependency) for dependency in needs]
+    for breaker in breakers:
+        allowed = _allowed(books, breaker, healthy_probes)
+        limit = limit if allowed is None else min(limit, allowed)
+    if limit <= 0:
+        return []
+    if suspects:
+        found = books.db.read("due_suspects", service, books.now, 1)
+    else:
+        found = _cut(_due(books, service, limit))
+    if not found:
+        return []
+    books.db.run("claim_rows", worker, books.now + lease, [values[0] for values in found])
+    for breaker in breakers:
+        if breaker.open:
+            books.save_breaker(probing(breaker, found[0][0], books.now))
+    deliveries = [_delivery(service, values) for values in found]
+    _read_inputs(books, deliveries, [json.loads(values[9]) for values in found])
+    books.write()
+    return deliveries
+
+
+def _allowed(books: Books, breaker: Breaker, healthy_probes: Sequence[str]) -> int | None:
+    if breaker.open and breaker.dependency in healthy_probes:
+        return 0
+    under_way = 0
+    if breaker.limit is not None:
+        users = [one.service for one in books.subscriptions() if breaker.dependency in one.needs]
+        under_way = books.db.read("under_way", users)
+    return allowance(breaker, books.now, under_way)
+
+
+def _due(books: Books, service: str, limit: int) -> list[list[Any]]:
+    """Due rows, one level of priority after the other, so that waiting ones are never read."""
+    found: list[list[Any]] = []
+    level = _HIGHEST
+    while len(found) < limit:
+        level = books.db.read("next_priority", service, level)
+        if level is None:
+            break
+        found += books.db.read("due_rows", service, level, books.now, limit - len(found))
+    return found
+
+
+def _cut(found: list[list[Any]]) -> list[list[Any]]:
+    """No claim holds more documents than a commit may."""
+    documents = 0
+    for position, values in enumerate(found):
+        documents += values[9].count("[") - 1
+        if documents > MAX_COMMIT_DOCUMENTS and position:
+            return found[:position]
+    return found
+
+
+def _delivery(service: str, values: list[Any]) -> Delivery:
+    (row, token, event_id, event_type, version, data, timestamp, key, collection, _, round, priority) = values[:12]
+    (tries, not_ready, able, deaths, lapses, batch, cursor, source, trace, errors) = values[12:]
+    return Delivery(
+        row=row,
+        token=token + 1,
+        service=service,
+        event_id=event_id,
+        event_type=event_type,
+        version=version,
+        data=data,
+        timestamp=timestamp,
+        key=key,
+        collection=collection,
+        round=round,
+        priority=priority,
+        tries=tries,
+        not_ready=not_ready,
+        able=able,
+        deaths=deaths,
+        careful=lapses > 0,
+        batch=batch,
+        cursor=cursor,
+        source=source,
+        trace=trace,
+        errors=json.loads(errors) if errors else {},
+    )
+
+
+def _read_inputs(
+    books: Books, deliveries: Iterable[Delivery], named: Iterable[list[tuple[str, int]]]
+) -> None:
+    pairs = list(zip(deliveries, named, strict=True))
+    books.read_documents(
+        (delivery.collection, id) for delivery, ids in pairs if delivery.collection for id, _ in ids
+    )
+    unread: dict[int, Input] = {}
+    budget = MAX_COMMIT_BYTES
+    for delivery, ids in pairs:
+        for id, round in ids:
+            assert delivery.collection is not None, "a row with documents has their collection"
+            doc = books.docs[delivery.collection, id]
+            standing = _standing(books, doc, delivery, round)
+            given = Input(id, standing, doc.revision if doc else 0, doc.round if doc else 0)
+            delivery.inputs.append(given)
+            if doc is not None and standing is Standing.READY and budget > 0:
+                budget -= doc.size
+                unread[doc.doc] = given
+    if unread:
+        for number, body in books.db.read("bodies", list(unread)):
+            unread[number].body = body
+
+
+def _standing(books: Books, doc: Doc | None, delivery: Delivery, round: int) -> Standing:
+    if doc is None:
+        # What could be read once and is gone was removed; nobody waits for it any more.
+        return Standing.SUPERSEDED if round else Standing.MISSING
+    if doc.final:
+        return Standing.FINAL
+    if doc.row == delivery.row:
+        return Standing.READY
+    if round == 0 and doc.round == 0 and doc.row is None:
+        begin_round(doc, delivery.row, books.now)
+        books.change((str(delivery.collection), doc.id))
+        return Standing.READY
+    return Standing.SUPERSEDED

@@ -1,0 +1,203 @@
+"""Putting events on the ledger: routed, deduplicated, and counted as rounds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from onward.backends.relational.books import Books, Doc
+from onward.model.events import Envelope, idempotency_key, new_id
+from onward.model.failures import Failure, remember
+from onward.model.ledger import Published, RowState, Subscription
+
+
+@dataclass(slots=True)
+class _Order:
+    """One event for one service, before it is known whether it waits already."""
+
+    position: int
+    envelope: Envelope
+    subscription: Subscription
+    ids: list[str]
+    key: str = ""
+
+
+def publish(books: Books, envelopes: Sequence[Envelope], *, notices: bool = False) -> list[Published]:
+    """Put events on the ledger, one row per consuming service.
+
+    A notice tells of what has happened and asks for nothing, so without a consumer it is not kept.
+    """
+    consumers: dict[str, list[Subscription]] = {}
+    for subscription in books.subscriptions():
+        consumers.setdefault(subscription.event_type, []).append(subscription)
+    orders: list[_Order] = []
+    rows = [0] * len(envelopes)
+    duplicates = [0] * len(envelopes)
+    unrouted: list[int] = []
+    for position, envelope in enumerate(envelopes):
+        if envelope.foreign and books.db.read("known_event", envelope.event_id):
+            duplicates[position] += 1
+            continue
+        wanted = consumers.get(envelope.event_type, ())
+        if not wanted and not notices:
+            unrouted.append(position)
+        for subscription in wanted:
+            orders.append(_Order(position, envelope, subscription, _ids(envelope, subscription)))
+    for order in _without_twins(books, orders, duplicates):
+        rows[order.position] += 1
+    _keep_unrouted(books, [envelopes[position] for position in unrouted])
+    return [
+        Published(envelope.event_id, rows[position], duplicates[position], position in unrouted)
+        for position, envelope in enumerate(envelopes)
+    ]
+
+
+def _ids(envelope: Envelope, subscription: Subscription) -> list[str]:
+    if subscription.ids_field is None:
+        return []
+    named = json.loads(envelope.data).get(subscription.ids_field)
+    found = [named] if isinstance(named, str) else named if isinstance(named, list) else []
+    return list(dict.fromkeys(one for one in found if isinstance(one, str)))
+
+
+def _without_twins(books: Books, orders: list[_Order], duplicates: list[int]) -> list[_Order]:
+    """Put the orders that do not wait already; answer which those were."""
+    books.read_documents(
+        (order.subscription.finishes, id) for order in orders if order.subscription.finishes for id in order.ids
+    )
+    keys: dict[str, list[str]] = {}
+    for order in orders:
+        named = _documents(books, order)
+        order.key = idempotency_key(
+            order.envelope.event_type,
+            order.envelope.data,
+            [(id, doc.revision if doc else 0) for id, doc in named],
+            order.subscription.naming,
+        )
+        keys.setdefault(order.subscription.service, []).append(order.key)
+    waiting = {
+        tuple(pair) for service, many in keys.items() for pair in books.db.read("waiting_keys", service, many)
+    }
+    books.read_generations(order.envelope.source for order in orders)
+    fresh: list[_Order] = []
+    for order in orders:
+        identity = (order.subscription.service, order.key)
+        if identity in waiting:
+            duplicates[order.position] += 1
+        else:
+            waiting.add(identity)
+            fresh.append(order)
+    if fresh:
+        first = books.db.reserve("ledger", len(fresh))
+        books.db.bulk("insert_rows", [_row(books, order, first + n) for n, order in enumerate(fresh)])
+    return fresh
+
+
+def _documents(books: Books, order: _Order) -> list[tuple[str, Doc | None]]:
+    collection = order.subscription.finishes
+    return [(id, books.docs[collection, id]) for id in order.ids] if collection else []
+
+
+def _row(books: Books, order: _Order, row: int) -> tuple[Any, ...]:
+    envelope, collection = order.envelope, order.subscription.finishes
+    priority, source, round = envelope.priority, envelope.source, 0
+    named: list[tuple[str, int]] = []
+    for id, doc in _documents(books, order):
+        if doc is None:
+            named.append((id, 0))
+            continue
+        priority = max(priority, doc.priority)
+        source = source or doc.source
+        if not doc.final:
+            begin_round(doc, row, books.now)
+            books.change((str(collection), id))
+            round = max(round, doc.round)
+        named.append((id, max(1, doc.round)))
+    return (
+        row,
+        order.subscription.service,
+        str(RowState.WAITING),
+        envelope.event_id,
+        envelope.event_type,
+        envelope.version,
+        envelope.data,
+        envelope.timestamp,
+        envelope.trace,
+        order.key,
+        collection,
+        json.dumps(named),
+        round,
+        priority,
+        books.now + envelope.due_in,
+        source,
+        books.generation(source),
+    )
+
+
+def begin_round(doc: Doc, row: int, now: float) -> None:
+    """The one place where rounds are counted."""
+    doc.round += 1
+    doc.attempt_count += 1
+    doc.last_attempt_time = now
+    doc.retry_at = None
+    doc.row = row
+
+
+def _keep_unrouted(books: Books, envelopes: Sequence[Envelope]) -> None:
+    if not envelopes:
+        return
+    first = books.db.reserve("ledger", len(envelopes))
+    books.db.bulk(
+        "insert_rows",
+        [
+            (
+                first + n,
+                "",
+                str(RowState.UNROUTED),
+                envelope.event_id,
+                envelope.event_type,
+                envelope.version,
+                envelope.data,
+                envelope.timestamp,
+                envelope.trace,
+                envelope.event_id,
+                None,
+                "[]",
+                0,
+                envelope.priority,
+                books.now + envelope.due_in,
+                envelope.source,
+                books.generation(envelope.source),
+            )
+            for n, envelope in enumerate(envelopes)
+        ],
+    )
+
+
+def route_unrouted(books: Books, event_type: str) -> None:
+    """Events of a type that had no consumer have one now."""
+    waiting = books.db.read("unrouted", event_type)
+    if not waiting:
+        return
+    envelopes = []
+    for _, event_id, kind, version, data, timestamp, trace, source, generation, priority, due in waiting:
+        if generation == books.generation(source):
+            due_in = max(0.0, due - books.now)
+            envelopes.append(
+                Envelope(kind, data, event_id, timestamp, version, trace, source, priority, due_in)
+            )
+    books.db.run("delete_rows", [row[0] for row in waiting])
+    publish(books, envelopes)
+
+
+def keep_malformed(books: Books, raw: bytes, failure: Failure, event_type: str) -> None:
+    """A dead letter with its bytes for each service the event was for; else under no service."""
+    services = [one.service for one in books.subscriptions() if one.event_type == event_type] or [""]
+    errors = json.dumps(remember(None, failure.as_dict()))
+    for service in services:
+        id = new_id()
+        books.db.run(
+            "insert_malformed", service, id, event_type, books.now, id, books.now, errors, raw, books.now
+        )

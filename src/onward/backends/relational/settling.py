@@ -1,0 +1,383 @@
+"""Making works true: fenced first, then checked, then written, all in one transaction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from onward.backends.relational.books import Books, Doc, Key, Row
+from onward.backends.relational.publishing import publish
+from onward.model import breaker as breakers
+from onward.model.breaker import Strike
+from onward.model.documents import Status
+from onward.model.ledger import (
+    Charge,
+    Dead,
+    DependencyReport,
+    Done,
+    NewDocument,
+    RowState,
+    Settled,
+    Settlement,
+    Verdict,
+    Wait,
+)
+
+
+def settle(books: Books, settlements: Sequence[Settlement]) -> list[Settled]:
+    """Apply settlements in order; each sees what those before it did."""
+    books.read_rows(settlement.row for settlement in settlements)
+    books.read_generations(row.source for row in books.rows.values() if row is not None)
+    books.read_documents(key for settlement in settlements for key in _keys(settlement))
+    answers = [_settle_one(books, settlement) for settlement in settlements]
+    books.write()
+    return answers
+
+
+def _keys(settlement: Settlement) -> Iterable[Key]:
+    if settlement.collection is not None:
+        for id, _ in settlement.inputs:
+            yield settlement.collection, id
+        for part in settlement.parts:
+            for id in part.ids:
+                yield settlement.collection, id
+    yield from ((collection, id) for collection, id, _ in settlement.reads)
+    yield from ((one.collection, one.id) for one in settlement.adds)
+    yield from ((one.collection, one.id) for one in settlement.replaces)
+
+
+def _settle_one(books: Books, settlement: Settlement) -> Settled:
+    row = books.rows[settlement.row]
+    if row is None or row.state != RowState.CLAIMED or row.token != settlement.token:
+        return Settled(Verdict.FENCED)
+    if row.generation != books.generation(row.source):
+        books.finish(row)
+        return Settled(Verdict.FENCED)
+    if not _holds(books, settlement):
+        _give_back(books, row)
+        return Settled(Verdict.STALE)
+    return _Applied(books, settlement, row).apply()
+
+
+def _holds(books: Books, settlement: Settlement) -> bool:
+    """Whether everything the work relied on is still as it was read."""
+    collection = settlement.collection or ""
+    for id, revision in settlement.inputs:
+        doc = books.docs[collection, id]
+        if doc is None or doc.final or doc.row != settlement.row or doc.revision != revision:
+            return False
+    wanted = [*settlement.reads, *((one.collection, one.id, one.revision) for one in settlement.replaces)]
+    for name, id, revision in wanted:
+        doc = books.docs[name, id]
+        if doc is None or doc.revision != revision:
+            return False
+    return True
+
+
+def _give_back(books: Books, row: Row) -> None:
+    """To the queue, uncharged."""
+    row.state = RowState.WAITING
+    row.due = min(row.due, books.now)
+    row.lease = None
+    row.started = 0
+    merge_or_touch(books, row)
+
+
+def merge_or_touch(books: Books, row: Row) -> None:
+    """A row that returns merges with a twin that came to wait meanwhile."""
+    twin = books.db.read("twin", row.service, row.key)
+    if twin is None or twin[0] == row.id:
+        books.touch(row)
+        return
+    books.finish(row)
+    other = books.row(twin[0])
+    if other is not None:
+        other.tries = max(other.tries, row.tries)
+        other.not_ready = max(other.not_ready, row.not_ready)
+        books.touch(other)
+
+
+class _Applied:
+    """One settlement, being applied."""
+
+    def __init__(self, books: Books, settlement: Settlement, row: Row) -> None:
+        self.books = books
+        self.settlement = settlement
+        self.row = row
+        self.settled = Settled(Verdict.COMMITTED)
+        self.charged: list[Strike] = []
+        self._row_used = False
+
+    def apply(self) -> Settled:
+        books, settlement, row = self.books, self.settlement, self.row
+        if settlement.removes:
+            books.remove(list(settlement.removes))
+        for replacement in settlement.replaces:
+            replace_content(books, (replacement.collection, replacement.id), replacement.body)
+        for new in settlement.adds:
+            if new.source is None:
+                new.source = row.source
+            books.add(new)
+        for part in settlement.parts:
+            match part:
+                case Done():
+                    self._finish(part)
+                case Wait():
+                    self._wait(part)
+                case Dead():
+                    self._bury(part)
+        if settlement.emits:
+            for envelope in settlement.emits:
+                envelope.source = envelope.source or row.source
+            published = publish(books, settlement.emits)
+            self.settled.duplicates = sum(one.duplicates for one in published)
+        if not self._row_used:
+            self._close_or_keep()
+        if settlement.dependencies is not None:
+            self._report(settlement.dependencies)
+        return self.settled
+
+    def _close_or_keep(self) -> None:
+        settlement, row = self.settlement, self.row
+        if settlement.closes:
+            self.books.finish(row)
+        elif settlement.starts or settlement.cursor is not None:
+            row.started = 1 if settlement.starts else row.started
+            row.cursor = settlement.cursor if settlement.cursor is not None else row.cursor
+            self.books.touch(row)
+
+    def _finish(self, part: Done) -> None:
+        outcome = {
+            "at": self.books.now,
+            "outcome": "processed",
+            "worker": self.settlement.worker,
+            "version": self.settlement.version,
+        }
+        for key, doc in self._owned(part.ids):
+            doc.status = Status.PROCESSED
+            doc.row = None
+            doc.last_error = None
+            doc.record(outcome | {"round": doc.round})
+            self._close_dead_letter(doc)
+            self.books.change(key)
+
+    def _owned(self, ids: Sequence[str]) -> list[tuple[Key, Doc]]:
+        """Documents of the delivery that are still its own."""
+        collection = self.settlement.collection or ""
+        return [
+            ((collection, id), doc)
+            for id in ids
+            if (doc := self.books.docs[collection, id]) is not None
+            and doc.row == self.row.id
+            and not doc.final
+        ]
+
+    def _close_dead_letter(self, doc: Doc) -> None:
+        if doc.dead_letter is not None and doc.dead_letter != self.row.id:
+            self.books.db.run("delete_rows", [doc.dead_letter])
+            self.books.rows[doc.dead_letter] = None
+        doc.dead_letter = None
+
+    def _still_concerned(self, part: Wait | Dead) -> tuple[list[tuple[Key, Doc]], list[tuple[str, int]]]:
+        """The part's documents that are still this row's, and the pairs to keep on the ledger."""
+        owned = self._owned(part.ids)
+        kept = {doc.id: doc.round for _, doc in owned}
+        rounds = dict(self.row.ids)
+        missing = [id for id in part.ids if self.books.docs[self.settlement.collection or "", id] is None]
+        kept |= {id: 0 for id in missing if not rounds.get(id)}
+        return owned, [(id, kept[id]) for id in part.ids if id in kept]
+
+    def _row_for(self, pairs: list[tuple[str, int]]) -> Row:
+        """The row itself for the first part that goes on; rows split off from it for the others."""
+        if self.settlement.closes and not self._row_used:
+            self._row_used = True
+            self.row.ids = pairs
+            return self.row
+        return replace(self.row, id=0, ids=pairs, lapses=0, started=0, cursor=None)
+
+    def _save(self, row: Row) -> None:
+        if row.id:
+            if row.state == RowState.WAITING:
+                merge_or_touch(self.books, row)
+            else:
+                self.books.touch(row)
+            return
+        row.id = self.books.db.reserve("ledger", 1)
+        row.key = f"{self.row.key[:20]}{row.id:012x}"
+        stored = row.stored() | {"origin": self.row.id, "key": row.key}
+        self.books.db.run("split_row", {name: stored[name] for name in _SPLIT})
+        self.books.rows[row.id] = row
+
+    def _wait(self, part: Wait) -> None:
+        owned, pairs = self._still_concerned(part)
+        if part.ids and not pairs:
+            return  # all of it was superseded meanwhile
+        row = self._row_for(pairs)
+        row.state = RowState.WAITING
+        row.due = self.books.now + part.after if part.until is None else part.until
+        row.lease = None
+        row.lapses = 0
+        row.started = 0
+        row.able += part.able
+        row.tries += part.charge is Charge.TRY
+        row.not_ready += part.charge is Charge.NOT_READY
+        row.deaths = row.deaths if part.deaths is None else part.deaths
+        row.batch = part.batch if part.batch is not None else row.batch
+        row.settled_at = None
+        if part.failure is not None:
+            row.record(part.failure.as_dict())
+        self._save(row)
+        for key, doc in owned:
+            doc.row = row.id
+            if part.failure is not None and part.charge is not Charge.NOTHING:
+                self._record_failure(doc, part, "retried", row)
+            self.books.change(key)
+        if part.charge is Charge.TRY:
+            self.charged.append(Strike(row.id, tuple(id for id, _ in pairs)))
+
+    def _bury(self, part: Dead) -> None:
+        owned, pairs = self._still_concerned(part)
+        if part.ids and not pairs:
+            return
+        row = self._row_for(pairs)
+        row.state = RowState.DEAD
+        row.reason = str(part.reason)
+        row.lease = None
+        row.settled_at = self.books.now
+        row.tries += part.charge is Charge.TRY
+        row.not_ready += part.charge is Charge.NOT_READY
+        if part.failure is not None:
+            row.record(part.failure.as_dict())
+        self._save(row)
+        if part.raw is not None:
+            self.books.write()
+            self.books.db.run("keep_raw", part.raw, row.id)
+        for key, doc in owned:
+            self._close_dead_letter(doc)
+            doc.dead_letter = row.id
+            doc.row = None
+            if part.final:
+                doc.status = Status.FAILED
+            if part.failure is not None:
+                self._record_failure(doc, part, "gave_up", row)
+            self.books.change(key)
+        if part.notice is not None:
+            publish(self.books, [part.notice], notices=True)
+        if part.charge is Charge.TRY:
+            self.charged.append(Strike(row.id, tuple(id for id, _ in pairs)))
+
+    def _record_failure(self, doc: Doc, part: Wait | Dead, outcome: str, row: Row) -> None:
+        assert part.failure is not None, "only failures are recorded"
+        about: dict[str, Any] = part.failure.as_dict()
+        about.pop("traceback", None)
+        about |= {"outcome": outcome, "round": doc.round, "try": row.tries}
+        doc.record(about)
+        doc.last_error = json.dumps(about)
+        doc.last_attempt_time = self.books.now
+
+    # -- dependencies
+
+    def _report(self, report: DependencyReport) -> None:
+        books = self.books
+        for dependency in report.succeeded:
+            before = books.breaker(dependency)
+            after = breakers.succeeded(before, self.row.id, books.now)
+            books.save_breaker(after)
+            if before.open and not after.open:
+                self.settled.closed = (*self.settled.closed, dependency)
+        if report.paused is not None:
+            books.save_breaker(breakers.paused(books.breaker(report.paused), books.now + report.pause))
+        if report.opens is not None and not books.breaker(report.opens).open:
+            self._open(report.opens, report)
+        elif report.struck is not None:
+            self._strike(report.struck, report)
+
+    def _strike(self, dependency: str, report: DependencyReport) -> None:
+        before = self.books.breaker(dependency)
+        if before.open:
+            # Under way when it opened, or its probe: an outage burns nothing. A probe goes to the back,
+            # so that the next one is another document.
+            later = (before.next_probe or self.books.now) + 1.0
+            for strike in self.charged:
+                give_back_try(self.books, strike, due=later if strike.row == before.probe_row else None)
+            return
+        after = before
+        for strike in self.charged or [Strike(self.row.id, tuple(report.ids), charged=False)]:
+            after = breakers.struck(after, strike, self.books.now, report.reason)
+            if after.open:
+                for charged in (*before.strikes, *self.charged):
+                    give_back_try(self.books, charged)
+                self.settled.opened = (*self.settled.opened, dependency)
+                break
+        self.books.save_breaker(after)
+
+    def _open(self, dependency: str, report: DependencyReport) -> None:
+        open_breaker(self.books, dependency, report.reason, report.remedy)
+        for strike in self.charged:
+            give_back_try(self.books, strike)
+        self.settled.opened = (*self.settled.opened, dependency)
+
+
+_SPLIT = (
+    "id", "state", "key", "ids", "due", "tries", "not_ready", "able", "deaths", "batch", "errors", "reason",
+    "settled_at", "origin",
+)  # fmt: skip
+
+
+def open_breaker(
+    books: Books, dependency: str, reason: str, remedy: str = "", *, by_hand: bool = False
+) -> None:
+    before = books.breaker(dependency)
+    for strike in before.strikes:
+        give_back_try(books, strike)
+    books.save_breaker(breakers.opened(before, books.now, reason, remedy, by_hand=by_hand))
+
+
+def give_back_try(books: Books, strike: Strike, due: float | None = None) -> None:
+    """A failure was the dependency's: the try it cost is returned, a dead letter it made lives again."""
+    row = books.row(strike.row)
+    if row is None or row.state not in (RowState.WAITING, RowState.DEAD) or not strike.charged:
+        return
+    if row.state == RowState.DEAD and not _revive(books, row):
+        return
+    row.tries = max(0, row.tries - 1)
+    row.due = books.now if due is None else due
+    row.state = RowState.WAITING
+    merge_or_touch(books, row)
+
+
+def _revive(books: Books, row: Row) -> bool:
+    for id, _ in row.ids:
+        doc = books.document((row.collection or "", id))
+        if doc is None or doc.dead_letter != row.id or doc.final:
+            return False
+        doc.row = row.id
+        doc.dead_letter = None
+        books.change((row.collection or "", id))
+    row.reason = None
+    row.settled_at = None
+    return True
+
+
+def replace_content(books: Books, key: Key, body: str) -> bool:
+    """New content begins anew: `pending`, and without what descended from the old."""
+    doc = books.document(key)
+    if doc is None or not books.replace_body(key, body):
+        return False
+    doc.status = Status.PENDING
+    doc.attempt_count = 0
+    doc.last_error = None
+    books.change(key)
+    books.write()
+    children = books.db.read("children", [f"{key[0]}/{key[1]}"])
+    books.remove([tuple(child) for child in children])
+    return True
+
+
+def add_outside(books: Books, documents: Sequence[NewDocument]) -> int:
+    books.read_documents((one.collection, one.id) for one in documents)
+    added = sum(books.add(document) for document in documents)
+    books.write()
+    return added

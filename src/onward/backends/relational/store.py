@@ -1,0 +1,308 @@
+"""The store on a relational database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from onward.backends.relational import claiming, operating, publishing, settling
+from onward.backends.relational.books import Books
+from onward.backends.relational.database import Database
+from onward.model import breaker as breaker_rules
+from onward.model.breaker import Breaker
+from onward.model.documents import Document, DocumentState
+from onward.model.events import Envelope
+from onward.model.failures import Failure, outcomes
+from onward.model.ledger import (
+    DeadLetter,
+    Delivery,
+    NewDocument,
+    Published,
+    Settled,
+    Settlement,
+    Subscription,
+)
+from onward.ports import Clock
+from onward.ports.store import D
+
+_HIGHEST = 2**31
+STRAY_QUEUE = "events.failed"
+"""The failed queue of what could not be read and named no service."""
+
+
+class RelationalStore:
+    """Documents and ledger on a relational database; see `onward.ports.Store`."""
+
+    def __init__(self, db: Database, clock: Clock) -> None:
+        self.db = db
+        self.clock = clock
+
+    def now(self) -> float:
+        return self.clock.now()
+
+    def transaction(self) -> AbstractContextManager[None]:
+        return self.db.transaction()
+
+    def _books(self) -> Books:
+        return Books(self.db, self.now())
+
+    # -- reading
+
+    def get(self, document: type[D], id: str) -> D | None:
+        found = self.get_many(document, [id])
+        return found[0] if found else None
+
+    def get_many(self, document: type[D], ids: Sequence[str]) -> list[D]:
+        bodies = {id: body for id, _, body in self.read_bodies(document.collection, ids)}
+        return [document.from_json(bodies[id]) for id in ids if id in bodies]
+
+    def read_bodies(self, collection: str, ids: Sequence[str]) -> list[tuple[str, int, str]]:
+        return [(id, revision, body) for id, revision, body in self.db.read("bodies_by_id", collection, list(ids))]
+
+    def state(self, document: type[Document] | str, id: str) -> DocumentState | None:
+        collection = document if isinstance(document, str) else document.collection
+        found = self.db.read("document", collection, id)
+        if found is None:
+            return None
+        found[6] = found[6] or {}
+        return DocumentState(collection, id, *found)
+
+    # -- putting events on the ledger
+
+    def subscribe(self, subscriptions: Sequence[Subscription]) -> None:
+        with self.transaction():
+            books = self._books()
+            known = books.subscriptions()
+            for one in subscriptions:
+                if one in known:
+                    continue
+                self.db.run(
+                    "subscribe",
+                    one.service,
+                    one.event_type,
+                    one.finishes,
+                    one.ids_field,
+                    list(one.naming),
+                    list(one.needs),
+                    one.failed_queue,
+                    one.version,
+                )
+                fresh = self._books()
+                publishing.route_unrouted(fresh, one.event_type)
+                fresh.write()
+
+    def subscriptions(self) -> list[Subscription]:
+        return self._books().subscriptions()
+
+    def publish(self, envelopes: Sequence[Envelope]) -> list[Published]:
+        with self.transaction():
+            books = self._books()
+            published = publishing.publish(books, envelopes)
+            books.write()
+            return published
+
+    def publish_malformed(self, raw: bytes, failure: Failure, *, event_type: str = "") -> None:
+        with self.transaction():
+            publishing.keep_malformed(self._books(), raw, failure, event_type)
+
+    def add_documents(self, documents: Sequence[NewDocument]) -> int:
+        with self.transaction():
+            return settling.add_outside(self._books(), documents)
+
+    def replace_document(self, document: NewDocument) -> bool:
+        with self.transaction():
+            books = self._books()
+            if books.document((document.collection, document.id)) is None:
+                settling.add_outside(books, [document])
+                return True
+            changed = settling.replace_content(books, (document.collection, document.id), document.body)
+            books.write()
+            return changed
+
+    # -- claiming and settling
+
+    def claim(
+        self,
+        worker: str,
+        service: str,
+        *,
+        limit: int,
+        lease: float,
+        needs: Sequence[str] = (),
+        healthy_probes: Sequence[str] = (),
+        suspects: bool = False,
+    ) -> list[Delivery]:
+        with self.transaction():
+            return claiming.claim(
+                self._books(),
+                worker,
+                service,
+                limit=limit,
+                lease=lease,
+                needs=needs,
+                healthy_probes=healthy_probes,
+                suspects=suspects,
+            )
+
+    def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        with self.transaction():
+            return settling.settle(self._books(), settlements)
+
+    def renew(self, worker: str, lease: float) -> int:
+        with self.transaction():
+            self.db.run("seen", self.now(), worker)
+            return self.db.run("renew", self.now() + lease, worker)
+
+    def release(self, worker: str, rows: Sequence[int] | None = None) -> int:
+        with self.transaction():
+            claims: list[int] = self.db.read("claims_of", worker)
+            mine = claims if rows is None else [row for row in rows if row in claims]
+            return operating.give_back(self._books(), mine)
+
+    def bury(self, worker: str, running: Sequence[int]) -> int:
+        with self.transaction():
+            self.db.run("retire", worker)
+            return operating.give_back(self._books(), self.db.read("claims_of", worker), running=running)
+
+    def reap(self) -> int:
+        if not self.db.read("lapsed", self.now()):
+            return 0
+        with self.transaction():
+            return operating.give_back(self._books(), self.db.read("lapsed", self.now()), lapsed=True)
+
+    def prune(self, *, keep_seconds: float, keep_count: int) -> int:
+        with self.transaction():
+            gone = self.db.read("prune_many", keep_count)
+            gone += self.db.read("prune_old", self.now() - keep_seconds)
+            return self.db.run("delete_rows", gone) if gone else 0
+
+    def next_due(self, services: Sequence[str], *, suspects: bool = False) -> float | None:
+        due: list[float] = []
+        for service in services:
+            level = self.db.read("next_priority", service, _HIGHEST)
+            while level is not None:
+                due.append(self.db.read("next_due", service, level))
+                level = self.db.read("next_priority", service, level)
+            if suspects and (alone := self.db.read("next_suspect", service)) is not None:
+                due.append(alone)
+        return min(due, default=None)
+
+    def next_change(self) -> float | None:
+        times = [breaker_rules.next_change(breaker) for breaker in self.breakers()]
+        times.append(self.db.read("next_lapse"))
+        return min((one for one in times if one is not None), default=None)
+
+    def overdue_suspects(self, services: Sequence[str]) -> list[str]:
+        now = self.now()
+        return [one for one in services if (due := self.db.read("next_suspect", one)) is not None and due <= now]
+
+    # -- workers
+
+    def enlist(self, worker: str, about: Mapping[str, Any]) -> None:
+        with self.transaction():
+            self.db.run("enlist", worker, json.dumps(dict(about)), self.now())
+
+    def retire(self, worker: str) -> None:
+        with self.transaction():
+            self.db.run("retire", worker)
+
+    def workers(self, alive_within: float = 90.0) -> list[dict[str, Any]]:
+        found = self.db.read("workers", self.now() - alive_within)
+        return [{"worker": worker, "last_seen": seen, **about} for worker, about, seen in found]
+
+    # -- dependencies
+
+    def breakers(self) -> list[Breaker]:
+        return [Breaker.from_dict(stored) for stored in self.db.read("breakers")]
+
+    def openings(self, dependency: str | None = None) -> list[dict[str, Any]]:
+        fields = ("dependency", "opened_at", "closed_at", "reason", "remedy")
+        return [dict(zip(fields, one, strict=True)) for one in self.db.read("openings", dependency)]
+
+    def open_breaker(self, dependency: str, reason: str, *, remedy: str = "", by_hand: bool = False) -> None:
+        with self.transaction():
+            books = self._books()
+            settling.open_breaker(books, dependency, reason, remedy, by_hand=by_hand)
+            books.write()
+
+    def close_breaker(self, dependency: str) -> None:
+        with self.transaction():
+            books = self._books()
+            if books.breaker(dependency).open:
+                books.save_breaker(breaker_rules.closed(books.breaker(dependency)))
+
+    def take_probe(self, dependency: str) -> bool:
+        with self.transaction():
+            books = self._books()
+            breaker = books.breaker(dependency)
+            if not breaker.open or breaker_rules.allowance(breaker, books.now, 0) == 0:
+                return False
+            books.save_breaker(breaker_rules.probing(breaker, None, books.now))
+            return True
+
+    # -- the operator
+
+    def dead_letters(self, service: str | None = None, *, limit: int = 100, after: int = 0) -> list[DeadLetter]:
+        queues = {one.service: one.failed_queue for one in self.subscriptions()}
+        return [_dead_letter(values, queues) for values in self.db.read("dead_letters", service, after, limit)]
+
+    def requeue(self, row: int) -> bool:
+        with self.transaction():
+            return operating.requeue(self._books(), row)
+
+    def reset(self, collection: str, id: str) -> bool:
+        with self.transaction():
+            return operating.reset(self._books(), collection, id)
+
+    def discard(self, collection: str, id: str) -> bool:
+        with self.transaction():
+            return operating.discard(self._books(), collection, id)
+
+    def forget(self, source: str) -> int:
+        return operating.forget(self.db, source)
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        return _nested(self.db.read("counts"))
+
+    def document_counts(self) -> dict[str, dict[str, int]]:
+        return _nested(self.db.read("document_counts"))
+
+
+def _nested(triples: list[list[Any]]) -> dict[str, dict[str, int]]:
+    counts: dict[str, dict[str, int]] = {}
+    for outer, inner, count in triples:
+        counts.setdefault(outer, {})[inner] = count
+    return counts
+
+
+def _dead_letter(values: list[Any], queues: dict[str, str]) -> DeadLetter:
+    row, service, event_id, event_type, version, data, timestamp, key, collection, ids, round = values[:11]
+    tries, errors, deaths, reason, raw, has_raw, settled_at = values[11:]
+    failures = outcomes(json.loads(errors)) if errors else []
+    last = failures[-1] if failures else {}
+    return DeadLetter(
+        row=row,
+        failed_queue=queues.get(service) or (f"{service}.failed" if service else STRAY_QUEUE),
+        original_event={
+            "event_type": event_type,
+            "event_id": event_id,
+            "timestamp": timestamp,
+            "version": version,
+            "data": data,
+        },
+        idempotency_key=key,
+        attempt_count=tries,
+        last_error=last.get("message", ""),
+        error_type=last.get("error_type", ""),
+        abandoned_reason=reason,
+        service_name=service,
+        timestamp=settled_at,
+        errors=failures,
+        fingerprint=last.get("fingerprint", ""),
+        deaths=deaths,
+        round=round,
+        documents=tuple((collection, id) for id, _ in ids),
+        raw=bytes.fromhex(raw) if has_raw else None,
+    )

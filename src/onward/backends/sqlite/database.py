@@ -1,0 +1,214 @@
+"""One SQLite file: its connections, transactions, named statements and errors."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from onward.ports import StoreError, StoreFull, StoreUnavailable
+
+SCHEMA_VERSION = 1
+BUSY_SECONDS = 30.0
+_BULK = (256, 64, 16, 4, 1)
+"""Rows per statement. A few fixed sizes, so that the prepared statements are found again."""
+
+
+@cache
+def _queries() -> dict[str, str]:
+    text = files(__package__).joinpath("queries.sql").read_text()
+    parts = re.split(r"^-- name: (\w+)$", text, flags=re.MULTILINE)[1:]
+    return {name: body.strip().rstrip(";") for name, body in zip(parts[::2], parts[1::2], strict=True)}
+
+
+@cache
+def _bulk_statement(name: str, width: int, size: int) -> str:
+    row = "(" + ",".join("?" * width) + ")"
+    return _queries()[name].replace("{values}", ",".join([row] * size))
+
+
+class Database:
+    """A database file, or `:memory:`. Writes go through one connection; reads have their own."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = str(path)
+        self.in_memory = self.path == ":memory:"
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._local = threading.local()
+        self._readers: list[sqlite3.Connection] = []
+        if not self.in_memory:
+            try:
+                Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise StoreFull(f"the folder of {self.path} cannot be made: {error.strerror}") from error
+        with self._errors():
+            self._writer = self._connect()
+            self._writer.execute("PRAGMA journal_mode = WAL")
+            self._writer.execute("PRAGMA synchronous = FULL")
+        self._migrate()
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.path,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=512,
+        )
+        connection.execute("PRAGMA cache_size = -32000")
+        return connection
+
+    def _migrate(self) -> None:
+        with self._errors():
+            (found,) = self._writer.execute("PRAGMA user_version").fetchone()
+            if found > SCHEMA_VERSION:
+                raise StoreError(
+                    f"{self.path} has schema version {found}, written by a newer Onward; this one knows "
+                    f"version {SCHEMA_VERSION}. Upgrade: pip install --upgrade onward"
+                )
+            if found == SCHEMA_VERSION:
+                return
+        with self.transaction():
+            # Another process may have come first while this one waited for the lock.
+            (found,) = self._writer.execute("PRAGMA user_version").fetchone()
+            steps = sorted(files(__package__).joinpath("migrations").iterdir(), key=lambda step: step.name)
+            for number, step in enumerate(steps, start=1):
+                if number > found:
+                    for statement in _statements(step.read_text()):
+                        self._writer.execute(statement)
+                    self._writer.execute(f"PRAGMA user_version = {number}")
+
+    def close(self) -> None:
+        with self._lock:
+            self._writer.close()
+            for reader in self._readers:
+                reader.close()
+            self._readers.clear()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Hold the write lock; commit at the end of the outermost block, or roll everything back."""
+        with self._lock, self._errors():
+            if self._depth:
+                self._depth += 1
+                try:
+                    yield
+                finally:
+                    self._depth -= 1
+                return
+            self._writer.execute("BEGIN IMMEDIATE")
+            self._depth = 1
+            try:
+                yield
+                self._writer.execute("COMMIT")
+            except BaseException:
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+                raise
+            finally:
+                self._depth = 0
+
+    def read(self, name: str, *parameters: Any) -> Any:
+        """The JSON answer of a named query. Outside of a transaction it does not wait for writers."""
+        values = [json.dumps(one) if isinstance(one, list | tuple) else one for one in parameters]
+        with self._errors():
+            if self.in_memory or self._depth_here():
+                with self._lock:
+                    found = self._writer.execute(_queries()[name], values).fetchone()
+            else:
+                found = self._reader().execute(_queries()[name], values).fetchone()
+        if found is None or not isinstance(found[0], str):
+            return None if found is None else found[0]
+        return json.loads(found[0])
+
+    def _depth_here(self) -> bool:
+        """Whether this thread is inside a transaction (another thread's is none of its business)."""
+        if not self._depth or not self._lock.acquire(blocking=False):
+            return False
+        try:
+            return self._depth > 0
+        finally:
+            self._lock.release()
+
+    def _reader(self) -> sqlite3.Connection:
+        reader: sqlite3.Connection | None = getattr(self._local, "reader", None)
+        if reader is None:
+            reader = self._local.reader = self._connect()
+            reader.execute("PRAGMA query_only = ON")
+            with self._lock:
+                self._readers.append(reader)
+        return reader
+
+    def run(self, name: str, *parameters: Any) -> int:
+        """Execute a named statement inside a transaction; answer how many rows it changed."""
+        values: Any = [json.dumps(one) if isinstance(one, list | tuple) else one for one in parameters]
+        if len(parameters) == 1 and isinstance(parameters[0], Mapping):
+            values = parameters[0]
+        return self._writer.execute(_queries()[name], values).rowcount
+
+    def bulk(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Execute a named `{values}` statement for many rows, in few steps."""
+        start = 0
+        for size in _BULK:
+            while len(rows) - start >= size:
+                chunk = rows[start : start + size]
+                statement = _bulk_statement(name, len(chunk[0]), size)
+                self._writer.execute(statement, [value for row in chunk for value in row])
+                start += size
+
+    def reserve(self, table: str, count: int) -> int:
+        """The first of `count` row ids that no row has had."""
+        if table == "ledger":
+            found = self._writer.execute("SELECT seq FROM sqlite_sequence WHERE name = 'ledger'").fetchone()
+        else:
+            found = self._writer.execute("SELECT max(doc) FROM documents").fetchone()
+        return ((found and found[0]) or 0) + 1
+
+    def changes(self) -> int:
+        """A number that differs after another connection has committed."""
+        with self._lock, self._errors():
+            (version,) = self._writer.execute("PRAGMA data_version").fetchone()
+        return int(version)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+
+    def _explained(self, error: sqlite3.Error) -> Exception:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM):
+            return StoreFull(
+                f"{self.path} cannot be written ({error}). Nothing was lost. Free some disk space, or make "
+                "the file and its folder writable, and start again"
+            )
+        if code == sqlite3.SQLITE_CANTOPEN:
+            return StoreFull(f"{self.path} cannot be opened ({error}). Check the path and its permissions")
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            return StoreUnavailable(
+                f"{self.path} was locked by another program for {BUSY_SECONDS:.0f} s. "
+                "Close what holds it open, or wait"
+            )
+        if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+            return StoreError(f"{self.path} is no intact SQLite database ({error}). Restore it from a copy")
+        return StoreError(f"{self.path}: {error}") if isinstance(error, sqlite3.OperationalError) else error
+
+
+def _statements(script: str) -> Iterator[str]:
+    # executescript() would commit the transaction that the migration runs in.
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

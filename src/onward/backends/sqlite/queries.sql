@@ -1,0 +1,238 @@
+-- Named statements. `{values}` stands for as many rows of parameters as there are.
+-- Reads answer one row of JSON: stepping through rows would give up the interpreter lock at every
+-- step, and a busy handler takes milliseconds to hand it back.
+
+-- name: subscriptions
+SELECT json_group_array(json_array(service, event_type, finishes, ids_field, json(naming), json(needs),
+                                   failed_queue, version))
+FROM subscriptions;
+
+-- name: subscribe
+INSERT INTO subscriptions (service, event_type, finishes, ids_field, naming, needs, failed_queue, version)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (service) DO UPDATE SET
+  event_type = excluded.event_type, finishes = excluded.finishes, ids_field = excluded.ids_field,
+  naming = excluded.naming, needs = excluded.needs, failed_queue = excluded.failed_queue,
+  version = excluded.version;
+
+-- name: unrouted
+SELECT json_group_array(json_array(id, event_id, event_type, version, data, timestamp, trace, source,
+                                   generation, priority, due))
+FROM ledger WHERE state = 'unrouted' AND event_type = ?;
+
+-- name: generations
+SELECT json_group_array(json_array(source, generation))
+FROM sources WHERE source IN (SELECT value FROM json_each(?));
+
+-- name: documents
+SELECT json_group_array(json_array(doc, id, status, attempt_count, last_attempt_time, last_error, attempts,
+                                   retry_at, priority, revision, round, row, dead_letter, source, parent, size))
+FROM documents WHERE collection = ? AND id IN (SELECT value FROM json_each(?));
+
+-- name: document
+SELECT json_array(status, attempt_count, last_attempt_time, created_at, updated_at, json(last_error),
+                  json(attempts), retry_at, priority, revision, round, row, dead_letter, source, parent)
+FROM documents WHERE collection = ? AND id = ?;
+
+-- name: bodies
+SELECT json_group_array(json_array(doc, body)) FROM bodies WHERE doc IN (SELECT value FROM json_each(?));
+
+-- name: bodies_by_id
+SELECT json_group_array(json_array(d.id, d.revision, b.body))
+FROM documents d JOIN bodies b ON b.doc = d.doc
+WHERE d.collection = ? AND d.id IN (SELECT value FROM json_each(?));
+
+-- name: insert_documents
+INSERT INTO documents (doc, collection, id, status, attempt_count, last_attempt_time, created_at, updated_at,
+                       priority, round, row, source, parent, size)
+VALUES {values};
+
+-- name: insert_bodies
+INSERT INTO bodies (doc, body) VALUES {values};
+
+-- name: update_documents
+UPDATE documents SET
+  status = v.column2, attempt_count = v.column3, last_attempt_time = v.column4, updated_at = v.column5,
+  last_error = v.column6, attempts = v.column7, retry_at = v.column8, priority = v.column9,
+  revision = v.column10, round = v.column11, row = v.column12, dead_letter = v.column13, size = v.column14
+FROM (VALUES {values}) AS v WHERE documents.doc = v.column1;
+
+-- name: update_bodies
+UPDATE bodies SET body = v.column2 FROM (VALUES {values}) AS v WHERE bodies.doc = v.column1;
+
+-- name: delete_documents
+DELETE FROM documents WHERE doc IN (SELECT value FROM json_each(?));
+
+-- name: delete_bodies
+DELETE FROM bodies WHERE doc IN (SELECT value FROM json_each(?));
+
+-- name: children
+SELECT json_group_array(json_array(collection, id))
+FROM documents WHERE parent IN (SELECT value FROM json_each(?));
+
+-- name: waiting_keys
+SELECT json_group_array(json_array(service, key))
+FROM ledger WHERE state = 'waiting' AND service = ? AND key IN (SELECT value FROM json_each(?));
+
+-- name: twin
+SELECT json_array(id, tries) FROM ledger WHERE state = 'waiting' AND service = ? AND key = ?;
+
+-- name: known_event
+SELECT json_array(id) FROM ledger WHERE event_id = ? LIMIT 1;
+
+-- name: insert_rows
+INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, trace, key, collection,
+                    ids, round, priority, due, source, generation)
+VALUES {values};
+
+-- name: insert_malformed
+INSERT INTO ledger (service, state, event_id, event_type, version, data, timestamp, key, due, errors, reason,
+                    raw, settled_at)
+VALUES (?, 'dead', ?, ?, 1, '{}', ?, ?, ?, ?, 'malformed', ?, ?);
+
+-- name: next_priority
+SELECT max(priority) FROM ledger
+WHERE service = ? AND state = 'waiting' AND deaths < 2 AND priority < ?;
+
+-- name: due_rows
+SELECT json_group_array(json_array(id, token, event_id, event_type, version, data, timestamp, key, collection,
+                                   ids, round, priority, tries, not_ready, able, deaths, lapses, batch, cursor,
+                                   source, trace, errors))
+FROM (SELECT * FROM ledger
+      WHERE service = ? AND state = 'waiting' AND deaths < 2 AND priority = ? AND due <= ?
+      ORDER BY due, id LIMIT ?);
+
+-- name: due_suspects
+SELECT json_group_array(json_array(id, token, event_id, event_type, version, data, timestamp, key, collection,
+                                   ids, round, priority, tries, not_ready, able, deaths, lapses, batch, cursor,
+                                   source, trace, errors))
+FROM (SELECT * FROM ledger
+      WHERE service = ? AND state = 'waiting' AND deaths >= 2 AND due <= ?
+      ORDER BY due LIMIT ?);
+
+-- name: claim_rows
+UPDATE ledger SET state = 'claimed', token = token + 1, worker = ?, lease = ?, started = 0
+WHERE id IN (SELECT value FROM json_each(?));
+
+-- name: rows
+SELECT json_group_array(json_array(id, service, state, key, collection, json(ids), round, priority, due, tries,
+                                   not_ready, able, deaths, lapses, started, token, lease, worker, batch,
+                                   cursor, errors, source, generation, reason, settled_at))
+FROM ledger WHERE id IN (SELECT value FROM json_each(?));
+
+-- name: done_rows
+UPDATE ledger SET state = 'done', settled_at = ?, lease = NULL WHERE id IN (SELECT value FROM json_each(?));
+
+-- name: update_row
+UPDATE ledger SET
+  state = :state, ids = :ids, due = :due, tries = :tries, not_ready = :not_ready, able = :able,
+  deaths = :deaths, lapses = :lapses, started = :started, lease = :lease, batch = :batch, cursor = :cursor,
+  errors = :errors, reason = :reason, settled_at = :settled_at
+WHERE id = :id;
+
+-- name: split_row
+INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, trace, key, collection,
+                    ids, round, priority, due, tries, not_ready, able, deaths, batch, errors, source, generation,
+                    reason, settled_at)
+SELECT :id, service, :state, event_id, event_type, version, data, timestamp, trace, :key, collection,
+       :ids, round, priority, :due, :tries, :not_ready, :able, :deaths, :batch, :errors, source, generation,
+       :reason, :settled_at
+FROM ledger WHERE id = :origin;
+
+-- name: keep_raw
+UPDATE ledger SET raw = ? WHERE id = ?;
+
+-- name: delete_rows
+DELETE FROM ledger WHERE id IN (SELECT value FROM json_each(?));
+
+-- name: renew
+UPDATE ledger SET lease = ? WHERE state = 'claimed' AND worker = ?;
+
+-- name: seen
+UPDATE workers SET last_seen = ? WHERE worker = ?;
+
+-- name: claims_of
+SELECT json_group_array(id) FROM ledger WHERE state = 'claimed' AND worker = ?;
+
+-- name: lapsed
+SELECT json_group_array(id) FROM ledger WHERE state = 'claimed' AND lease < ?;
+
+-- name: next_lapse
+SELECT min(lease) FROM ledger WHERE state = 'claimed';
+
+-- name: next_due
+SELECT min(due) FROM ledger WHERE service = ? AND state = 'waiting' AND deaths < 2 AND priority = ?;
+
+-- name: next_suspect
+SELECT min(due) FROM ledger WHERE service = ? AND state = 'waiting' AND deaths >= 2;
+
+-- name: prune_old
+SELECT json_group_array(id) FROM
+  (SELECT id FROM ledger WHERE state = 'done' AND settled_at < ? ORDER BY settled_at LIMIT 5000);
+
+-- name: prune_many
+SELECT json_group_array(id) FROM
+  (SELECT id FROM ledger WHERE state = 'done' ORDER BY settled_at DESC LIMIT 10000 OFFSET ?);
+
+-- name: under_way
+SELECT count(*) FROM ledger WHERE state = 'claimed' AND service IN (SELECT value FROM json_each(?));
+
+-- name: enlist
+INSERT INTO workers (worker, about, last_seen) VALUES (?, ?, ?)
+ON CONFLICT (worker) DO UPDATE SET about = excluded.about, last_seen = excluded.last_seen;
+
+-- name: retire
+DELETE FROM workers WHERE worker = ?;
+
+-- name: workers
+SELECT json_group_array(json_array(worker, json(about), last_seen)) FROM workers WHERE last_seen >= ?;
+
+-- name: breakers
+SELECT json_group_array(json(breaker)) FROM breakers;
+
+-- name: save_breaker
+INSERT INTO breakers (dependency, breaker) VALUES (?, ?)
+ON CONFLICT (dependency) DO UPDATE SET breaker = excluded.breaker;
+
+-- name: drop_breaker
+DELETE FROM breakers WHERE dependency = ?;
+
+-- name: log_opening
+INSERT INTO openings (dependency, opened_at, reason, remedy) VALUES (?, ?, ?, ?);
+
+-- name: log_closing
+UPDATE openings SET closed_at = ? WHERE dependency = ? AND closed_at IS NULL;
+
+-- name: openings
+SELECT json_group_array(json_array(dependency, opened_at, closed_at, reason, remedy))
+FROM (SELECT * FROM openings WHERE ?1 IS NULL OR dependency = ?1 ORDER BY opened_at);
+
+-- name: dead_letters
+SELECT json_group_array(json_array(id, service, event_id, event_type, version, json(data), timestamp, key,
+                                   collection, json(ids), round, tries + not_ready, errors, deaths, reason,
+                                   hex(raw), raw IS NOT NULL, settled_at))
+FROM (SELECT * FROM ledger WHERE state = 'dead' AND (?1 IS NULL OR service = ?1) AND id > ?2
+      ORDER BY id LIMIT ?3);
+
+-- name: event_of
+SELECT json_array(event_type, version, data, timestamp, trace, source, priority, service, state, collection,
+                  json(ids))
+FROM ledger WHERE id = ?;
+
+-- name: bump_generation
+INSERT INTO sources (source, generation) VALUES (?, 1)
+ON CONFLICT (source) DO UPDATE SET generation = generation + 1;
+
+-- name: documents_of_source
+SELECT json_group_array(doc) FROM (SELECT doc FROM documents WHERE source = ? LIMIT 1000);
+
+-- name: rows_of_source
+SELECT json_group_array(id) FROM (SELECT id FROM ledger WHERE source = ? LIMIT 1000);
+
+-- name: counts
+SELECT json_group_array(json_array(service, state, n))
+FROM (SELECT service, state, count(*) AS n FROM ledger GROUP BY service, state);
+
+-- name: document_counts
+SELECT json_group_array(json_array(collection, status, n))
+FROM (SELECT collection, status, count(*) AS n FROM documents GROUP BY collection, status);

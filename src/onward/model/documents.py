@@ -1,0 +1,121 @@
+"""Documents: records that must reach a final state."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticSerializationError
+
+from onward.retry import OnwardError
+
+
+class Status(StrEnum):
+    """Where a document stands; everything but `pending` is final."""
+
+    PENDING = "pending"
+    PROCESSED = "processed"
+    FAILED = "failed"
+    FAILED_MAX_RETRIES = "failed_max_retries"
+    DISCARDED = "discarded"
+
+
+FINAL = frozenset(Status) - {Status.PENDING}
+
+
+class UnserialisableDocument(OnwardError, TypeError):
+    """A document holds something that cannot be written as JSON."""
+
+
+class Document(BaseModel):
+    """A record that must reach a final state; subclass it and give it fields.
+
+    Documents live in a collection, by default the class name in lower case with an `s`:
+
+        class Page(Document):              # collection "pages"
+            url: str
+
+        class Entry(Document, collection="entries"):
+            text: str
+
+    The `id` is yours to choose and should be deterministic, so that making the same document twice
+    makes it once; `Document.make_id("a", "b")` derives one from whatever identifies it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    collection: ClassVar[str] = ""
+
+    id: str = Field(min_length=1, max_length=512)
+
+    def __init_subclass__(cls, *, collection: str | None = None, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.collection = collection or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower() + "s"
+
+    @model_validator(mode="after")
+    def _id_is_clean(self) -> Self:
+        # A NUL would be cut off by some databases, so that two ids became one.
+        if "\x00" in self.id:
+            raise ValueError("a document id must not contain NUL characters")
+        return self
+
+    @staticmethod
+    def make_id(*parts: object) -> str:
+        """Derive a deterministic id from whatever identifies a document.
+
+        >>> Document.make_id("a", "bc") != Document.make_id("ab", "c")
+        True
+        """
+        digest = hashlib.blake2b(digest_size=16)
+        for part in parts:
+            text = str(part).encode("utf-8", "surrogatepass")
+            digest.update(b"%d:" % len(text))
+            digest.update(text)
+        return digest.hexdigest()
+
+    def to_json(self) -> str:
+        """Write the document as JSON text, or raise an error that names the document."""
+        try:
+            return self.model_dump_json()
+        except (PydanticSerializationError, ValueError, TypeError, RecursionError) as error:
+            raise UnserialisableDocument(
+                f"document {self.collection}/{self.id} cannot be written as JSON: {error}. "
+                "Give the offending field a type that pydantic can serialise"
+            ) from error
+
+    @classmethod
+    def from_json(cls, body: str) -> Self:
+        """Read a stored document; fields of a newer version are kept, not refused."""
+        return cls.model_validate_json(body, extra="allow")
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentState:
+    """What the ledger knows of a document: status, rounds, history. Its body lives apart."""
+
+    collection: str
+    id: str
+    status: str
+    attempt_count: int = 0
+    last_attempt_time: float | None = None
+    created_at: float | None = None
+    updated_at: float | None = None
+    last_error: dict[str, Any] | None = None
+    attempts: dict[str, Any] = field(default_factory=dict)
+    retry_at: float | None = None
+    priority: int = 0
+    revision: int = 1
+    round: int = 0
+    row: int | None = None
+    """The ledger row that carries its current round, while that is not settled."""
+    dead_letter: int | None = None
+    source: str | None = None
+    parent: str | None = None
+
+    @property
+    def final(self) -> bool:
+        return self.status in FINAL

@@ -1,0 +1,7 @@
+"""The protocols that backends implement and everything else relies on."""
+
+from onward.ports.bus import Bus
+from onward.ports.clock import Clock, SystemClock
+from onward.ports.store import Reader, Store, StoreError, StoreFull, StoreUnavailable
+
+__all__ = ["Bus", "Clock", "Reader", "Store", "StoreError", "StoreFull", "StoreUnavailable", "SystemClock"]

@@ -1,0 +1,218 @@
+"""The store: documents and the ledger, in one database and one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeVar
+
+from onward.model.breaker import Breaker
+from onward.model.documents import Document, DocumentState
+from onward.model.events import Envelope
+from onward.model.failures import Failure
+from onward.model.ledger import (
+    DeadLetter,
+    Delivery,
+    NewDocument,
+    Published,
+    Settled,
+    Settlement,
+    Subscription,
+)
+from onward.ports.bus import Bus
+from onward.retry import OnwardError
+
+D = TypeVar("D", bound=Document)
+
+
+class StoreError(OnwardError):
+    """The store refused; trying again will not help, the message says what will."""
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be reached just now; trying again may help."""
+
+
+class StoreFull(StoreError):
+    """The store cannot be written: the disk is full, or the file or its folder is read-only."""
+
+
+class Reader(Protocol):
+    """Reads documents; what a handler sees of the store."""
+
+    def get(self, document: type[D], id: str) -> D | None:
+        """The document with this id, or None."""
+        ...
+
+    def get_many(self, document: type[D], ids: Sequence[str]) -> list[D]:
+        """The documents with these ids, in that order, without those that do not exist."""
+        ...
+
+    def state(self, document: type[Document] | str, id: str) -> DocumentState | None:
+        """What the ledger knows of a document: status, rounds, history."""
+        ...
+
+
+class Store(Reader, Protocol):
+    """Documents and ledger. Every method is one transaction, or joins the one it is called in.
+
+    Lease and due times use the store's own clock. All methods may be called from any thread.
+    """
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Make several calls one transaction: all of it, or nothing."""
+        ...
+
+    def now(self) -> float:
+        """The store's clock, in seconds since the epoch."""
+        ...
+
+    def close(self) -> None: ...
+
+    def bus(self) -> Bus:
+        """The store's own way to tell workers of due rows."""
+        ...
+
+    # -- putting events on the ledger
+
+    def subscribe(self, subscriptions: Sequence[Subscription]) -> None:
+        """Store who consumes what; waiting events that had no consumer are routed now."""
+        ...
+
+    def subscriptions(self) -> list[Subscription]: ...
+
+    def publish(self, envelopes: Sequence[Envelope]) -> list[Published]:
+        """Put events on the ledger, one row per consuming service.
+
+        Documents that a consumer finishes begin their next round. An event that is waiting already
+        is reported as a duplicate and costs nothing; an event id that is known is one, too.
+        """
+        ...
+
+    def publish_malformed(self, raw: bytes, failure: Failure, *, event_type: str = "") -> None:
+        """Keep what could not be read as a dead letter with its bytes, one per service it was for."""
+        ...
+
+    def add_documents(self, documents: Sequence[NewDocument]) -> int:
+        """Write documents from outside of any work, those that are absent; answer how many were."""
+        ...
+
+    def replace_document(self, document: NewDocument) -> bool:
+        """Give a document new content from outside of any work; answer whether that changed it.
+
+        Changed content makes it `pending` and removes all that descended from the old content.
+        """
+        ...
+
+    # -- claiming and settling
+
+    def claim(
+        self,
+        worker: str,
+        service: str,
+        *,
+        limit: int,
+        lease: float,
+        needs: Sequence[str] = (),
+        healthy_probes: Sequence[str] = (),
+        suspects: bool = False,
+    ) -> list[Delivery]:
+        """Claim due rows of a service, by priority, then due time, and read their documents.
+
+        Nothing is claimed past what the breakers of `needs` allow; those in `healthy_probes` are
+        probed by a health call, never by a document. `suspects` claims only events that are to run
+        alone, one at a time; without it those are left out.
+        """
+        ...
+
+    def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        """Make these works true, in order; each is fenced by its delivery's token."""
+        ...
+
+    def renew(self, worker: str, lease: float) -> int:
+        """Extend the leases of a worker's claims, and show that it is alive; answer how many."""
+        ...
+
+    def release(self, worker: str, rows: Sequence[int] | None = None) -> int:
+        """Give back a worker's claims (all of them by default) uncharged; answer how many."""
+        ...
+
+    def bury(self, worker: str, running: Sequence[int]) -> int:
+        """A worker died: give back its claims, and count a death on those that were running."""
+        ...
+
+    def reap(self) -> int:
+        """Take back the claims whose lease has lapsed; answer how many."""
+        ...
+
+    def prune(self, *, keep_seconds: float, keep_count: int) -> int:
+        """Drop completed events that are older than this, or more than that many."""
+        ...
+
+    def next_due(self, services: Sequence[str], *, suspects: bool = False) -> float | None:
+        """When the next waiting row of these services falls due; None: nothing waits."""
+        ...
+
+    def next_change(self) -> float | None:
+        """When a lease lapses or a breaker may let something through; None: nothing is pending."""
+        ...
+
+    def overdue_suspects(self, services: Sequence[str]) -> list[str]:
+        """The services that have events due which must run alone."""
+        ...
+
+    # -- workers
+
+    def enlist(self, worker: str, about: Mapping[str, Any]) -> None:
+        """Make a worker known: its host, process, version, and event versions by service."""
+        ...
+
+    def retire(self, worker: str) -> None: ...
+
+    def workers(self, alive_within: float = 90.0) -> list[dict[str, Any]]: ...
+
+    # -- dependencies
+
+    def breakers(self) -> list[Breaker]: ...
+
+    def openings(self, dependency: str | None = None) -> list[dict[str, Any]]:
+        """Every opening of a breaker: since when, until when, why."""
+        ...
+
+    def open_breaker(self, dependency: str, reason: str, *, remedy: str = "", by_hand: bool = False) -> None:
+        """Open a breaker and give back the tries that its strikes cost."""
+        ...
+
+    def close_breaker(self, dependency: str) -> None: ...
+
+    def take_probe(self, dependency: str) -> bool:
+        """Claim the due probe of an open breaker, for a health call; False: not due, or taken."""
+        ...
+
+    # -- the operator
+
+    def dead_letters(self, service: str | None = None, *, limit: int = 100, after: int = 0) -> list[DeadLetter]: ...
+
+    def requeue(self, row: int) -> bool:
+        """Put a dead letter's original event back in a new round; False: it is no dead letter any more."""
+        ...
+
+    def reset(self, collection: str, id: str) -> bool:
+        """Make a document `pending` with no rounds counted; deliveries under way are superseded."""
+        ...
+
+    def discard(self, collection: str, id: str) -> bool:
+        """Give a document up for good; deliveries under way are superseded."""
+        ...
+
+    def forget(self, source: str) -> int:
+        """Remove a source and all that came from it; works under way for it are refused."""
+        ...
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """How many rows each service has, by state."""
+        ...
+
+    def document_counts(self) -> dict[str, dict[str, int]]:
+        """How many documents each collection has, by status."""
+        ...
