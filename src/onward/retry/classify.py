@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC
@@ -27,6 +28,8 @@ class Classified:
     """The kind of a failure, and what it tells about the dependency that caused it."""
 
     kind: Kind
+    unavailable: bool = False
+    """It may be a dependency's fault: it was not reached, took too long, or said that it cannot."""
     dependency: str | None = None
     retry_after: float | None = None
     opens: bool = False
@@ -38,6 +41,7 @@ Classifier: TypeAlias = Callable[[BaseException], Classified]
 
 _NOT_READY = Classified(Kind.not_ready)
 _TRANSIENT = Classified(Kind.transient)
+_UNAVAILABLE = Classified(Kind.transient, unavailable=True)
 _PERMANENT = Classified(Kind.permanent)
 _MALFORMED = Classified(Kind.malformed)
 
@@ -51,12 +55,16 @@ _FINAL_TYPES = (
     AssertionError,
     NotImplementedError,
 )
+_UNREACHED_TYPES = (ConnectionError, TimeoutError, socket.gaierror)
 # By name, so that no driver or validation library needs to be installed or imported.
 _BY_NAME = {
     "ValidationError": _PERMANENT,
     "IntegrityError": _PERMANENT,
     "IntegrityConstraintViolationError": _PERMANENT,
-    "OperationalError": _TRANSIENT,
+    "OperationalError": _UNAVAILABLE,
+    "TransportError": _UNAVAILABLE,
+    "TimeoutException": _UNAVAILABLE,
+    "ClientConnectionError": _UNAVAILABLE,
 }
 _HTTP_NAMES = ("http", "statuserror", "responseerror")
 _PASSING_STATUS = frozenset({408, 425, 429})
@@ -76,6 +84,7 @@ def classify(error: BaseException, *, now: float | None = None) -> Classified:
     if isinstance(error, Unavailable):
         return Classified(
             Kind.transient,
+            unavailable=True,
             dependency=error.dependency,
             retry_after=error.retry_after,
             opens=error.opens,
@@ -88,7 +97,9 @@ def classify(error: BaseException, *, now: float | None = None) -> Classified:
     for cls in type(error).__mro__:
         if (known := _BY_NAME.get(cls.__name__)) is not None:
             return known
-    return _PERMANENT if isinstance(error, _FINAL_TYPES) else _TRANSIENT
+    if isinstance(error, _FINAL_TYPES):
+        return _PERMANENT
+    return _UNAVAILABLE if isinstance(error, _UNREACHED_TYPES) else _TRANSIENT
 
 
 def _classify_group(members: list[Classified]) -> Classified:
@@ -103,6 +114,7 @@ def _classify_group(members: list[Classified]) -> Classified:
     dependencies = {member.dependency for member in passing}
     return Classified(
         Kind.transient,
+        unavailable=any(member.unavailable for member in passing),
         dependency=dependencies.pop() if len(dependencies) == 1 else None,
         retry_after=max((m.retry_after for m in passing if m.retry_after is not None), default=None),
         opens=any(member.opens for member in passing),
@@ -115,12 +127,18 @@ def _classify_status(status: int, error: BaseException, now: float | None) -> Cl
     if status in (401, 403):
         return Classified(
             Kind.transient,
+            unavailable=True,
             opens=True,
             remedy=f"The server answered {status}: check the key or token, and what it is allowed to do.",
         )
     if 400 <= status < 500 and status not in _PASSING_STATUS:
         return _PERMANENT
-    return Classified(Kind.transient, retry_after=_retry_after(error, now), rate_limited=status == 429)
+    return Classified(
+        Kind.transient,
+        unavailable=True,
+        retry_after=_retry_after(error, now),
+        rate_limited=status == 429,
+    )
 
 
 def _http_status(error: BaseException) -> int | None:
