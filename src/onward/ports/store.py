@@ -125,6 +125,10 @@ class Store(Reader, Protocol):
         """
         ...
 
+    def claimed(self, worker: str) -> list[Delivery]:
+        """The deliveries that a worker holds now, as they were handed to it."""
+        ...
+
     def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
         """Make these works true, in order; each is fenced by its delivery's token."""
         ...

@@ -146,6 +146,10 @@ class RelationalStore:
                 suspects=suspects,
             )
 
+    def claimed(self, worker: str) -> list[Delivery]:
+        with self.transaction():
+            return claiming.claimed(self._books(), worker)
+
     def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
         with self.transaction():
             return settling.settle(self._books(), settlements)

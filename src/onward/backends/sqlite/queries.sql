@@ -110,6 +110,12 @@ FROM (SELECT * FROM ledger
       WHERE service = ? AND state = 'waiting' AND deaths >= 2 AND due <= ?
       ORDER BY due LIMIT ?);
 
+-- name: claimed_rows
+SELECT json_group_array(json_array(id, token - 1, event_id, event_type, version, data, timestamp, key,
+                                   collection, ids, round, priority, tries, not_ready, able, deaths, lapses,
+                                   batch, cursor, source, trace, errors, service))
+FROM ledger WHERE state = 'claimed' AND worker = ?;
+
 -- name: claim_rows
 UPDATE ledger SET state = 'claimed', token = token + 1, worker = ?, lease = ?, started = 0
 WHERE id IN (SELECT value FROM json_each(?));
