@@ -31,12 +31,13 @@ _LINE = r"(?P<bare>(?:[^\r\n\"']|(?<==)\"[^\"\r\n]*+\"?)++)"
 _PRIVATE_KEY = (
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
     # Up to its end; or, where the text was cut off, as far as it looks like one.
-    r"(?:(?:[^-]|-(?!----))*+-----END [A-Z0-9 ]{0,60}-----|(?:\s|\\[nr]|[A-Za-z0-9+/=]{16,}+)*+)"
+    r"(?:(?:[^-]|-(?!----))*+-----END [A-Z0-9 ]{0,60}-----"
+    r"|(?:\s|\\[nr]|[A-Za-z0-9+/=]{16,}+|[A-Za-z0-9+/=]{1,15}+(?=[\s.…-]*\Z))*+)"
 )
 _URL_PASSWORD = (
     r"(://[^\s/?#:@\[\"'<>]*):"
     # The second form is a password whose / ? or # should have been escaped; digits and a / are a port.
-    r"(?:[^\s/?#\"'<>]*@|(?!\d{1,5}[/?#])[^\s@\"'<>]{1,256}@)"
+    r"(?:[^\s/?#\"'<>]*@|(?!\d{1,5}[/?#])[^\s@\"'<>]{1,256}@(?:[^\s/?#\"'<>]*@)?)"
 )
 _AUTHORIZED = (
     r"\b(bearer|basic)([ \t]{1,8}+)"

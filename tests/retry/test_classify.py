@@ -1,0 +1,222 @@
+"""Which errors may pass and which are final: the table, row by row."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import urllib.error
+from email.message import Message
+from types import SimpleNamespace
+from typing import Any
+
+import pydantic
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onward.retry import (
+    Classified,
+    Kind,
+    Malformed,
+    NotReady,
+    Permanent,
+    Unavailable,
+    classify,
+    parse_retry_after,
+)
+
+
+class Model(pydantic.BaseModel):
+    n: int
+
+
+def raised(call: Any) -> Exception:
+    """Return what the call raises."""
+    try:
+        call()
+    except Exception as error:  # noqa: BLE001 - any kind is what the table is about
+        return error
+    raise AssertionError("it raised nothing")
+
+
+def look_alike(name: str, *bases: type[BaseException], **attributes: Any) -> BaseException:
+    """Return an exception of a class with this name, as a library that is not installed would raise it."""
+    error: BaseException = type(name, bases or (Exception,), {})("failed")
+    vars(error).update(attributes)
+    return error
+
+
+def httpx_error(status: int, **headers: str) -> BaseException:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return look_alike("HTTPStatusError", response=SimpleNamespace(status_code=status, headers=named))
+
+
+def urllib_error(status: int) -> urllib.error.HTTPError:
+    # Without a body there is nothing to close.
+    return urllib.error.HTTPError("http://example.org", status, "no", Message(), None)
+
+
+class PsycopgOperationalError(Exception):
+    """Stands between a driver's error and the class it is recognised by."""
+
+
+PsycopgOperationalError.__name__ = "OperationalError"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    (
+        (NotReady("soon"), Kind.not_ready),
+        (Malformed("not JSON"), Kind.malformed),
+        (Permanent("no such model"), Kind.permanent),
+        (raised(lambda: Model.model_validate({"n": "x"})), Kind.permanent),
+        (sqlite3.IntegrityError("UNIQUE"), Kind.permanent),
+        (look_alike("UniqueViolation", sqlite3.IntegrityError), Kind.permanent),
+        (look_alike("IntegrityConstraintViolationError"), Kind.permanent),
+        (look_alike("ValidationError"), Kind.permanent),
+        (raised(b"\xff".decode), Kind.permanent),
+        (TypeError(), Kind.permanent),
+        (AttributeError(), Kind.permanent),
+        (KeyError(), Kind.permanent),
+        (AssertionError(), Kind.permanent),
+        (NotImplementedError(), Kind.permanent),
+        (Unavailable("embedder"), Kind.transient),
+        (ConnectionResetError(), Kind.transient),
+        (ConnectionRefusedError(), Kind.transient),
+        (TimeoutError(), Kind.transient),
+        (urllib.error.URLError("no route"), Kind.transient),
+        (sqlite3.OperationalError("database is locked"), Kind.transient),
+        (look_alike("AdminShutdown", PsycopgOperationalError), Kind.transient),
+        (MemoryError(), Kind.transient),
+        (RecursionError(), Kind.transient),
+        (OSError(28, "No space left on device"), Kind.transient),
+        (ValueError("who knows"), Kind.transient),
+        (raised(lambda: json.loads("{")), Kind.transient),
+        (RuntimeError("who knows"), Kind.transient),
+    ),
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else str(value),
+)
+def test_errors_by_type(error: BaseException, kind: Kind) -> None:
+    assert classify(error).kind is kind
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    (
+        (400, Classified(Kind.permanent)),
+        (404, Classified(Kind.permanent)),
+        (410, Classified(Kind.permanent)),
+        (422, Classified(Kind.permanent)),
+        (408, Classified(Kind.transient)),
+        (425, Classified(Kind.transient)),
+        (429, Classified(Kind.transient, rate_limited=True)),
+        (500, Classified(Kind.transient)),
+        (502, Classified(Kind.transient)),
+        (503, Classified(Kind.transient)),
+        (599, Classified(Kind.transient)),
+        (302, Classified(Kind.transient)),
+    ),
+)
+@pytest.mark.parametrize(
+    "library",
+    (
+        httpx_error,
+        urllib_error,
+        lambda status: look_alike("ClientResponseError", status=status),
+        lambda status: look_alike("HTTPError", OSError, response=SimpleNamespace(status_code=status)),
+        lambda status: look_alike("APIStatusError", status_code=status),
+    ),
+    ids=("httpx", "urllib", "aiohttp", "requests", "openai"),
+)
+def test_errors_by_http_status(library: Any, status: int, expected: Classified) -> None:
+    assert classify(library(status)) == expected
+
+
+@pytest.mark.parametrize("status", (401, 403))
+def test_a_refused_key_opens_the_breaker_and_says_what_to_do(status: int) -> None:
+    failure = classify(httpx_error(status))
+    assert failure.kind is Kind.transient
+    assert failure.opens
+    assert failure.remedy is not None
+    assert str(status) in failure.remedy
+
+
+@pytest.mark.parametrize(
+    "error",
+    (
+        look_alike("HTTPError", response=None),  # requests, before an answer came
+        look_alike("ConnectTimeout", type("HTTPError", (Exception,), {})),  # httpx
+        look_alike("RpcError", code=404),
+        look_alike("HTTPError", code="404"),
+        look_alike("HTTPError", status=7),
+        look_alike("HTTPError", status=True),
+    ),
+)
+def test_what_only_resembles_a_status_is_none(error: BaseException) -> None:
+    assert classify(error) == Classified(Kind.transient)
+
+
+def test_unavailable_passes_on_all_it_knows() -> None:
+    error = Unavailable("embedder", retry_after=9.0, opens=True, remedy="set OPENAI_API_KEY")
+    assert classify(error) == Classified(
+        Kind.transient, dependency="embedder", retry_after=9.0, opens=True, remedy="set OPENAI_API_KEY"
+    )
+
+
+def test_a_cause_does_not_count() -> None:
+    error = RuntimeError("the call failed")
+    error.__cause__ = Permanent("bad key")
+    assert classify(error).kind is Kind.transient
+
+
+@pytest.mark.parametrize(
+    ("members", "kind"),
+    (
+        ([KeyError(), TypeError()], Kind.permanent),
+        ([NotReady(), NotReady()], Kind.not_ready),
+        ([Malformed(), Malformed()], Kind.malformed),
+        ([Malformed(), KeyError()], Kind.permanent),
+        ([NotReady(), KeyError()], Kind.transient),
+        ([KeyError(), TimeoutError()], Kind.transient),
+        ([ExceptionGroup("inner", [KeyError()]), TypeError()], Kind.permanent),
+    ),
+)
+def test_a_group_is_final_only_if_all_of_it_is(members: list[Exception], kind: Kind) -> None:
+    assert classify(ExceptionGroup("several", members)).kind is kind
+
+
+def test_a_group_waits_for_its_most_patient_member() -> None:
+    both = [Unavailable("embedder", retry_after=2.0), Unavailable("embedder", retry_after=8.0)]
+    assert classify(ExceptionGroup("two", both)) == Classified(
+        Kind.transient, dependency="embedder", retry_after=8.0
+    )
+    mixed = ExceptionGroup("two", [Unavailable("a", opens=True, remedy="pay"), Unavailable("b")])
+    assert classify(mixed) == Classified(Kind.transient, opens=True, remedy="pay")
+
+
+def test_a_rate_limit_tells_how_long_to_wait() -> None:
+    assert classify(httpx_error(429, Retry_After="30")).retry_after == 30.0
+    assert classify(httpx_error(503, retry_after="1.5")).retry_after == 1.5
+    aiohttp_error = look_alike("ClientResponseError", status=429, headers={"Retry-After": b"12"})
+    assert classify(aiohttp_error).retry_after == 12.0
+
+
+def test_a_date_needs_to_know_what_time_it_is() -> None:
+    error = httpx_error(503, Retry_After="Wed, 21 Oct 2015 07:28:00 GMT")
+    noticed_at = 1445412450.0  # 30 s before that date
+    assert classify(error).retry_after is None
+    assert classify(error, now=noticed_at).retry_after == 30.0
+    assert classify(error, now=noticed_at + 3600).retry_after == 0.0
+
+
+@pytest.mark.parametrize(
+    "value", ("", "soon", "-5", "nan", "inf", "9" * 400, "Wed, 99 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 99999")
+)
+def test_a_retry_after_that_says_nothing_is_ignored(value: str) -> None:
+    assert parse_retry_after(value, now=0.0) is None
+
+
+@given(st.text(max_size=40), st.none() | st.floats(0, 1e10))
+def test_no_header_of_a_server_can_break_us(value: str, now: float | None) -> None:
+    seconds = parse_retry_after(value, now=now)
+    assert seconds is None or seconds >= 0

@@ -1,0 +1,131 @@
+"""One event, handled in place: the race is waited out, all else becomes a dead letter."""
+
+from __future__ import annotations
+
+import logging
+from random import Random
+from typing import Any
+
+import pytest
+
+from onward.retry import DocumentNotFoundError, Malformed, RetryConfig, handle_event_with_retry
+from tests.retry.fake_time import FakeTime
+
+EVENT = {"event_type": "JSONParsed", "data": {"message_doc_ids": ["m1"]}}
+
+
+class Service:
+    """Handles events on a fake clock and keeps its dead letters."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.time = FakeTime(now=1_768_626_000.0)
+        self.errors = list(errors)
+        self.dead_letters: list[dict[str, Any]] = []
+
+    def handle(self, event: dict[str, Any]) -> None:
+        if self.errors:
+            raise self.errors.pop(0)
+
+    def receive(self, config: RetryConfig | None = None) -> bool:
+        return handle_event_with_retry(
+            self.handle,
+            EVENT,
+            config=config,
+            idempotency_key="chunking-m1",
+            service_name="chunking",
+            dead_letter=self.dead_letters.append,
+            clock=self.time.clock,
+            sleep=self.time.sleep,
+            random=Random(1),
+        )
+
+
+def test_an_event_that_came_too_early_is_handled_a_little_later() -> None:
+    service = Service(DocumentNotFoundError("no m1"), DocumentNotFoundError("no m1"))
+    assert service.receive() is True
+    assert len(service.time.slept) == 2
+    assert service.dead_letters == []
+
+
+def test_after_eight_retries_it_is_a_dead_letter() -> None:
+    service = Service(*[DocumentNotFoundError("no m1") for _ in range(99)])
+    assert service.receive() is False
+    [letter] = service.dead_letters
+    assert letter["original_event"] is EVENT
+    assert letter["idempotency_key"] == "chunking-m1"
+    assert letter["attempt_count"] == 9
+    assert letter["last_error"] == "NotReady: no m1"
+    assert letter["error_type"] == "NotReady"
+    assert letter["abandoned_reason"] == "max_attempts_exceeded"
+    assert letter["service_name"] == "chunking"
+    assert letter["timestamp"].startswith("2026-01-17T05:00:")
+    assert letter["timestamp"].endswith("Z")
+    assert len(letter["errors"]) == 9
+    assert len(service.time.slept) == 8
+
+
+def test_its_time_to_live_ends_it_too() -> None:
+    service = Service(*[DocumentNotFoundError() for _ in range(99)])
+    service.receive(RetryConfig(max_attempts=99, base_delay_ms=60_000, ttl_minutes=5))
+    [letter] = service.dead_letters
+    assert letter["abandoned_reason"] == "ttl_exceeded"
+    assert sum(service.time.slept) <= 300
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    (
+        (TypeError("a bug"), "non_retryable"),
+        (ConnectionError("down"), "non_retryable"),
+        (Malformed("no such field"), "malformed"),
+    ),
+)
+def test_any_other_error_is_final_at_once(error: Exception, reason: str) -> None:
+    service = Service(error)
+    assert service.receive() is False
+    [letter] = service.dead_letters
+    assert (letter["abandoned_reason"], letter["attempt_count"]) == (reason, 1)
+    assert service.time.slept == []
+
+
+def test_without_a_place_for_dead_letters_the_error_is_raised() -> None:
+    service = Service(TypeError("a bug"))
+    with pytest.raises(TypeError, match="a bug"):
+        handle_event_with_retry(service.handle, EVENT, idempotency_key="k", service_name="chunking")
+
+
+def test_of_many_errors_the_first_and_the_latest_are_kept() -> None:
+    service = Service(*[DocumentNotFoundError(str(n)) for n in range(1, 41)])
+    service.receive(RetryConfig(max_attempts=39, base_delay_ms=1, ttl_minutes=9999))
+    [letter] = service.dead_letters
+    kept = [error["error"].removeprefix("NotReady: ") for error in letter["errors"]]
+    assert kept == ["1", *(str(n) for n in range(22, 41))]
+
+
+def test_levels_rise_as_patience_ends_and_secrets_stay_out(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "onward.retry")
+    service = Service(*[DocumentNotFoundError("password=hunter2") for _ in range(3)])
+    service.receive(RetryConfig(max_attempts=2))
+    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING", "ERROR"]
+    assert "Traceback" in caplog.text
+    assert "password=***" in caplog.text
+    assert "password=***" in service.dead_letters[0]["last_error"]
+    assert "hunter2" not in caplog.text + str(service.dead_letters)
+
+
+def test_the_numbers_come_from_the_environment() -> None:
+    assert RetryConfig.from_env({}) == RetryConfig(8, 250, 2.0, 60, 30)
+    environ = {"RETRY_MAX_ATTEMPTS": "3", "RETRY_BASE_DELAY_MS": "10", "RETRY_BACKOFF_FACTOR": "1.5"}
+    environ |= {"RETRY_MAX_DELAY_SECONDS": "9", "RETRY_TTL_MINUTES": "0.5"}
+    assert RetryConfig.from_env(environ) == RetryConfig(3, 10, 1.5, 9, 0.5)
+
+
+@pytest.mark.parametrize("value", ("eight", "2.5"))
+def test_a_number_that_is_none_is_refused_by_the_name_of_its_variable(value: str) -> None:
+    with pytest.raises(ValueError, match=rf"RETRY_MAX_ATTEMPTS is '{value}', but must be a whole number"):
+        RetryConfig.from_env({"RETRY_MAX_ATTEMPTS": value})
+
+
+def test_a_negative_number_of_retries_is_refused() -> None:
+    with pytest.raises(ValueError, match="max_attempts=-1"):
+        RetryConfig(max_attempts=-1)
