@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sqlite3
 import urllib.error
 from email.message import Message
@@ -107,13 +108,13 @@ def test_errors_by_type(error: BaseException, kind: Kind) -> None:
         (404, Classified(Kind.permanent)),
         (410, Classified(Kind.permanent)),
         (422, Classified(Kind.permanent)),
-        (408, Classified(Kind.transient)),
-        (425, Classified(Kind.transient)),
-        (429, Classified(Kind.transient, rate_limited=True)),
-        (500, Classified(Kind.transient)),
-        (502, Classified(Kind.transient)),
-        (503, Classified(Kind.transient)),
-        (599, Classified(Kind.transient)),
+        (408, Classified(Kind.transient, unavailable=True)),
+        (425, Classified(Kind.transient, unavailable=True)),
+        (429, Classified(Kind.transient, unavailable=True, rate_limited=True)),
+        (500, Classified(Kind.transient, unavailable=True)),
+        (502, Classified(Kind.transient, unavailable=True)),
+        (503, Classified(Kind.transient, unavailable=True)),
+        (599, Classified(Kind.transient, unavailable=True)),
         (302, Classified(Kind.transient)),
     ),
 )
@@ -156,10 +157,38 @@ def test_what_only_resembles_a_status_is_none(error: BaseException) -> None:
     assert classify(error) == Classified(Kind.transient)
 
 
+@pytest.mark.parametrize(
+    ("error", "unavailable"),
+    (
+        (Unavailable("embedder"), True),
+        (ConnectionResetError(), True),
+        (TimeoutError(), True),
+        (socket.gaierror(-2, "Name or service not known"), True),
+        (urllib.error.URLError("no route"), True),
+        (sqlite3.OperationalError("database is locked"), True),
+        (look_alike("ReadTimeout", type("TransportError", (Exception,), {})), True),  # httpx
+        (look_alike("ReadTimeout", type("Timeout", (OSError,), {})), True),  # requests
+        (look_alike("ClientOSError", type("ClientConnectionError", (OSError,), {})), True),  # aiohttp
+        (ExceptionGroup("two", [ValueError(), TimeoutError()]), True),
+        (ValueError("who knows"), False),
+        (MemoryError(), False),
+        (OSError(28, "No space left on device"), False),
+        (Permanent("no"), False),
+    ),
+)
+def test_some_failures_may_be_a_dependency_s_fault(error: BaseException, unavailable: bool) -> None:
+    assert classify(error).unavailable is unavailable
+
+
 def test_unavailable_passes_on_all_it_knows() -> None:
     error = Unavailable("embedder", retry_after=9.0, opens=True, remedy="set OPENAI_API_KEY")
     assert classify(error) == Classified(
-        Kind.transient, dependency="embedder", retry_after=9.0, opens=True, remedy="set OPENAI_API_KEY"
+        Kind.transient,
+        unavailable=True,
+        dependency="embedder",
+        retry_after=9.0,
+        opens=True,
+        remedy="set OPENAI_API_KEY",
     )
 
 
@@ -188,10 +217,10 @@ def test_a_group_is_final_only_if_all_of_it_is(members: list[Exception], kind: K
 def test_a_group_waits_for_its_most_patient_member() -> None:
     both = [Unavailable("embedder", retry_after=2.0), Unavailable("embedder", retry_after=8.0)]
     assert classify(ExceptionGroup("two", both)) == Classified(
-        Kind.transient, dependency="embedder", retry_after=8.0
+        Kind.transient, unavailable=True, dependency="embedder", retry_after=8.0
     )
     mixed = ExceptionGroup("two", [Unavailable("a", opens=True, remedy="pay"), Unavailable("b")])
-    assert classify(mixed) == Classified(Kind.transient, opens=True, remedy="pay")
+    assert classify(mixed) == Classified(Kind.transient, unavailable=True, opens=True, remedy="pay")
 
 
 def test_a_rate_limit_tells_how_long_to_wait() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC
@@ -55,16 +54,19 @@ _FINAL_TYPES = (
     AssertionError,
     NotImplementedError,
 )
-_UNREACHED_TYPES = (ConnectionError, TimeoutError, socket.gaierror)
+_UNREACHED_TYPES = (ConnectionError, TimeoutError)
 # By name, so that no driver or validation library needs to be installed or imported.
 _BY_NAME = {
     "ValidationError": _PERMANENT,
     "IntegrityError": _PERMANENT,
     "IntegrityConstraintViolationError": _PERMANENT,
-    "OperationalError": _UNAVAILABLE,
-    "TransportError": _UNAVAILABLE,
-    "TimeoutException": _UNAVAILABLE,
-    "ClientConnectionError": _UNAVAILABLE,
+    **dict.fromkeys(
+        (
+            *("OperationalError", "gaierror", "URLError", "TransportError", "TimeoutException"),
+            *("ConnectionError", "Timeout", "ClientConnectionError", "APIConnectionError"),
+        ),
+        _UNAVAILABLE,
+    ),
 }
 _HTTP_NAMES = ("http", "statuserror", "responseerror")
 _PASSING_STATUS = frozenset({408, 425, 429})
@@ -135,7 +137,7 @@ def _classify_status(status: int, error: BaseException, now: float | None) -> Cl
         return _PERMANENT
     return Classified(
         Kind.transient,
-        unavailable=True,
+        unavailable=status >= 400,
         retry_after=_retry_after(error, now),
         rate_limited=status == 429,
     )
