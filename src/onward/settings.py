@@ -1,0 +1,282 @@
+"""What can be set, from the environment and from `onward.toml`; the environment wins.
+
+A key of `onward.toml` is the variable's name in lower case and without `ONWARD_`. Tables only save typing:
+their names are joined to their keys by an underscore, so these three say the same, `RETRY_MAX_ATTEMPTS=5`:
+
+    retry_max_attempts = 5          [retry]                 retry = { max_attempts = 5 }
+                                    max_attempts = 5
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
+from urllib.parse import quote
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+
+from onward.retry.backoff import Exponential
+from onward.retry.errors import OnwardError
+from onward.retry.event import RetryConfig
+from onward.retry.policy import RetryPolicy
+from onward.retry.presets import Ladder
+from onward.retry.redact import redact
+
+FILE = "onward.toml"
+
+
+class SettingsError(OnwardError):
+    """A setting makes no sense; the message names it, its value and what is allowed."""
+
+
+def _no_bool(value: object) -> object:
+    # TOML's `true` would pass for the number 1.
+    if isinstance(value, bool):
+        raise ValueError("a truth value is not a number")  # noqa: TRY004 - pydantic wants it so
+    return value
+
+
+def _is_url(value: str) -> str:
+    if not re.match(r"[a-z][a-z0-9+.-]*://", value):
+        raise ValueError("not a URL")
+    return value
+
+
+def _expanded(folder: Path) -> Path:
+    try:
+        return folder.expanduser()
+    except RuntimeError as error:  # ~nobody
+        raise ValueError(str(error)) from None
+
+
+# The description is what an error message says is allowed.
+Count = Annotated[int, BeforeValidator(_no_bool), Field(ge=1, description="a whole number of at least 1")]
+CountOrNone = Annotated[
+    int, BeforeValidator(_no_bool), Field(ge=0, description="a whole number of at least 0")
+]
+Port = Annotated[int, BeforeValidator(_no_bool), Field(ge=1, le=65535, description="a port from 1 to 65535")]
+Positive = Annotated[
+    float, BeforeValidator(_no_bool), Field(gt=0, allow_inf_nan=False, description="a number above 0")
+]
+Factor = Annotated[
+    float, BeforeValidator(_no_bool), Field(ge=1, allow_inf_nan=False, description="a number of at least 1")
+]
+StoreUrl = Annotated[
+    str,
+    AfterValidator(_is_url),
+    Field(description="a URL such as sqlite:///folder/file.db or postgresql://user@host/name"),
+]
+BusUrl = Annotated[str, AfterValidator(_is_url), Field(description="a URL such as amqp://user@host:5672/")]
+HttpUrl = Annotated[str, Field(pattern=r"^https?://[^/]", description="a URL with http:// or https://")]
+Folder = Annotated[Path, AfterValidator(_expanded), Field(description="the path of a folder")]
+Secret = Annotated[SecretStr, Field(min_length=1, description="text that is not empty")]
+Model = Annotated[str, Field(min_length=1, description="the name of a built-in model, or a URL")]
+
+
+class _Shared(BaseModel):
+    """Settings whose variables have no prefix, because other programs know them too."""
+
+    retry_max_attempts: CountOrNone = 8
+    retry_base_delay_ms: Positive = 250.0
+    retry_backoff_factor: Factor = 2.0
+    retry_max_delay_seconds: Positive = 60.0
+    retry_ttl_minutes: Positive = 30.0
+
+    retry_job_interval_seconds: Positive = 900.0
+    retry_job_base_delay_seconds: Positive = 300.0
+    retry_job_max_delay_seconds: Positive = 3600.0
+    retry_job_stuck_threshold_hours: Positive = 24.0
+    retry_job_max_attempts_archives: Count = 3
+    retry_job_max_attempts_messages: Count = 3
+    retry_job_max_attempts_chunks: Count = 5
+    retry_job_max_attempts_threads: Count = 5
+
+    metrics_backend: Literal["prometheus", "prometheus_pushgateway", "noop"] = "prometheus"
+    pushgateway_url: HttpUrl | None = None
+    error_reporter_type: Literal["store", "http", "noop"] = "store"
+    error_reporter_url: HttpUrl | None = None
+
+    rabbitmq_host: str | None = None
+    rabbitmq_port: Port = 5672
+    rabbitmq_username: str = "guest"
+    rabbitmq_password: Secret = SecretStr("guest")
+
+
+class Settings(_Shared):
+    """Everything that can be set; made by `load_settings`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=True)
+
+    home: Folder = Path("onward-data")
+    store: StoreUrl = Field(default_factory=lambda data: f"sqlite:///{data.get('home')}/onward.db")
+    bus: BusUrl | None = None
+    blobs: str | None = None
+    vectors: str | None = None
+    embedder: Model = "static"
+    summarizer: Model = "extractive"
+
+    concurrency: Count = 3
+    max_retries: Count = 3
+    retry_backoff_seconds: Positive = 5.0
+    time_limit_seconds: Positive = 600.0
+    keep_completed_seconds: Positive = 3600.0
+    keep_completed_count: CountOrNone = 1000
+
+    fetch_allow_private: bool = False
+    log_format: Literal["text", "json"] = "text"
+    token: Secret | None = None
+
+    @property
+    def bus_url(self) -> str | None:
+        """The bus: `ONWARD_BUS`, or what the `RABBITMQ_…` variables say, or none."""
+        if self.bus is not None or self.rabbitmq_host is None:
+            return self.bus
+        password = quote(self.rabbitmq_password.get_secret_value(), safe="")
+        user = quote(self.rabbitmq_username, safe="")
+        return f"amqp://{user}:{password}@{self.rabbitmq_host}:{self.rabbitmq_port}/"
+
+    def ladder(self) -> Ladder:
+        """Return the retry ladder with these numbers."""
+        usual = Ladder()
+        return Ladder(
+            not_ready=RetryConfig(
+                self.retry_max_attempts,
+                self.retry_base_delay_ms,
+                self.retry_backoff_factor,
+                self.retry_max_delay_seconds,
+                self.retry_ttl_minutes,
+            ).policy(),
+            # The name is older than its meaning: it counts the first try too.
+            transient=RetryPolicy(
+                Exponential(self.retry_backoff_seconds), max_tries=self.max_retries, name="transient"
+            ),
+            fetching=RetryPolicy(usual.fetching.backoff, max_tries=self.max_retries, name="fetching"),
+            retry_job=RetryPolicy(
+                Exponential(self.retry_job_base_delay_seconds, cap=self.retry_job_max_delay_seconds),
+                name="retry job",
+            ),
+            rounds={
+                collection: getattr(self, f"retry_job_max_attempts_{collection}")
+                for collection in usual.rounds
+            },
+        )
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        # A URL may carry a password; SecretStr hides itself.
+        for name, value in super().__repr_args__():
+            yield name, redact(value) if isinstance(value, str) else value
+
+
+def variable(field: str) -> str:
+    """Return the environment variable of a setting."""
+    return field.upper() if field in _Shared.model_fields else f"ONWARD_{field.upper()}"
+
+
+_NEEDS = (
+    ("metrics_backend", "prometheus_pushgateway", "pushgateway_url"),
+    ("error_reporter_type", "http", "error_reporter_url"),
+)
+
+
+class _Given(NamedTuple):
+    """A value and where it was found."""
+
+    value: object
+    where: str
+
+
+def load_settings(environ: Mapping[str, str] | None = None, path: str | Path | None = None) -> Settings:
+    """Read the settings from the environment and from `path`, or `onward.toml` here if there is one.
+
+    An empty variable counts as not set.
+    """
+    given = {**_read_toml(path), **_read_environ(os.environ if environ is None else environ)}
+    try:
+        settings = Settings.model_validate({name: found.value for name, found in given.items()})
+    except ValidationError as error:
+        # Not raised from it: what pydantic says would show the value again, in clear.
+        # Of several complaints about one setting the first will do; one about a default only follows another.
+        wrong = dict.fromkeys(str(problem["loc"][0]) for problem in error.errors())
+        lines = [_complaint(name, given[name]) for name in wrong if name in given]
+        raise SettingsError("\n".join(lines)) from None
+    for name, value, needed in _NEEDS:
+        if getattr(settings, name) == value and getattr(settings, needed) is None:
+            raise SettingsError(
+                f"{given[name].where} is {value!r}, which needs {variable(needed)}: {_allowed(needed)}."
+            )
+    return settings
+
+
+def _read_environ(environ: Mapping[str, str]) -> dict[str, _Given]:
+    named = ((name, variable(name)) for name in Settings.model_fields)
+    return {name: _Given(environ[var], var) for name, var in named if environ.get(var)}
+
+
+def _read_toml(path: str | Path | None) -> dict[str, _Given]:
+    file = Path(FILE if path is None else path)
+    if path is None and not file.exists():
+        return {}
+    try:
+        tables = tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise SettingsError(
+            f"{file} cannot be read: {error.strerror}. Name another file, or make it."
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file} is not valid TOML: {redact(str(error))}.") from None
+    given: dict[str, _Given] = {}
+    for keys, value in _flatten(tables):
+        name, dotted = "_".join(keys), ".".join(keys)
+        if name not in Settings.model_fields:
+            close = difflib.get_close_matches(name, Settings.model_fields, n=1)
+            meant = (
+                f"Did you mean {close[0]}?" if close else f"Known are: {', '.join(Settings.model_fields)}."
+            )
+            raise SettingsError(f"{file}: there is no setting {dotted}. {meant}")
+        if name in given:
+            raise SettingsError(f"{file}: {dotted} is set twice, in different spellings. Keep one.")
+        given[name] = _Given(value, f"{file}: {dotted}")
+    return given
+
+
+def _flatten(
+    table: Mapping[str, Any], prefix: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], object]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, (*prefix, key))
+        else:
+            yield (*prefix, key), value
+
+
+def _complaint(name: str, found: _Given) -> str:
+    if SecretStr in _kinds(name):
+        shown = "not shown here"
+    else:
+        # What stands before an @ may be a password even where the text is no URL.
+        shown = redact(re.sub(r"[^'\"]*@", "***@", repr(found.value)))
+    return f"{found.where} is {shown}, but must be {_allowed(name)}."
+
+
+def _allowed(name: str) -> str:
+    if description := Settings.model_fields[name].description:
+        return description
+    for kind in _kinds(name):
+        if get_origin(kind) is Literal:
+            return "one of " + ", ".join(get_args(kind))
+        if get_origin(kind) is Annotated:
+            return str(get_args(kind)[-1].description)
+    return "true or false" if bool in _kinds(name) else "text"
+
+
+def _kinds(name: str) -> list[object]:
+    """Return a setting's type, and those it is made of."""
+    kinds: list[object] = [Settings.model_fields[name].annotation]
+    for kind in kinds:
+        kinds.extend(get_args(kind))
+    return kinds

@@ -1,0 +1,274 @@
+"""Settings: from the environment and onward.toml, with errors that say what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onward.retry import Ladder
+from onward.settings import Settings, SettingsError, load_settings, variable
+
+NAMED_IN_THE_MANUAL = {
+    "RETRY_MAX_ATTEMPTS": 8,
+    "RETRY_BASE_DELAY_MS": 250,
+    "RETRY_BACKOFF_FACTOR": 2.0,
+    "RETRY_MAX_DELAY_SECONDS": 60,
+    "RETRY_TTL_MINUTES": 30,
+    "RETRY_JOB_INTERVAL_SECONDS": 900,
+    "RETRY_JOB_BASE_DELAY_SECONDS": 300,
+    "RETRY_JOB_MAX_DELAY_SECONDS": 3600,
+    "RETRY_JOB_STUCK_THRESHOLD_HOURS": 24,
+    "RETRY_JOB_MAX_ATTEMPTS_ARCHIVES": 3,
+    "RETRY_JOB_MAX_ATTEMPTS_MESSAGES": 3,
+    "RETRY_JOB_MAX_ATTEMPTS_CHUNKS": 5,
+    "RETRY_JOB_MAX_ATTEMPTS_THREADS": 5,
+    "METRICS_BACKEND": "prometheus",
+    "PUSHGATEWAY_URL": None,
+    "ERROR_REPORTER_TYPE": "store",
+    "ERROR_REPORTER_URL": None,
+    "RABBITMQ_HOST": None,
+    "RABBITMQ_PORT": 5672,
+    "RABBITMQ_USERNAME": "guest",
+    "ONWARD_HOME": Path("onward-data"),
+    "ONWARD_STORE": "sqlite:///onward-data/onward.db",
+    "ONWARD_BUS": None,
+    "ONWARD_BLOBS": None,
+    "ONWARD_VECTORS": None,
+    "ONWARD_EMBEDDER": "static",
+    "ONWARD_SUMMARIZER": "extractive",
+    "ONWARD_CONCURRENCY": 3,
+    "ONWARD_MAX_RETRIES": 3,
+    "ONWARD_RETRY_BACKOFF_SECONDS": 5,
+    "ONWARD_TIME_LIMIT_SECONDS": 600,
+    "ONWARD_KEEP_COMPLETED_SECONDS": 3600,
+    "ONWARD_KEEP_COMPLETED_COUNT": 1000,
+    "ONWARD_FETCH_ALLOW_PRIVATE": False,
+    "ONWARD_LOG_FORMAT": "text",
+    "ONWARD_TOKEN": None,
+}
+
+
+@pytest.fixture
+def toml(tmp_path: Path) -> Path:
+    return tmp_path / "onward.toml"
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_every_name_and_default_is_as_documented() -> None:
+    settings = load_settings({})
+    defaults = {variable(name): getattr(settings, name) for name in Settings.model_fields}
+    assert defaults.pop("RABBITMQ_PASSWORD").get_secret_value() == "guest"
+    assert defaults == NAMED_IN_THE_MANUAL
+
+
+def test_a_variable_is_read_as_what_it_is() -> None:
+    settings = load_settings(
+        {"RETRY_MAX_ATTEMPTS": "3", "ONWARD_FETCH_ALLOW_PRIVATE": "yes", "ONWARD_HOME": "/srv/onward"}
+    )
+    assert settings.retry_max_attempts == 3
+    assert settings.fetch_allow_private is True
+    assert settings.store == "sqlite:////srv/onward/onward.db"
+
+
+def test_an_empty_variable_counts_as_not_set() -> None:
+    assert load_settings({"RABBITMQ_HOST": "", "ONWARD_CONCURRENCY": ""}) == load_settings({})
+
+
+@pytest.mark.parametrize(
+    "text",
+    (
+        "retry_max_attempts = 5",
+        "[retry]\nmax_attempts = 5",
+        "retry = { max_attempts = 5 }",
+        "retry.max_attempts = 5",
+        "[retry.max]\nattempts = 5",
+    ),
+)
+def test_a_key_of_the_file_may_be_split_into_tables(text: str, toml: Path) -> None:
+    toml.write_text(text)
+    assert load_settings({}).retry_max_attempts == 5
+
+
+def test_every_setting_can_stand_in_the_file(toml: Path) -> None:
+    toml.write_text(
+        'home = "/data"\nconcurrency = 8\n'
+        "[retry_job]\nmax_attempts_chunks = 7\n"
+        '[metrics]\nbackend = "noop"\n[error_reporter]\ntype = "noop"\n[rabbitmq]\nhost = "mq"\n'
+    )
+    settings = load_settings({})
+    assert (settings.home, settings.concurrency) == (Path("/data"), 8)
+    assert settings.retry_job_max_attempts_chunks == 7
+    assert (settings.metrics_backend, settings.error_reporter_type) == ("noop", "noop")
+    assert settings.bus_url == "amqp://guest:guest@mq:5672/"
+
+
+def test_the_environment_wins_over_the_file(toml: Path) -> None:
+    toml.write_text("concurrency = 8\nmax_retries = 4\n")
+    settings = load_settings({"ONWARD_CONCURRENCY": "2"})
+    assert (settings.concurrency, settings.max_retries) == (2, 4)
+
+
+def test_another_file_can_be_named_and_must_then_exist(tmp_path: Path) -> None:
+    other = tmp_path / "other.toml"
+    with pytest.raises(SettingsError, match=r"other\.toml cannot be read: No such file"):
+        load_settings({}, other)
+    other.write_text("concurrency = 8")
+    assert load_settings({}, other).concurrency == 8
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    (
+        ("RETRY_MAX_ATTEMPTS", "eight", "a whole number of at least 0"),
+        ("RETRY_MAX_ATTEMPTS", "-1", "a whole number of at least 0"),
+        ("ONWARD_CONCURRENCY", "0", "a whole number of at least 1"),
+        ("RETRY_BACKOFF_FACTOR", "0.5", "a number of at least 1"),
+        ("RETRY_TTL_MINUTES", "nan", "a number above 0"),
+        ("RETRY_JOB_MAX_DELAY_SECONDS", "inf", "a number above 0"),
+        ("METRICS_BACKEND", "statsd", "one of prometheus, prometheus_pushgateway, noop"),
+        ("ERROR_REPORTER_TYPE", "mail", "one of store, http, noop"),
+        ("PUSHGATEWAY_URL", "pushgateway:9091", "a URL with http:// or https://"),
+        ("RABBITMQ_PORT", "70000", "a port from 1 to 65535"),
+        (
+            "ONWARD_STORE",
+            "onward.db",
+            "a URL such as sqlite:///folder/file.db or postgresql://user@host/name",
+        ),
+        ("ONWARD_BUS", "localhost", "a URL such as amqp://user@host:5672/"),
+        ("ONWARD_HOME", "~no-such-user/x", "the path of a folder"),
+        ("ONWARD_FETCH_ALLOW_PRIVATE", "perhaps", "true or false"),
+        ("ONWARD_LOG_FORMAT", "xml", "one of text, json"),
+    ),
+)
+def test_a_value_that_makes_no_sense_is_named_with_what_is_allowed(
+    name: str, value: str, allowed: str
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings({name: value})
+    assert str(caught.value) == f"{name} is {value!r}, but must be {allowed}."
+
+
+def test_in_the_file_the_key_is_named(toml: Path) -> None:
+    toml.write_text("[retry]\nmax_attempts = true\n")
+    with pytest.raises(SettingsError) as caught:
+        load_settings({})
+    assert str(caught.value) == (
+        "onward.toml: retry.max_attempts is True, but must be a whole number of at least 0."
+    )
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings({"ONWARD_CONCURRENCY": "0", "RETRY_MAX_ATTEMPTS": "x"})
+    assert str(caught.value).splitlines() == [
+        "RETRY_MAX_ATTEMPTS is 'x', but must be a whole number of at least 0.",
+        "ONWARD_CONCURRENCY is '0', but must be a whole number of at least 1.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("environ", "message"),
+    (
+        ({"METRICS_BACKEND": "prometheus_pushgateway"}, "METRICS_BACKEND .* needs PUSHGATEWAY_URL: a URL"),
+        ({"ERROR_REPORTER_TYPE": "http"}, "ERROR_REPORTER_TYPE .* needs ERROR_REPORTER_URL: a URL"),
+    ),
+)
+def test_a_setting_that_needs_another_says_so(environ: dict[str, str], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        load_settings(environ)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    (
+        ("[retry]\nmax_atempts = 3", r"no setting retry\.max_atempts\. Did you mean retry_max_attempts\?"),
+        ("zzz = 1", r"no setting zzz\. Known are: retry_max_attempts, .*token\."),
+        ("retry_max_attempts = 1\n[retry]\nmax_attempts = 2", r"retry\.max_attempts is set twice"),
+        ("concurrency = ", "onward.toml is not valid TOML"),
+    ),
+)
+def test_a_mistake_in_the_file_is_explained(text: str, message: str, toml: Path) -> None:
+    toml.write_text(text)
+    with pytest.raises(SettingsError, match=message):
+        load_settings({})
+
+
+def test_rabbitmq_is_described_by_its_own_variables_unless_there_is_a_bus() -> None:
+    environ = {"RABBITMQ_HOST": "mq", "RABBITMQ_USERNAME": "app", "RABBITMQ_PASSWORD": "p@ss/word"}
+    assert load_settings(environ).bus_url == "amqp://app:p%40ss%2Fword@mq:5672/"
+    assert load_settings({**environ, "ONWARD_BUS": "amqp://other/"}).bus_url == "amqp://other/"
+    assert load_settings({}).bus_url is None
+
+
+SECRET = "hunter2"
+
+
+def test_secrets_show_neither_in_repr_nor_in_str() -> None:
+    settings = load_settings(
+        {
+            "ONWARD_STORE": f"postgresql://app:{SECRET}@db/onward",
+            "ONWARD_BUS": f"amqp://app:{SECRET}@mq/",
+            "ONWARD_TOKEN": SECRET,
+            "RABBITMQ_PASSWORD": SECRET,
+        }
+    )
+    assert SECRET not in repr(settings) + str(settings)
+    assert settings.store == f"postgresql://app:{SECRET}@db/onward"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    (
+        ("store", f"postgresql//app:{SECRET}@db/onward"),
+        ("pushgateway_url", f"ftp://app:{SECRET}@gw"),
+        ("bus", f"app:{SECRET}@mq"),
+        ("token", [SECRET]),
+        ("rabbitmq_password", [SECRET]),
+    ),
+)
+def test_secrets_do_not_show_in_errors(name: str, value: Any, toml: Path) -> None:
+    toml.write_text(f"{name} = {value!r}".replace("'", '"'))
+    with pytest.raises(SettingsError) as caught:
+        load_settings({})
+    assert name in str(caught.value)
+    assert SECRET not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_an_empty_token_would_let_everyone_in(toml: Path) -> None:
+    toml.write_text('token = ""')
+    with pytest.raises(SettingsError, match="token is not shown here, but must be text that is not empty"):
+        load_settings({})
+
+
+def test_the_usual_settings_make_the_usual_ladder() -> None:
+    assert load_settings({}).ladder() == Ladder()
+
+
+def test_each_number_reaches_its_rung() -> None:
+    ladder = load_settings(
+        {
+            "RETRY_MAX_ATTEMPTS": "2",
+            "RETRY_BASE_DELAY_MS": "100",
+            "RETRY_BACKOFF_FACTOR": "3",
+            "RETRY_MAX_DELAY_SECONDS": "0.2",
+            "RETRY_TTL_MINUTES": "1",
+            "ONWARD_MAX_RETRIES": "4",
+            "ONWARD_RETRY_BACKOFF_SECONDS": "1",
+            "RETRY_JOB_BASE_DELAY_SECONDS": "10",
+            "RETRY_JOB_MAX_DELAY_SECONDS": "25",
+            "RETRY_JOB_MAX_ATTEMPTS_CHUNKS": "9",
+        }
+    ).ladder()
+    assert ladder.not_ready.schedule(9) == ((0, 0.1), (0, 0.2))
+    assert ladder.not_ready.max_elapsed == 60
+    assert ladder.transient.schedule(9) == ((1, 1), (2, 2), (4, 4))
+    assert ladder.fetching.schedule(9) == ((2, 2), (4, 4), (8, 8))
+    assert [high for _, high in ladder.retry_job.schedule(3)] == [10, 20, 25]
+    assert (ladder.max_rounds("chunks"), ladder.max_rounds("archives")) == (9, 3)
