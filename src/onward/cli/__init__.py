@@ -1,0 +1,58 @@
+"""The command `onward`.
+
+A command group is a module of its own; one line in `COMMANDS` makes it known. It is imported when it is
+used, so that each command starts as fast as its own imports allow.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import click
+
+from onward.retry.errors import OnwardError
+from onward.retry.redact import redact
+
+COMMANDS = {
+    "policies": "onward.cli.policies",
+}
+
+
+class _Commands(click.Group):
+    """Find each command in its module, and turn errors into a message and an exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(COMMANDS[cmd_name])
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:  # click's own signature
+        try:
+            return super().invoke(ctx)
+        except OnwardError as error:
+            if ctx.params["debug"]:
+                raise
+            raise click.ClickException(redact(str(error))) from error
+        except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
+            raise
+        except Exception as error:
+            if ctx.params["debug"]:
+                raise
+            found = redact(f"{type(error).__name__}: {error}")
+            raise click.ClickException(
+                f"This should not have happened: {found}\nRun `onward --debug …` to see where it came from."
+            ) from error
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.version_option(package_name="onward")
+def main(debug: bool) -> None:
+    """Bring every document forward: ingest, watch, retry, put back."""
+    del debug  # read where errors are caught

@@ -1,0 +1,75 @@
+"""The command itself: help, version, and errors a person can act on."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Iterator
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from onward import cli
+from onward.cli import main
+from onward.retry import OnwardError
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Exception]]:
+    """Make `onward fail` raise what the test puts into this list."""
+    errors: list[Exception] = []
+
+    @click.command()
+    def fail() -> None:
+        raise errors.pop()
+
+    monkeypatch.setattr(cli._Commands, "get_command", lambda self, ctx, name: fail)
+    yield errors
+    assert errors == []
+
+
+def test_every_command_can_be_found_and_explains_itself() -> None:
+    result = CliRunner().invoke(main, ["--help"])
+    assert result.exit_code == 0
+    for name in cli.COMMANDS:
+        assert f"\n  {name} " in result.output
+        assert CliRunner().invoke(main, [name, "--help"]).exit_code == 0
+
+
+def test_the_version_is_the_package_s() -> None:
+    assert importlib.metadata.version("onward") in CliRunner().invoke(main, ["--version"]).output
+
+
+@pytest.mark.parametrize("args", (["no-such-command"], ["policies", "--no-such-option"]))
+def test_wrong_usage_exits_with_2(args: list[str]) -> None:
+    result = CliRunner().invoke(main, args)
+    assert result.exit_code == 2
+    assert "no-such" in result.stderr
+
+
+def test_an_error_is_a_message_on_stderr_and_exit_code_1(failing: list[Exception]) -> None:
+    failing.append(OnwardError("cannot open postgres://app:hunter2@db"))
+    result = CliRunner().invoke(main, ["fail"])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "Error: cannot open postgres://app:***@db\n"
+
+
+def test_an_unexpected_error_is_admitted(failing: list[Exception]) -> None:
+    failing.append(ZeroDivisionError("division by zero"))
+    result = CliRunner().invoke(main, ["fail"])
+    assert result.exit_code == 1
+    assert "This should not have happened: ZeroDivisionError: division by zero" in result.stderr
+    assert "--debug" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("error", (OnwardError("known"), ZeroDivisionError("unknown")))
+def test_debug_lets_the_error_through(error: Exception, failing: list[Exception]) -> None:
+    failing.append(error)
+    assert CliRunner().invoke(main, ["--debug", "fail"]).exception is error
+
+
+def test_a_bad_setting_stops_the_command_with_its_name() -> None:
+    result = CliRunner().invoke(main, ["policies"], env={"RETRY_MAX_ATTEMPTS": "many"})
+    assert result.exit_code == 1
+    assert result.stderr == "Error: RETRY_MAX_ATTEMPTS is 'many', but must be a whole number of at least 0.\n"
