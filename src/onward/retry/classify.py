@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import TypeAlias
 
 from onward.retry.errors import Malformed, NotReady, Permanent, Unavailable
@@ -94,14 +95,24 @@ def classify(error: BaseException, *, now: float | None = None) -> Classified:
         )
     if isinstance(error, BaseExceptionGroup):
         return _classify_group([classify(member, now=now) for member in error.exceptions])
-    if (status := _http_status(error)) is not None:
+    http, verdict = _judge_type(type(error))  # type: ignore[arg-type]  # mypy asks the instance for its hash
+    if http and (status := _http_status(error)) is not None:
         return _classify_status(status, error, now)
-    for cls in type(error).__mro__:
-        if (known := _BY_NAME.get(cls.__name__)) is not None:
-            return known
-    if isinstance(error, _FINAL_TYPES):
-        return _PERMANENT
-    return _UNAVAILABLE if isinstance(error, _UNREACHED_TYPES) else _TRANSIENT
+    return verdict
+
+
+@lru_cache(maxsize=512)
+def _judge_type(kind: type[BaseException]) -> tuple[bool, Classified]:
+    """Tell whether errors of this type may have an HTTP status, and what they are if they have none."""
+    names = [cls.__name__ for cls in kind.__mro__]
+    # Many exceptions have a `.code` or `.status` that means something else: SystemExit, gRPC, JSON errors.
+    http = any(word in name.lower() for name in names for word in _HTTP_NAMES)
+    for name in names:
+        if (known := _BY_NAME.get(name)) is not None:
+            return http, known
+    if issubclass(kind, _FINAL_TYPES):
+        return http, _PERMANENT
+    return http, _UNAVAILABLE if issubclass(kind, _UNREACHED_TYPES) else _TRANSIENT
 
 
 def _classify_group(members: list[Classified]) -> Classified:
@@ -144,9 +155,6 @@ def _classify_status(status: int, error: BaseException, now: float | None) -> Cl
 
 
 def _http_status(error: BaseException) -> int | None:
-    # Many exceptions have a `.code` or `.status` that means something else: SystemExit, gRPC, JSON errors.
-    if not any(word in cls.__name__.lower() for cls in type(error).__mro__ for word in _HTTP_NAMES):
-        return None
     response = getattr(error, "response", None)
     for owner, name in (
         (response, "status_code"),

@@ -40,7 +40,10 @@ Decision: TypeAlias = Retry | GiveUp
 
 _TOO_OFTEN = GiveUp(Reason.max_attempts_exceeded)
 _TOO_LATE = GiveUp(Reason.ttl_exceeded)
-_HOPELESS = {Kind.permanent: GiveUp(Reason.non_retryable), Kind.malformed: GiveUp(Reason.malformed)}
+_FINAL = GiveUp(Reason.non_retryable)
+_BROKEN = GiveUp(Reason.malformed)
+# An enum's member is slow to reach through its class.
+_PERMANENT, _MALFORMED = Kind.permanent, Kind.malformed
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +95,10 @@ class RetryPolicy:
         if error is not None:
             if not isinstance(error, Classified):
                 error = classify(error)
-            if error.kind in _HOPELESS:
-                return _HOPELESS[error.kind]
+            if (kind := error.kind) is _PERMANENT:
+                return _FINAL
+            if kind is _MALFORMED:
+                return _BROKEN
             if hint is None:
                 hint = error.retry_after
         max_tries = self.max_tries

@@ -1,0 +1,1 @@
+"""Comparisons with other libraries: ratios within one run on one machine, never absolute promises."""

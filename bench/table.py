@@ -1,0 +1,69 @@
+"""Measured rows, and one table of their ratios."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+COLUMNS = ("measure", "who", "per second", "ours is", "note")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How fast one contestant was; neighbours with the same measure are compared."""
+
+    name: str
+    ours: bool
+    per_second: float
+    note: str = ""
+    measure: str = ""
+
+
+def medians(contestants: Mapping[str, Callable[[], float]], repeats: int = 9) -> dict[str, float]:
+    """Let each contestant run in turn, again and again, and return the median of what each reported.
+
+    Taking turns makes a noisy moment of the machine hit all of them alike.
+    """
+    results: dict[str, list[float]] = {name: [] for name in contestants}
+    for _ in range(repeats):
+        for name, run in contestants.items():
+            results[name].append(run())
+    return {name: statistics.median(rates) for name, rates in results.items()}
+
+
+def cells(rows: list[Row]) -> list[tuple[str, ...]]:
+    """Return the table's body; a ratio says how many times as fast as that peer we are."""
+    body: list[tuple[str, ...]] = []
+    for measure, group in groupby(rows, key=lambda row: row.measure):
+        compared = list(group)
+        ours = max((row.per_second for row in compared if row.ours), default=None)
+        for row in compared:
+            ratio = "" if row.ours or ours is None else f"{ours / row.per_second:.1f} ×"
+            body.append((measure, row.name, f"{row.per_second:,.0f}", ratio, row.note))
+    return body
+
+
+def render_markdown(rows: list[Row]) -> str:
+    """Return the table as Markdown."""
+    lines = [COLUMNS, ("---", "---", "---:", "---:", "---"), *cells(rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def print_table(rows: list[Row]) -> None:
+    """Print the table for people on a terminal, as Markdown elsewhere."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        print(render_markdown(rows))
+        return
+    table = Table(box=SIMPLE_HEAD)
+    for name in COLUMNS:
+        table.add_column(name, justify="right" if name in ("per second", "ours is") else "left")
+    for row, cell in zip(rows, cells(rows), strict=True):
+        table.add_row(*cell, style="bold" if row.ours else "")
+    console.print(table)
