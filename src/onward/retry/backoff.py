@@ -70,7 +70,7 @@ class Schedule:
             raise ValueError("Schedule(delays=()): name at least one wait in seconds")
         object.__setattr__(self, "delays", delays)
 
-    def delay(self, n: int, random: Random) -> float:  # noqa: ARG002 - one signature for every backoff
+    def delay(self, n: int, random: Random) -> float:
         """Return the wait after failure `n`, which counts from 1."""
         return self.delays[min(n, len(self.delays)) - 1]
 
