@@ -68,7 +68,14 @@ class Breaker:
 
 
 def opened(breaker: Breaker, now: float, reason: str, remedy: str = "", *, by_hand: bool = False) -> Breaker:
-    """Open it; its strikes are the caller's to give back."""
+    """Open it; its strikes are the caller's to give back.
+
+    One that is open already stays as it is, unless a person takes it in hand.
+    """
+    if breaker.open:
+        if not by_hand:
+            return breaker
+        return replace(breaker, reason=reason, remedy=remedy, by_hand=True, next_probe=None, probe_row=None)
     return replace(
         breaker,
         open=True,
@@ -141,6 +148,7 @@ def allowance(breaker: Breaker, now: float, under_way: int) -> int | None:
     return None if breaker.limit is None else max(0, breaker.limit - under_way)
 
 
-def next_change(breaker: Breaker) -> float | None:
+def next_change(breaker: Breaker, now: float) -> float | None:
     """When time alone will allow something that is not allowed now."""
-    return breaker.next_probe if breaker.open else breaker.paused_until
+    at = breaker.next_probe if breaker.open else breaker.paused_until
+    return at if at is not None and at > now else None

@@ -177,9 +177,7 @@ def _cut(event: Event) -> Iterable[Event]:
     size = min(MAX_IDS, max(1, MAX_BYTES // 2 // max((len(one) for one in ids), default=1)))
     if len(ids) <= size:
         return (event,)
-    return [
-        event.model_copy(update={longest: ids[start : start + size]}) for start in range(0, len(ids), size)
-    ]
+    return [event.model_copy(update={longest: ids[start : start + size]}) for start in range(0, len(ids), size)]
 
 
 def new_id() -> str:

@@ -36,9 +36,7 @@ class Failure:
         return {name: value for name, value in asdict(self).items() if value not in ("", None)}
 
     @classmethod
-    def of(
-        cls, error: BaseException, *, at: float, service: str, worker: str = "", version: str = ""
-    ) -> Failure:
+    def of(cls, error: BaseException, *, at: float, service: str, worker: str = "", version: str = "") -> Failure:
         """Describe an error without its secrets and without the memory it holds on to."""
         message = redact(_text_of(error))[:MAX_MESSAGE]
         lines = "".join(traceback.format_exception(error, limit=-20)) if error.__traceback__ else ""

@@ -16,6 +16,8 @@ SUSPECT_DEATHS = 2
 MAX_DEATHS = 3
 MAX_COMMIT_DOCUMENTS = 1_000
 MAX_COMMIT_BYTES = 8_000_000
+KEEP_UNROUTED_SECONDS = 7 * 86_400.0
+"""How long an event waits for a first consumer to subscribe."""
 
 
 class RowState(StrEnum):
@@ -134,7 +136,7 @@ class Done:
 
 @dataclass(slots=True)
 class Wait:
-    """These documents are to be tried again."""
+    """These documents (none named: all of the delivery's) are to be tried again."""
 
     ids: Sequence[str] = ()
     after: float = 0.0
@@ -149,7 +151,7 @@ class Wait:
 
 @dataclass(slots=True)
 class Dead:
-    """These documents' event is given up for now, with its diagnosis."""
+    """The event of these documents (none named: all) is given up for now, with its diagnosis."""
 
     ids: Sequence[str] = ()
     reason: Reason = Reason.max_attempts_exceeded

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +40,11 @@ class Doc:
     @property
     def final(self) -> bool:
         return self.status in FINAL
+
+    @property
+    def untouched(self) -> bool:
+        """No event has begun a round of it yet."""
+        return self.round == 0 and self.row is None
 
     def record(self, outcome: dict[str, Any]) -> None:
         history = json.loads(self.attempts) if self.attempts else None
@@ -86,6 +91,7 @@ class Row:
             "id": self.id,
             "state": str(self.state),
             "ids": json.dumps(self.ids),
+            "round": self.round,
             "due": self.due,
             "tries": self.tries,
             "not_ready": self.not_ready,
@@ -117,7 +123,6 @@ class Books:
     _changed: set[Key] = field(default_factory=set)
     _bodies: dict[Key, str] = field(default_factory=dict)
     _done: list[int] = field(default_factory=list)
-    _touched: set[int] = field(default_factory=set)
     _next_doc: int = 0
 
     # -- documents
@@ -165,15 +170,11 @@ class Books:
         """Give a document new content; answer whether that changed it."""
         doc = self.docs[key]
         assert doc is not None, "a replacement is checked before it is made"
-        if key in self._new:
-            if self._new[key].body == body:
-                return False
-            self._new[key].body = body
-        else:
-            (old,) = self.db.read("bodies", [doc.doc]) or [[None, None]]
-            if self._bodies.get(key, old[1]) == body:
-                return False
-            self._bodies[key] = body
+        self.write()
+        ((_, old),) = self.db.read("bodies", [doc.doc])
+        if old == body:
+            return False
+        self._bodies[key] = body
         doc.revision += 1
         doc.size = len(body)
         self.change(key)
@@ -183,28 +184,26 @@ class Books:
         """Remove documents with all that descended from them."""
         while keys:
             self.write()  # what was added just now has children too, and must be found below
-            self.read_documents(keys)
-            found = [doc for key in keys if (doc := self.docs[key]) is not None]
-            self.db.run("delete_documents", [doc.doc for doc in found])
-            self.db.run("delete_bodies", [doc.doc for doc in found])
-            rows = [row for doc in found for row in (doc.row, doc.dead_letter) if row is not None]
-            self._drop_rows_of(rows, {doc.id for doc in found})
-            for key in keys:
-                self.docs[key] = None
+            self.delete(keys)
             keys = [tuple(child) for child in self.db.read("children", [f"{c}/{i}" for c, i in keys])]
 
-    def _drop_rows_of(self, rows: list[int], gone: set[str]) -> None:
-        # Other documents of the same event have a life of their own.
-        self.read_rows(rows)
-        for id in set(rows):
-            row = self.rows[id]
-            if row is None or row.state == RowState.DONE:
-                continue
-            row.ids = [pair for pair in row.ids if pair[0] not in gone]
-            if row.ids:
-                self.touch(row)
-            else:
-                self.finish(row)
+    def delete(self, keys: Sequence[Key]) -> int:
+        """Delete these documents, and only these; answer how many there were."""
+        self.read_documents(keys)
+        found = [doc for key in keys if (doc := self.docs[key]) is not None]
+        numbers = [doc.doc for doc in found]
+        self.db.run("delete_documents", numbers)
+        self.db.run("delete_bodies", numbers)
+        self.docs.update(dict.fromkeys(keys))
+        leaving: dict[int, set[str]] = {}
+        for doc in found:
+            for row in (doc.row, doc.dead_letter):
+                if row is not None:
+                    leaving.setdefault(row, set()).add(doc.id)
+        self.read_rows(leaving)
+        for number, ids in leaving.items():
+            self.leave(number, ids)
+        return len(found)
 
     # -- rows
 
@@ -220,15 +219,45 @@ class Books:
             self.read_rows([id])
         return self.rows[id]
 
-    def touch(self, row: Row) -> None:
-        self._touched.add(row.id)
+    def save(self, row: Row) -> None:
+        """Write a row at once: who looks for a waiting twin asks the database."""
+        self.db.run("update_row", row.stored())
+
+    def free_key(self, number: int) -> None:
+        """A waiting row gives its key to another that asks for more."""
+        self.db.run("free_key", number)
+        if (row := self.rows.get(number)) is not None:
+            row.key += f"-{number}"
 
     def finish(self, row: Row) -> None:
-        """Settle a row for good."""
+        """Settle a row for good; a document that nobody spoke for is left for the retry job to find."""
+        if row.state == RowState.WAITING:
+            self.db.run("done_rows", self.now, [row.id])
+        else:
+            self._done.append(row.id)
         row.state = RowState.DONE
         row.settled_at = self.now
-        self._touched.discard(row.id)
-        self._done.append(row.id)
+        for key, doc, _ in self.named(row):
+            if doc is not None and doc.row == row.id:
+                doc.row = None
+                self.change(key)
+
+    def named(self, row: Row) -> Iterator[tuple[Key, Doc | None, int]]:
+        """The documents that a row names, as they stand now, each with its round in the row."""
+        for id, round in row.ids:
+            key = (row.collection or "", id)
+            yield key, self.document(key), round
+
+    def leave(self, number: int, ids: Collection[str]) -> None:
+        """Documents go out of a row; the others have a life of their own."""
+        row = self.row(number)
+        if row is None or row.state == RowState.DONE:
+            return
+        row.ids = [pair for pair in row.ids if pair[0] not in ids]
+        if row.ids:
+            self.save(row)
+        else:
+            self.finish(row)
 
     # -- what routes and what gates
 
@@ -291,11 +320,6 @@ class Books:
         if self._done:
             self.db.run("done_rows", self.now, self._done)
             self._done.clear()
-        for id in self._touched:
-            row = self.rows[id]
-            if row is not None:
-                self.db.run("update_row", row.stored())
-        self._touched.clear()
 
     def _write_new(self) -> None:
         documents, bodies = [], []

@@ -32,10 +32,8 @@ def claim(
         limit = limit if allowed is None else min(limit, allowed)
     if limit <= 0:
         return []
-    if suspects:
-        found = books.db.read("due_suspects", service, books.now, 1)
-    else:
-        found = _cut(_due(books, service, limit))
+    due = books.db.read("due_suspects", service, books.now, 1) if suspects else _due(books, service, limit)
+    found = _cut(due)
     if not found:
         return []
     books.db.run("claim_rows", worker, books.now + lease, [values[0] for values in found])
@@ -43,7 +41,7 @@ def claim(
         if breaker.open:
             books.save_breaker(probing(breaker, found[0][0], books.now))
     deliveries = [_delivery(service, values) for values in found]
-    _read_inputs(books, deliveries, [json.loads(values[9]) for values in found])
+    _read_inputs(books, deliveries, [json.loads(values[9]) for values in found], adopt=True)
     books.write()
     return deliveries
 
@@ -52,7 +50,7 @@ def claimed(books: Books, worker: str) -> list[Delivery]:
     """What a worker holds, for whoever has to judge it in its place."""
     found = books.db.read("claimed_rows", worker)
     deliveries = [_delivery(values[-1], values[:-1]) for values in found]
-    _read_inputs(books, deliveries, [json.loads(values[9]) for values in found])
+    _read_inputs(books, deliveries, [json.loads(values[9]) for values in found], adopt=False)
     return deliveries
 
 
@@ -118,7 +116,7 @@ def _delivery(service: str, values: list[Any]) -> Delivery:
 
 
 def _read_inputs(
-    books: Books, deliveries: Iterable[Delivery], named: Iterable[list[tuple[str, int]]]
+    books: Books, deliveries: Iterable[Delivery], named: Iterable[list[tuple[str, int]]], *, adopt: bool
 ) -> None:
     pairs = list(zip(deliveries, named, strict=True))
     books.read_documents(
@@ -127,10 +125,12 @@ def _read_inputs(
     unread: dict[int, Input] = {}
     budget = MAX_COMMIT_BYTES
     for delivery, ids in pairs:
+        if adopt and any(not round for _, round in ids):
+            ids[:] = _adopt(books, delivery, ids)
         for id, round in ids:
             assert delivery.collection is not None, "a row with documents has their collection"
             doc = books.docs[delivery.collection, id]
-            standing = _standing(books, doc, delivery, round)
+            standing = _standing(doc, delivery, round)
             given = Input(id, standing, doc.revision if doc else 0, doc.round if doc else 0)
             delivery.inputs.append(given)
             if doc is not None and standing is Standing.READY and budget > 0:
@@ -141,16 +141,30 @@ def _read_inputs(
             unread[number].body = body
 
 
-def _standing(books: Books, doc: Doc | None, delivery: Delivery, round: int) -> Standing:
+def _adopt(books: Books, delivery: Delivery, ids: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Documents that came after the event that waits for them begin their round with it."""
+    pairs: list[tuple[str, int]] = []
+    for id, round in ids:
+        key = (delivery.collection or "", id)
+        doc = books.docs[key]
+        if round or doc is None or doc.final or not doc.untouched:
+            pairs.append((id, round))
+            continue
+        begin_round(doc, delivery.row, books.now)
+        books.change(key)
+        delivery.source = delivery.source or doc.source
+        delivery.round = max(delivery.round, doc.round)
+        pairs.append((id, doc.round))
+    if pairs != [tuple(pair) for pair in ids]:
+        generation = books.generation(delivery.source)
+        books.db.run("adopt", pairs, delivery.round, delivery.source, generation, delivery.row)
+    return pairs
+
+
+def _standing(doc: Doc | None, delivery: Delivery, round: int) -> Standing:
     if doc is None:
         # What could be read once and is gone was removed; nobody waits for it any more.
         return Standing.SUPERSEDED if round else Standing.MISSING
     if doc.final:
         return Standing.FINAL
-    if doc.row == delivery.row:
-        return Standing.READY
-    if round == 0 and doc.round == 0 and doc.row is None:
-        begin_round(doc, delivery.row, books.now)
-        books.change((str(delivery.collection), doc.id))
-        return Standing.READY
-    return Standing.SUPERSEDED
+    return Standing.READY if doc.row == delivery.row else Standing.SUPERSEDED

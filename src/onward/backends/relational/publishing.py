@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from onward.backends.relational.books import Books, Doc
@@ -21,6 +21,7 @@ class _Order:
     envelope: Envelope
     subscription: Subscription
     ids: list[str]
+    source: str | None = None
     key: str = ""
 
 
@@ -36,16 +37,18 @@ def publish(books: Books, envelopes: Sequence[Envelope], *, notices: bool = Fals
     rows = [0] * len(envelopes)
     duplicates = [0] * len(envelopes)
     unrouted: list[int] = []
+    foreign: set[str] = set()
     for position, envelope in enumerate(envelopes):
-        if envelope.foreign and books.db.read("known_event", envelope.event_id):
-            duplicates[position] += 1
-            continue
+        if envelope.foreign:
+            if envelope.event_id in foreign or books.db.read("known_event", envelope.event_id):
+                duplicates[position] += 1
+                continue
+            foreign.add(envelope.event_id)
         wanted = consumers.get(envelope.event_type, ())
         if not wanted and not notices:
             unrouted.append(position)
-        for subscription in wanted:
-            orders.append(_Order(position, envelope, subscription, _ids(envelope, subscription)))
-    for order in _without_twins(books, orders, duplicates):
+        orders += [_Order(position, envelope, one, _ids(envelope, one)) for one in wanted]
+    for order in _without_twins(books, _by_source(books, orders), duplicates):
         rows[order.position] += 1
     _keep_unrouted(books, [envelopes[position] for position in unrouted])
     return [
@@ -62,11 +65,23 @@ def _ids(envelope: Envelope, subscription: Subscription) -> list[str]:
     return list(dict.fromkeys(one for one in found if isinstance(one, str)))
 
 
-def _without_twins(books: Books, orders: list[_Order], duplicates: list[int]) -> list[_Order]:
-    """Put the orders that do not wait already; answer which those were."""
+def _by_source(books: Books, orders: list[_Order]) -> list[_Order]:
+    """A row belongs to one source, so that forgetting one takes nothing from another."""
     books.read_documents(
         (order.subscription.finishes, id) for order in orders if order.subscription.finishes for id in order.ids
     )
+    divided: list[_Order] = []
+    for order in orders:
+        by_source: dict[str | None, list[str]] = {}
+        for id, doc in _documents(books, order):
+            by_source.setdefault((doc and doc.source) or order.envelope.source, []).append(id)
+        for source, ids in (by_source or {order.envelope.source: order.ids}).items():
+            divided.append(replace(order, ids=ids, source=source))
+    return divided
+
+
+def _without_twins(books: Books, orders: list[_Order], duplicates: list[int]) -> list[_Order]:
+    """Put the orders that do not wait already; answer which those were."""
     keys: dict[str, list[str]] = {}
     for order in orders:
         named = _documents(books, order)
@@ -77,22 +92,32 @@ def _without_twins(books: Books, orders: list[_Order], duplicates: list[int]) ->
             order.subscription.naming,
         )
         keys.setdefault(order.subscription.service, []).append(order.key)
-    waiting = {
-        tuple(pair) for service, many in keys.items() for pair in books.db.read("waiting_keys", service, many)
+    waiting: dict[tuple[str, str], int | None] = {
+        (service, key): row
+        for service, many in keys.items()
+        for key, row in books.db.read("waiting_keys", service, many)
     }
-    books.read_generations(order.envelope.source for order in orders)
+    books.read_generations(order.source for order in orders)
     fresh: list[_Order] = []
     for order in orders:
         identity = (order.subscription.service, order.key)
-        if identity in waiting:
+        twin = waiting.get(identity)
+        if identity in waiting and (twin is None or _carries(books, twin, order)):
             duplicates[order.position] += 1
-        else:
-            waiting.add(identity)
-            fresh.append(order)
+            continue
+        if twin is not None:
+            books.free_key(twin)
+        waiting[identity] = None
+        fresh.append(order)
     if fresh:
         first = books.db.reserve("ledger", len(fresh))
         books.db.bulk("insert_rows", [_row(books, order, first + n) for n, order in enumerate(fresh)])
     return fresh
+
+
+def _carries(books: Books, twin: int, order: _Order) -> bool:
+    """Whether a waiting row will bring all this order is about; not what was reset meanwhile, say."""
+    return all(doc is None or doc.final or doc.row == twin for _, doc in _documents(books, order))
 
 
 def _documents(books: Books, order: _Order) -> list[tuple[str, Doc | None]]:
@@ -102,14 +127,13 @@ def _documents(books: Books, order: _Order) -> list[tuple[str, Doc | None]]:
 
 def _row(books: Books, order: _Order, row: int) -> tuple[Any, ...]:
     envelope, collection = order.envelope, order.subscription.finishes
-    priority, source, round = envelope.priority, envelope.source, 0
+    priority, round = envelope.priority, 0
     named: list[tuple[str, int]] = []
     for id, doc in _documents(books, order):
         if doc is None:
             named.append((id, 0))
             continue
         priority = max(priority, doc.priority)
-        source = source or doc.source
         if not doc.final:
             begin_round(doc, row, books.now)
             books.change((str(collection), id))
@@ -131,8 +155,8 @@ def _row(books: Books, order: _Order, row: int) -> tuple[Any, ...]:
         round,
         priority,
         books.now + envelope.due_in,
-        source,
-        books.generation(source),
+        order.source,
+        books.generation(order.source),
     )
 
 
@@ -185,9 +209,7 @@ def route_unrouted(books: Books, event_type: str) -> None:
     for _, event_id, kind, version, data, timestamp, trace, source, generation, priority, due in waiting:
         if generation == books.generation(source):
             due_in = max(0.0, due - books.now)
-            envelopes.append(
-                Envelope(kind, data, event_id, timestamp, version, trace, source, priority, due_in)
-            )
+            envelopes.append(Envelope(kind, data, event_id, timestamp, version, trace, source, priority, due_in))
     books.db.run("delete_rows", [row[0] for row in waiting])
     publish(books, envelopes)
 
@@ -198,6 +220,4 @@ def keep_malformed(books: Books, raw: bytes, failure: Failure, event_type: str) 
     errors = json.dumps(remember(None, failure.as_dict()))
     for service in services:
         id = new_id()
-        books.db.run(
-            "insert_malformed", service, id, event_type, books.now, id, books.now, errors, raw, books.now
-        )
+        books.db.run("insert_malformed", service, id, event_type, books.now, id, books.now, errors, raw, books.now)

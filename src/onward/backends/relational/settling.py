@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from onward.backends.relational.books import Books, Doc, Key, Row
-from onward.backends.relational.publishing import publish
+from onward.backends.relational.publishing import begin_round, publish
+from onward.backends.relational.returning import give_back, give_back_try, to_queue
 from onward.model import breaker as breakers
 from onward.model.breaker import Strike
 from onward.model.documents import Status
@@ -30,6 +31,9 @@ def settle(books: Books, settlements: Sequence[Settlement]) -> list[Settled]:
     """Apply settlements in order; each sees what those before it did."""
     books.read_rows(settlement.row for settlement in settlements)
     books.read_generations(row.source for row in books.rows.values() if row is not None)
+    books.read_documents(
+        (row.collection or "", id) for row in books.rows.values() if row is not None for id, _ in row.ids
+    )
     books.read_documents(key for settlement in settlements for key in _keys(settlement))
     answers = [_settle_one(books, settlement) for settlement in settlements]
     books.write()
@@ -56,7 +60,7 @@ def _settle_one(books: Books, settlement: Settlement) -> Settled:
         books.finish(row)
         return Settled(Verdict.FENCED)
     if not _holds(books, settlement):
-        _give_back(books, row)
+        give_back(books, row)
         return Settled(Verdict.STALE)
     return _Applied(books, settlement, row).apply()
 
@@ -74,29 +78,6 @@ def _holds(books: Books, settlement: Settlement) -> bool:
         if doc is None or doc.revision != revision:
             return False
     return True
-
-
-def _give_back(books: Books, row: Row) -> None:
-    """To the queue, uncharged."""
-    row.state = RowState.WAITING
-    row.due = min(row.due, books.now)
-    row.lease = None
-    row.started = 0
-    merge_or_touch(books, row)
-
-
-def merge_or_touch(books: Books, row: Row) -> None:
-    """A row that returns merges with a twin that came to wait meanwhile."""
-    twin = books.db.read("twin", row.service, row.key)
-    if twin is None or twin[0] == row.id:
-        books.touch(row)
-        return
-    books.finish(row)
-    other = books.row(twin[0])
-    if other is not None:
-        other.tries = max(other.tries, row.tries)
-        other.not_ready = max(other.not_ready, row.not_ready)
-        books.touch(other)
 
 
 class _Applied:
@@ -146,7 +127,7 @@ class _Applied:
         elif settlement.starts or settlement.cursor is not None:
             row.started = 1 if settlement.starts else row.started
             row.cursor = settlement.cursor if settlement.cursor is not None else row.cursor
-            self.books.touch(row)
+            self.books.save(row)
 
     def _finish(self, part: Done) -> None:
         outcome = {
@@ -165,61 +146,65 @@ class _Applied:
 
     def _owned(self, ids: Sequence[str]) -> list[tuple[Key, Doc]]:
         """Documents of the delivery that are still its own."""
-        collection = self.settlement.collection or ""
+        keys = [(self.row.collection or "", id) for id in ids]
         return [
-            ((collection, id), doc)
-            for id in ids
-            if (doc := self.books.docs[collection, id]) is not None
-            and doc.row == self.row.id
-            and not doc.final
+            (key, doc)
+            for key in keys
+            if (doc := self.books.document(key)) is not None and doc.row == self.row.id and not doc.final
         ]
 
     def _close_dead_letter(self, doc: Doc) -> None:
-        if doc.dead_letter is not None and doc.dead_letter != self.row.id:
-            self.books.db.run("delete_rows", [doc.dead_letter])
-            self.books.rows[doc.dead_letter] = None
-        doc.dead_letter = None
+        if doc.dead_letter is not None:
+            self.books.leave(doc.dead_letter, [doc.id])
+            doc.dead_letter = None
 
-    def _still_concerned(self, part: Wait | Dead) -> tuple[list[tuple[Key, Doc]], list[tuple[str, int]]]:
-        """The part's documents that are still this row's, and the pairs to keep on the ledger."""
-        owned = self._owned(part.ids)
-        kept = {doc.id: doc.round for _, doc in owned}
+    def _row_for(self, part: Wait | Dead) -> Row | None:
+        """The row itself for the first part that goes on; rows split off from it for the others.
+
+        None: all that the part is about has moved on.
+        """
         rounds = dict(self.row.ids)
-        missing = [id for id in part.ids if self.books.docs[self.settlement.collection or "", id] is None]
-        kept |= {id: 0 for id in missing if not rounds.get(id)}
-        return owned, [(id, kept[id]) for id in part.ids if id in kept]
-
-    def _row_for(self, pairs: list[tuple[str, int]]) -> Row:
-        """The row itself for the first part that goes on; rows split off from it for the others."""
+        pairs: list[tuple[str, int]] = []
+        for id in part.ids or rounds:
+            key = (self.row.collection or "", id)
+            doc = self.books.document(key)
+            if doc is not None and doc.untouched and rounds.get(id) == 0 and not doc.final:
+                # It came while the event was told that it was missing.
+                begin_round(doc, self.row.id, self.books.now)
+                self.books.change(key)
+            if doc is not None and doc.row == self.row.id and not doc.final:
+                pairs.append((id, doc.round))
+            elif doc is None and rounds.get(id) == 0:
+                pairs.append((id, 0))
+        if rounds and not pairs:
+            return None
         if self.settlement.closes and not self._row_used:
             self._row_used = True
             self.row.ids = pairs
             return self.row
-        return replace(self.row, id=0, ids=pairs, lapses=0, started=0, cursor=None)
+        gone = dict(pairs)
+        self.row.ids = [pair for pair in self.row.ids if pair[0] not in gone]
+        if not self.settlement.closes:
+            self.books.save(self.row)
+        return replace(self.row, id=0, ids=pairs, lapses=0, started=0)
 
-    def _save(self, row: Row) -> None:
-        if row.id:
-            if row.state == RowState.WAITING:
-                merge_or_touch(self.books, row)
-            else:
-                self.books.touch(row)
-            return
+    def _split(self, row: Row) -> Row:
         row.id = self.books.db.reserve("ledger", 1)
         row.key = f"{self.row.key[:20]}{row.id:012x}"
         stored = row.stored() | {"origin": self.row.id, "key": row.key}
         self.books.db.run("split_row", {name: stored[name] for name in _SPLIT})
         self.books.rows[row.id] = row
+        return row
 
     def _wait(self, part: Wait) -> None:
-        owned, pairs = self._still_concerned(part)
-        if part.ids and not pairs:
-            return  # all of it was superseded meanwhile
-        row = self._row_for(pairs)
+        row = self._row_for(part)
+        if row is None:
+            return
+        ids = [id for id, _ in row.ids]
         row.state = RowState.WAITING
         row.due = self.books.now + part.after if part.until is None else part.until
         row.lease = None
         row.lapses = 0
-        row.started = 0
         row.able += part.able
         row.tries += part.charge is Charge.TRY
         row.not_ready += part.charge is Charge.NOT_READY
@@ -228,20 +213,21 @@ class _Applied:
         row.settled_at = None
         if part.failure is not None:
             row.record(part.failure.as_dict())
-        self._save(row)
+        owned = self._owned(ids)
+        row = to_queue(self.books, row) if row.id else self._split(row)
         for key, doc in owned:
             doc.row = row.id
             if part.failure is not None and part.charge is not Charge.NOTHING:
                 self._record_failure(doc, part, "retried", row)
             self.books.change(key)
         if part.charge is Charge.TRY:
-            self.charged.append(Strike(row.id, tuple(id for id, _ in pairs)))
+            self.charged.append(Strike(row.id, tuple(ids)))
 
     def _bury(self, part: Dead) -> None:
-        owned, pairs = self._still_concerned(part)
-        if part.ids and not pairs:
+        row = self._row_for(part)
+        if row is None:
             return
-        row = self._row_for(pairs)
+        ids = [id for id, _ in row.ids]
         row.state = RowState.DEAD
         row.reason = str(part.reason)
         row.lease = None
@@ -250,11 +236,13 @@ class _Applied:
         row.not_ready += part.charge is Charge.NOT_READY
         if part.failure is not None:
             row.record(part.failure.as_dict())
-        self._save(row)
+        if row.id:
+            self.books.save(row)
+        else:
+            self._split(row)
         if part.raw is not None:
-            self.books.write()
             self.books.db.run("keep_raw", part.raw, row.id)
-        for key, doc in owned:
+        for key, doc in self._owned(ids):
             self._close_dead_letter(doc)
             doc.dead_letter = row.id
             doc.row = None
@@ -264,9 +252,10 @@ class _Applied:
                 self._record_failure(doc, part, "gave_up", row)
             self.books.change(key)
         if part.notice is not None:
+            part.notice.source = part.notice.source or self.row.source
             publish(self.books, [part.notice], notices=True)
         if part.charge is Charge.TRY:
-            self.charged.append(Strike(row.id, tuple(id for id, _ in pairs)))
+            self.charged.append(Strike(row.id, tuple(ids)))
 
     def _record_failure(self, doc: Doc, part: Wait | Dead, outcome: str, row: Row) -> None:
         assert part.failure is not None, "only failures are recorded"
@@ -321,44 +310,16 @@ class _Applied:
 
 
 _SPLIT = (
-    "id", "state", "key", "ids", "due", "tries", "not_ready", "able", "deaths", "batch", "errors", "reason",
-    "settled_at", "origin",
+    "id", "state", "key", "ids", "due", "tries", "not_ready", "able", "deaths", "batch", "cursor", "errors",
+    "reason", "settled_at", "origin",
 )  # fmt: skip
 
 
-def open_breaker(
-    books: Books, dependency: str, reason: str, remedy: str = "", *, by_hand: bool = False
-) -> None:
+def open_breaker(books: Books, dependency: str, reason: str, remedy: str = "", *, by_hand: bool = False) -> None:
     before = books.breaker(dependency)
     for strike in before.strikes:
         give_back_try(books, strike)
     books.save_breaker(breakers.opened(before, books.now, reason, remedy, by_hand=by_hand))
-
-
-def give_back_try(books: Books, strike: Strike, due: float | None = None) -> None:
-    """A failure was the dependency's: the try it cost is returned, a dead letter it made lives again."""
-    row = books.row(strike.row)
-    if row is None or row.state not in (RowState.WAITING, RowState.DEAD) or not strike.charged:
-        return
-    if row.state == RowState.DEAD and not _revive(books, row):
-        return
-    row.tries = max(0, row.tries - 1)
-    row.due = books.now if due is None else due
-    row.state = RowState.WAITING
-    merge_or_touch(books, row)
-
-
-def _revive(books: Books, row: Row) -> bool:
-    for id, _ in row.ids:
-        doc = books.document((row.collection or "", id))
-        if doc is None or doc.dead_letter != row.id or doc.final:
-            return False
-        doc.row = row.id
-        doc.dead_letter = None
-        books.change((row.collection or "", id))
-    row.reason = None
-    row.settled_at = None
-    return True
 
 
 def replace_content(books: Books, key: Key, body: str) -> bool:
@@ -370,6 +331,11 @@ def replace_content(books: Books, key: Key, body: str) -> bool:
     doc.attempt_count = 0
     doc.last_error = None
     books.change(key)
+    for number in (doc.row, doc.dead_letter):
+        row = books.row(number) if number is not None else None
+        if row is not None and row.cursor is not None:
+            row.cursor = None  # it told how far the old content was done
+            books.save(row)
     books.write()
     children = books.db.read("children", [f"{key[0]}/{key[1]}"])
     books.remove([tuple(child) for child in children])

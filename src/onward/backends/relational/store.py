@@ -16,6 +16,7 @@ from onward.model.documents import Document, DocumentState
 from onward.model.events import Envelope
 from onward.model.failures import Failure, outcomes
 from onward.model.ledger import (
+    KEEP_UNROUTED_SECONDS,
     DeadLetter,
     Delivery,
     NewDocument,
@@ -73,11 +74,9 @@ class RelationalStore:
 
     def subscribe(self, subscriptions: Sequence[Subscription]) -> None:
         with self.transaction():
-            books = self._books()
-            known = books.subscriptions()
-            for one in subscriptions:
-                if one in known:
-                    continue
+            known = self.subscriptions()
+            new = [one for one in subscriptions if one not in known]
+            for one in new:
                 self.db.run(
                     "subscribe",
                     one.service,
@@ -89,9 +88,10 @@ class RelationalStore:
                     one.failed_queue,
                     one.version,
                 )
-                fresh = self._books()
-                publishing.route_unrouted(fresh, one.event_type)
-                fresh.write()
+            books = self._books()
+            for event_type in {one.event_type for one in new}:
+                publishing.route_unrouted(books, event_type)
+            books.write()
 
     def subscriptions(self) -> list[Subscription]:
         return self._books().subscriptions()
@@ -163,23 +163,24 @@ class RelationalStore:
         with self.transaction():
             claims: list[int] = self.db.read("claims_of", worker)
             mine = claims if rows is None else [row for row in rows if row in claims]
-            return operating.give_back(self._books(), mine)
+            return operating.take_back(self._books(), mine)
 
     def bury(self, worker: str, running: Sequence[int]) -> int:
         with self.transaction():
             self.db.run("retire", worker)
-            return operating.give_back(self._books(), self.db.read("claims_of", worker), running=running)
+            return operating.take_back(self._books(), self.db.read("claims_of", worker), running=running)
 
     def reap(self) -> int:
         if not self.db.read("lapsed", self.now()):
             return 0
         with self.transaction():
-            return operating.give_back(self._books(), self.db.read("lapsed", self.now()), lapsed=True)
+            return operating.take_back(self._books(), self.db.read("lapsed", self.now()), lapsed=True)
 
     def prune(self, *, keep_seconds: float, keep_count: int) -> int:
         with self.transaction():
             gone = self.db.read("prune_many", keep_count)
             gone += self.db.read("prune_old", self.now() - keep_seconds)
+            gone += self.db.read("prune_unrouted", self.now() - KEEP_UNROUTED_SECONDS)
             return self.db.run("delete_rows", gone) if gone else 0
 
     def next_due(self, services: Sequence[str], *, suspects: bool = False) -> float | None:
@@ -194,9 +195,13 @@ class RelationalStore:
         return min(due, default=None)
 
     def next_change(self) -> float | None:
-        times = [breaker_rules.next_change(breaker) for breaker in self.breakers()]
+        now = self.now()
+        times = [breaker_rules.next_change(breaker, now) for breaker in self.breakers()]
         times.append(self.db.read("next_lapse"))
         return min((one for one in times if one is not None), default=None)
+
+    def under_way(self, services: Sequence[str]) -> int:
+        return int(self.db.read("under_way", list(services)))
 
     def overdue_suspects(self, services: Sequence[str]) -> list[str]:
         now = self.now()
@@ -265,7 +270,7 @@ class RelationalStore:
             return operating.discard(self._books(), collection, id)
 
     def forget(self, source: str) -> int:
-        return operating.forget(self.db, source)
+        return operating.forget(self.db, self.clock, source)
 
     def counts(self) -> dict[str, dict[str, int]]:
         return _nested(self.db.read("counts"))

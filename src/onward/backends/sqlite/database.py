@@ -6,6 +6,7 @@ import json
 import re
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -42,6 +43,7 @@ class Database:
         self.in_memory = self.path == ":memory:"
         self._lock = threading.RLock()
         self._depth = 0
+        self._broken = False
         self._local = threading.local()
         self._readers: list[sqlite3.Connection] = []
         if not self.in_memory:
@@ -51,9 +53,14 @@ class Database:
                 raise StoreFull(f"the folder of {self.path} cannot be made: {error.strerror}") from error
         with self._errors():
             self._writer = self._connect()
-            self._writer.execute("PRAGMA journal_mode = WAL")
-            self._writer.execute("PRAGMA synchronous = FULL")
-        self._migrate()
+        try:
+            with self._errors():
+                self._use_wal()
+                self._writer.execute("PRAGMA synchronous = FULL")
+            self._migrate()
+        except BaseException:
+            self.close()
+            raise
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -66,19 +73,34 @@ class Database:
         connection.execute("PRAGMA cache_size = -32000")
         return connection
 
+    def _use_wal(self) -> None:
+        # Changing the mode does not wait for a lock as other statements do: another process may be
+        # opening the same new file.
+        gives_up = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                self._writer.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > gives_up:
+                    raise
+            time.sleep(0.01)
+
+    def _schema_version(self) -> int:
+        (found,) = self._writer.execute("PRAGMA user_version").fetchone()
+        if found > SCHEMA_VERSION:
+            raise StoreError(
+                f"{self.path} has schema version {found}, written by a newer Onward; this one knows "
+                f"version {SCHEMA_VERSION}. Upgrade: pip install --upgrade onward"
+            )
+        return int(found)
+
     def _migrate(self) -> None:
         with self._errors():
-            (found,) = self._writer.execute("PRAGMA user_version").fetchone()
-            if found > SCHEMA_VERSION:
-                raise StoreError(
-                    f"{self.path} has schema version {found}, written by a newer Onward; this one knows "
-                    f"version {SCHEMA_VERSION}. Upgrade: pip install --upgrade onward"
-                )
-            if found == SCHEMA_VERSION:
+            if self._schema_version() == SCHEMA_VERSION:
                 return
         with self.transaction():
-            # Another process may have come first while this one waited for the lock.
-            (found,) = self._writer.execute("PRAGMA user_version").fetchone()
+            found = self._schema_version()  # another process may have come first
             steps = sorted(files(__package__).joinpath("migrations").iterdir(), key=lambda step: step.name)
             for number, step in enumerate(steps, start=1):
                 if number > found:
@@ -101,13 +123,19 @@ class Database:
                 self._depth += 1
                 try:
                     yield
+                except BaseException:
+                    self._broken = True
+                    raise
                 finally:
                     self._depth -= 1
                 return
             self._writer.execute("BEGIN IMMEDIATE")
             self._depth = 1
+            self._broken = False
             try:
                 yield
+                if self._broken:
+                    raise StoreError("a step of this transaction failed, so nothing of it was written")
                 self._writer.execute("COMMIT")
             except BaseException:
                 if self._writer.in_transaction:
@@ -186,7 +214,7 @@ class Database:
             raise self._explained(error) from error
 
     def _explained(self, error: sqlite3.Error) -> Exception:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        code = _code(error)
         if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM):
             return StoreFull(
                 f"{self.path} cannot be written ({error}). Nothing was lost. Free some disk space, or make "
@@ -202,6 +230,10 @@ class Database:
         if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
             return StoreError(f"{self.path} is no intact SQLite database ({error}). Restore it from a copy")
         return StoreError(f"{self.path}: {error}") if isinstance(error, sqlite3.OperationalError) else error
+
+
+def _code(error: sqlite3.Error) -> int:
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def _statements(script: str) -> Iterator[str]:

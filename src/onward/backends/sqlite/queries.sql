@@ -71,11 +71,14 @@ SELECT json_group_array(json_array(collection, id))
 FROM documents WHERE parent IN (SELECT value FROM json_each(?));
 
 -- name: waiting_keys
-SELECT json_group_array(json_array(service, key))
+SELECT json_group_array(json_array(key, id))
 FROM ledger WHERE state = 'waiting' AND service = ? AND key IN (SELECT value FROM json_each(?));
 
+-- name: free_key
+UPDATE ledger SET key = key || '-' || id WHERE id = ?;
+
 -- name: twin
-SELECT json_array(id, tries) FROM ledger WHERE state = 'waiting' AND service = ? AND key = ?;
+SELECT id FROM ledger WHERE state = 'waiting' AND service = ? AND key = ?;
 
 -- name: known_event
 SELECT json_array(id) FROM ledger WHERE event_id = ? LIMIT 1;
@@ -120,6 +123,9 @@ FROM ledger WHERE state = 'claimed' AND worker = ?;
 UPDATE ledger SET state = 'claimed', token = token + 1, worker = ?, lease = ?, started = 0
 WHERE id IN (SELECT value FROM json_each(?));
 
+-- name: adopt
+UPDATE ledger SET ids = ?, round = ?, source = ?, generation = ? WHERE id = ?;
+
 -- name: rows
 SELECT json_group_array(json_array(id, service, state, key, collection, json(ids), round, priority, due, tries,
                                    not_ready, able, deaths, lapses, started, token, lease, worker, batch,
@@ -131,18 +137,18 @@ UPDATE ledger SET state = 'done', settled_at = ?, lease = NULL WHERE id IN (SELE
 
 -- name: update_row
 UPDATE ledger SET
-  state = :state, ids = :ids, due = :due, tries = :tries, not_ready = :not_ready, able = :able,
+  state = :state, ids = :ids, round = :round, due = :due, tries = :tries, not_ready = :not_ready, able = :able,
   deaths = :deaths, lapses = :lapses, started = :started, lease = :lease, batch = :batch, cursor = :cursor,
   errors = :errors, reason = :reason, settled_at = :settled_at
 WHERE id = :id;
 
 -- name: split_row
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, trace, key, collection,
-                    ids, round, priority, due, tries, not_ready, able, deaths, batch, errors, source, generation,
-                    reason, settled_at)
+                    ids, round, priority, due, tries, not_ready, able, deaths, batch, cursor, errors, source,
+                    generation, reason, settled_at)
 SELECT :id, service, :state, event_id, event_type, version, data, timestamp, trace, :key, collection,
-       :ids, round, priority, :due, :tries, :not_ready, :able, :deaths, :batch, :errors, source, generation,
-       :reason, :settled_at
+       :ids, round, priority, :due, :tries, :not_ready, :able, :deaths, :batch, :cursor, :errors, source,
+       generation, :reason, :settled_at
 FROM ledger WHERE id = :origin;
 
 -- name: keep_raw
@@ -161,7 +167,7 @@ UPDATE workers SET last_seen = ? WHERE worker = ?;
 SELECT json_group_array(id) FROM ledger WHERE state = 'claimed' AND worker = ?;
 
 -- name: lapsed
-SELECT json_group_array(id) FROM ledger WHERE state = 'claimed' AND lease < ?;
+SELECT json_group_array(id) FROM ledger WHERE state = 'claimed' AND lease <= ?;
 
 -- name: next_lapse
 SELECT min(lease) FROM ledger WHERE state = 'claimed';
@@ -179,6 +185,10 @@ SELECT json_group_array(id) FROM
 -- name: prune_many
 SELECT json_group_array(id) FROM
   (SELECT id FROM ledger WHERE state = 'done' ORDER BY settled_at DESC LIMIT 10000 OFFSET ?);
+
+-- name: prune_unrouted
+SELECT json_group_array(id) FROM
+  (SELECT id FROM ledger WHERE state = 'unrouted' AND due < ? ORDER BY due LIMIT 5000);
 
 -- name: under_way
 SELECT count(*) FROM ledger WHERE state = 'claimed' AND service IN (SELECT value FROM json_each(?));
@@ -230,7 +240,8 @@ INSERT INTO sources (source, generation) VALUES (?, 1)
 ON CONFLICT (source) DO UPDATE SET generation = generation + 1;
 
 -- name: documents_of_source
-SELECT json_group_array(doc) FROM (SELECT doc FROM documents WHERE source = ? LIMIT 1000);
+SELECT json_group_array(json_array(collection, id))
+FROM (SELECT collection, id FROM documents WHERE source = ? LIMIT 1000);
 
 -- name: rows_of_source
 SELECT json_group_array(id) FROM (SELECT id FROM ledger WHERE source = ? LIMIT 1000);

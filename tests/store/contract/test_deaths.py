@@ -1,0 +1,131 @@
+"""A crash is counted apart: on what was running, never on what was merely claimed."""
+
+from __future__ import annotations
+
+import pytest
+
+from onward.model.ledger import SUSPECT_DEATHS, Done, Wait
+from tests.store.stage import LEASE, Stage, ids
+
+
+def lapse(stage: Stage) -> int:
+    stage.clock.advance(LEASE)
+    return stage.store.reap()
+
+
+def test_a_lease_lapses_exactly_when_it_ends(stage: Stage) -> None:
+    stage.bring("a")
+    stage.take()
+    stage.clock.advance(LEASE - 0.5)
+    assert stage.store.reap() == 0
+    assert stage.store.next_change() == stage.store.now() + 0.5
+    stage.clock.advance(0.5)
+    assert stage.store.reap() == 1
+    assert stage.store.next_change() is None
+
+
+def test_a_supervisor_that_saw_a_worker_die_gives_its_claims_back_at_once(stage: Stage) -> None:
+    stage.bring("running")
+    stage.bring("innocent")
+    running, _ = stage.claim()
+    assert stage.store.bury("anna", [running.row]) == 2
+    again = {one.inputs[0].id: one for one in stage.claim()}
+    assert (again["running"].deaths, again["innocent"].deaths) == (1, 0)
+    assert (again["running"].tries, again["innocent"].tries) == (0, 0), "a crash is no failed try"
+
+
+def test_a_burial_touches_only_what_the_dead_worker_held(stage: Stage) -> None:
+    stage.bring("a")
+    delivery = stage.take(worker="bert")
+    assert stage.store.bury("anna", [delivery.row]) == 0
+    assert stage.settle(delivery, Done(["a"])).verdict == "committed"
+
+
+def test_where_nobody_saw_the_event_is_run_with_care_next_time(stage: Stage) -> None:
+    stage.bring("a")
+    assert not stage.take().careful
+    lapse(stage)
+    again = stage.take()
+    assert (again.deaths, again.careful) == (0, True), "it may have been claimed and never started"
+
+
+def test_with_care_a_lapse_after_the_start_counts_as_a_death(stage: Stage) -> None:
+    stage.bring("a")
+    stage.take()
+    lapse(stage)
+    stage.settle(stage.take(), starts=True, closes=False)
+    lapse(stage)
+    assert stage.take().deaths == 1
+
+
+def test_with_care_a_lapse_before_the_start_does_not_count(stage: Stage) -> None:
+    stage.bring("a")
+    for _ in range(5):
+        stage.take()
+        lapse(stage)
+    assert stage.take().deaths == 0
+
+
+def test_the_start_is_forgotten_with_the_delivery(stage: Stage) -> None:
+    stage.bring("a")
+    stage.settle(stage.take(), starts=True, closes=False)
+    stage.store.release("anna")
+    stage.take()
+    lapse(stage)
+    assert stage.take().deaths == 0
+
+
+def test_a_suspect_runs_alone(stage: Stage) -> None:
+    stage.bring("suspect")
+    stage.bring("other suspect")
+    for _ in range(SUSPECT_DEATHS):
+        rows = [one.row for one in stage.claim()]
+        stage.store.bury("anna", rows)
+    stage.bring("innocent")
+    assert ids(stage.claim()) == [["innocent"]]
+    assert stage.store.overdue_suspects(["reading", "listening"]) == ["reading"]
+    assert ids(stage.claim(suspects=True)) == [["suspect"]], "one at a time"
+    assert ids(stage.claim(suspects=True)) == [["other suspect"]]
+    assert stage.store.overdue_suspects(["reading"]) == []
+
+
+def test_a_wait_may_forgive_deaths(stage: Stage) -> None:
+    stage.bring("a")
+    stage.store.bury("anna", [stage.take().row])
+    stage.settle(stage.take(), Wait(["a"], deaths=0))
+    assert stage.take().deaths == 0
+
+
+def test_renewing_keeps_a_lease_from_lapsing(stage: Stage) -> None:
+    stage.bring("a")
+    delivery = stage.take()
+    for _ in range(5):
+        stage.clock.advance(LEASE / 2)
+        assert stage.store.renew("anna", LEASE) == 1
+        assert stage.store.reap() == 0
+    assert stage.settle(delivery, Done(["a"])).verdict == "committed"
+    assert stage.store.renew("anna", LEASE) == 0
+
+
+@pytest.mark.parametrize("everything", (True, False))
+def test_a_shutdown_burns_nothing(stage: Stage, everything: bool) -> None:
+    stage.bring("a")
+    delivery = stage.take()
+    assert stage.store.release("anna", None if everything else [delivery.row]) == 1
+    again = stage.take()
+    assert (again.tries, again.deaths, again.careful) == (0, 0, False)
+
+
+def test_nobody_releases_what_another_holds(stage: Stage) -> None:
+    stage.bring("a")
+    delivery = stage.take(worker="bert")
+    assert stage.store.release("anna", [delivery.row]) == 0
+    assert stage.settle(delivery, Done(["a"])).verdict == "committed"
+
+
+def test_release_gives_back_only_the_rows_it_names(stage: Stage) -> None:
+    stage.bring("a")
+    stage.bring("b")
+    first, second = stage.claim()
+    assert stage.store.release("anna", [first.row]) == 1
+    assert [one.row for one in stage.store.claimed("anna")] == [second.row]

@@ -1,0 +1,117 @@
+"""An event that waits already is reported as a duplicate, and costs nothing."""
+
+from __future__ import annotations
+
+from onward.model.ledger import Charge, Done, Wait
+from tests.store.stage import Stage, page, settlement
+
+
+def test_a_duplicate_is_reported_and_costs_no_round(stage: Stage) -> None:
+    stage.bring("a", "b")
+    again = stage.publish("a", "b")
+    assert (again.rows, again.duplicates) == (0, 1)
+    assert (stage.state("a").round, stage.state("a").attempt_count) == (1, 1)
+    assert stage.rows("waiting") == 1
+
+
+def test_the_order_of_ids_does_not_matter(stage: Stage) -> None:
+    stage.bring("a", "b")
+    assert stage.publish("b", "a").duplicates == 1
+
+
+def test_other_data_is_another_event(stage: Stage) -> None:
+    stage.bring("a")
+    assert stage.publish("a", found_by="somebody else").rows == 1
+
+
+def test_changed_content_is_another_event(stage: Stage) -> None:
+    stage.bring("a")
+    stage.store.replace_document(page("a", "new"))
+    assert stage.publish("a").rows == 1
+
+
+def test_a_claimed_event_is_no_reason_to_drop_another(stage: Stage) -> None:
+    stage.bring("a")
+    stage.take()
+    assert stage.publish("a").rows == 1, "what is being handled may have read the old state of the world"
+    assert stage.state("a").round == 2
+
+
+def test_a_returning_event_merges_with_its_waiting_twin(stage: Stage) -> None:
+    stage.bring("a")
+    first = stage.take()
+    stage.publish("a")
+    stage.store.release("anna")
+    assert stage.rows("waiting") == 1
+    second = stage.take()
+    assert second.row != first.row
+    stage.settle(second, Done(["a"]))
+    assert (stage.state("a").status, stage.state("a").round) == ("processed", 2)
+
+
+def test_two_returning_twins_merge_too(stage: Stage) -> None:
+    stage.store.publish([stage.noticed()])
+    stage.take(service="listening")
+    stage.store.publish([stage.noticed()])
+    stage.take(service="listening")
+    assert stage.store.release("anna") == 2
+    assert stage.rows("waiting", "listening") == 1
+
+
+def test_what_was_counted_survives_a_merge(stage: Stage) -> None:
+    stage.store.publish([stage.noticed()])
+    delivery = stage.take(service="listening")
+    stage.store.publish([stage.noticed()])
+    stage.settle(delivery, Wait(charge=Charge.TRY, deaths=1))
+    merged = stage.take(service="listening")
+    assert (merged.tries, merged.deaths) == (1, 1)
+
+
+def test_an_event_emitted_twice_by_one_group_of_works_is_one(stage: Stage) -> None:
+    stage.bring("a")
+    stage.bring("b")
+    deliveries = stage.claim()
+    answers = stage.store.settle([settlement(one, emits=[stage.noticed("same")]) for one in deliveries])
+    assert [one.duplicates for one in answers] == [0, 1]
+    assert stage.rows("waiting", "listening") == 1
+
+
+def test_a_work_may_emit_the_event_that_another_of_its_group_gives_back(stage: Stage) -> None:
+    stage.store.publish([stage.noticed("x")])
+    waits = stage.take(service="listening")
+    stage.bring("a")
+    emits = stage.take()
+    stage.store.settle([settlement(waits, Wait()), settlement(emits, Done(["a"]), emits=[stage.noticed("x")])])
+    assert stage.rows("waiting", "listening") == 1
+
+
+def test_an_event_for_a_document_that_is_made_anew_is_no_duplicate_of_the_old(stage: Stage) -> None:
+    stage.bring("old")
+    stage.publish("a")
+    stage.store.add_documents([page("a")])
+    stage.clock.advance(1)
+    delivery = next(one for one in stage.claim() if one.inputs[0].id == "old")
+    stage.store.release("anna", [one.row for one in stage.store.claimed("anna") if one.row != delivery.row])
+    again = stage.settle(
+        delivery, Done(["old"]), removes=[("pages", "a")], adds=[page("a")], emits=[stage.found("a")]
+    )
+    assert again.duplicates == 0
+    assert stage.state("a").row is not None
+
+
+def test_an_event_is_no_duplicate_if_its_twin_no_longer_brings_the_document(stage: Stage) -> None:
+    stage.bring("a", "b")
+    stage.store.reset("pages", "b")
+    assert stage.publish("a", "b").rows == 1
+    stage.settle(next(one for one in stage.claim() if len(one.inputs) == 2), Done(["a", "b"]))
+    assert stage.state("b").status == "processed"
+
+
+def test_what_others_send_twice_is_known_by_its_id_even_after_it_was_settled(stage: Stage) -> None:
+    envelope = stage.noticed("from afar")
+    envelope.foreign = True
+    first, twice = stage.store.publish([envelope, envelope])
+    assert (first.rows, twice.rows, twice.duplicates) == (1, 0, 1)
+    stage.settle(stage.take(service="listening"), Done())
+    (late,) = stage.store.publish([envelope])
+    assert (late.rows, late.duplicates) == (0, 1)

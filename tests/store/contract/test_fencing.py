@@ -1,0 +1,62 @@
+"""Settling is fenced: what is no longer a worker's is not for it to settle."""
+
+from __future__ import annotations
+
+from onward.model.ledger import Dead, Done, Verdict, Wait
+from tests.store.stage import LEASE, Stage, failure, word
+
+
+def test_a_work_is_committed_once(stage: Stage) -> None:
+    stage.bring("a")
+    delivery = stage.take()
+    assert stage.settle(delivery, Done(["a"]), adds=[word("w")]).verdict is Verdict.COMMITTED
+    assert stage.settle(delivery, Done(["a"]), adds=[word("x")]).verdict is Verdict.FENCED
+    assert stage.store.document_counts() == {"pages": {"processed": 1}, "words": {"pending": 1}}
+
+
+def test_a_zombie_writes_nothing(stage: Stage) -> None:
+    stage.bring("a")
+    zombie = stage.take(worker="zombie")
+    stage.clock.advance(LEASE + 1)
+    stage.store.reap()
+    living = stage.take(worker="living")
+    late = stage.settle(zombie, Done(["a"]), adds=[word("w")], emits=[stage.noticed()])
+    assert late.verdict is Verdict.FENCED
+    assert stage.store.state("words", "w") is None
+    assert stage.rows("waiting", "listening") == 0
+    assert stage.state("a").status == "pending"
+    assert stage.settle(living, Done(["a"])).verdict is Verdict.COMMITTED
+
+
+def test_a_zombie_can_neither_fail_nor_give_up_what_another_handles(stage: Stage) -> None:
+    stage.bring("a")
+    zombie = stage.take(worker="zombie")
+    stage.store.release("zombie")
+    living = stage.take(worker="living")
+    assert stage.settle(zombie, Wait(["a"], after=3600)).verdict is Verdict.FENCED
+    assert stage.settle(zombie, Dead(["a"], failure=failure())).verdict is Verdict.FENCED
+    assert stage.settle(living, Done(["a"])).verdict is Verdict.COMMITTED
+    assert stage.store.dead_letters() == []
+
+
+def test_a_zombie_cannot_settle_what_nobody_has_claimed_again(stage: Stage) -> None:
+    stage.bring("a")
+    zombie = stage.take()
+    stage.store.release("anna")
+    assert stage.settle(zombie, Done(["a"])).verdict is Verdict.FENCED
+    assert stage.rows("waiting") == 1
+
+
+def test_a_row_that_never_was_settles_nothing(stage: Stage) -> None:
+    stage.bring("a")
+    delivery = stage.take()
+    delivery.row += 1000
+    assert stage.settle(delivery, Done(["a"])).verdict is Verdict.FENCED
+    assert stage.state("a").status == "pending"
+
+
+def test_a_lease_that_has_lapsed_unnoticed_still_counts(stage: Stage) -> None:
+    stage.bring("a")
+    delivery = stage.take()
+    stage.clock.advance(LEASE * 2)
+    assert stage.settle(delivery, Done(["a"])).verdict is Verdict.COMMITTED, "nobody else has it"

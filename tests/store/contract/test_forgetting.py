@@ -1,0 +1,72 @@
+"""Forgetting a source removes all that came from it, and nothing of it comes back."""
+
+from __future__ import annotations
+
+from onward.model.ledger import Dead, Done, Verdict
+from tests.store.stage import Stage, failure, page, word
+
+
+def test_a_source_goes_with_its_documents_rows_and_dead_letters(stage: Stage) -> None:
+    stage.bring("a", source="s")
+    stage.settle(stage.take(), Dead(["a"], failure=failure()), adds=[word("w")])
+    stage.bring("b", source="s")
+    stage.bring("kept", source="t")
+    assert stage.store.forget("s") == 3
+    assert stage.store.document_counts() == {"pages": {"pending": 1}}
+    assert stage.store.counts() == {"reading": {"waiting": 1}}
+    assert stage.store.dead_letters() == []
+
+
+def test_a_work_begun_before_is_refused(stage: Stage) -> None:
+    stage.bring("a", source="s")
+    stage.store.publish([stage.noticed(source="s")])
+    page_work, other_work = stage.take(), stage.take(service="listening")
+    stage.store.forget("s")
+    for delivery in (page_work, other_work):
+        settled = stage.settle(delivery, Done(), inputs=[], adds=[word("w")], emits=[stage.noticed("back")])
+        assert settled.verdict is Verdict.FENCED
+    assert (stage.store.document_counts(), stage.store.counts()) == ({}, {})
+
+
+def test_the_same_source_can_be_ingested_again(stage: Stage) -> None:
+    stage.bring("a", source="s")
+    old = stage.take()
+    stage.store.forget("s")
+    stage.bring("a", source="s")
+    assert stage.settle(old, Done(["a"])).verdict is Verdict.FENCED
+    assert stage.settle(stage.take(), Done(["a"])).verdict is Verdict.COMMITTED
+    assert (stage.state("a").round, stage.state("a").status) == (1, "processed")
+
+
+def test_documents_of_other_sources_keep_the_event_they_share(stage: Stage) -> None:
+    stage.store.add_documents([page("a", source="s"), page("b", source="t"), page("c")])
+    stage.publish("a", "b", "c")
+    stage.store.forget("s")
+    deliveries = stage.claim()
+    assert sorted(one.inputs[0].id for one in deliveries) == ["b", "c"]
+    assert {stage.state("b").row, stage.state("c").row} == {one.row for one in deliveries}
+
+
+def test_an_event_that_came_before_its_documents_loses_only_the_forgotten(stage: Stage) -> None:
+    stage.publish("a", "b")
+    stage.store.add_documents([page("a", source="s"), page("b", source="t")])
+    delivery = stage.take()
+    stage.store.forget("s")
+    assert stage.settle(delivery, Done(["a", "b"]), adds=[word("w")]).verdict is not Verdict.COMMITTED
+    assert stage.store.state("words", "w") is None
+    state = stage.state("b")
+    assert state.row is None or [one.row for one in stage.claim()] == [state.row]
+
+
+def test_more_than_one_transaction_may_hold_is_forgotten_in_several(stage: Stage) -> None:
+    for start in range(0, 2500, 500):
+        names = [f"{n:04}" for n in range(start, start + 500)]
+        stage.bring(*names, source="s")
+    assert stage.store.forget("s") == 2500
+    assert (stage.store.document_counts(), stage.store.counts()) == ({}, {})
+
+
+def test_forgetting_what_nobody_knows_removes_nothing(stage: Stage) -> None:
+    stage.bring("a", source="s")
+    assert stage.store.forget("t") == 0
+    assert stage.rows("waiting") == 1

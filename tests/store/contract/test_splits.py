@@ -1,0 +1,87 @@
+"""Documents of one event do not share a fate: each goes its own way, in the same round."""
+
+from __future__ import annotations
+
+from onward.model.ledger import Charge, Dead, Done, Verdict, Wait
+from tests.store.stage import Stage, failure, ids, standings
+
+
+def test_what_failed_is_split_off_into_an_event_of_its_own(stage: Stage) -> None:
+    stage.bring("good", "slow", "bad", "worse")
+    stage.settle(
+        stage.take(),
+        Done(["good"]),
+        Wait(["slow"], after=5.0),
+        Wait(["bad"], after=10.0, charge=Charge.TRY, failure=failure()),
+        Dead(["worse"], failure=failure(), final=True),
+    )
+    assert stage.state("good").status == "processed"
+    assert stage.state("worse").status == "failed"
+    stage.clock.advance(10.0)
+    deliveries = stage.claim()
+    assert ids(deliveries) == [["slow"], ["bad"]]
+    assert [one.tries for one in deliveries] == [0, 1], "only what failed is charged"
+    assert {one.round for one in deliveries} == {1}
+    assert len({one.event_id for one in deliveries}) == 1, "it is still the same event"
+
+
+def test_a_document_that_waits_points_to_the_row_that_carries_it(stage: Stage) -> None:
+    stage.bring("a", "b")
+    stage.settle(stage.take(), Wait(["a"]), Wait(["b"]))
+    first, second = stage.claim()
+    assert (stage.state("a").row, stage.state("b").row) == (first.row, second.row)
+
+
+def test_works_of_one_delivery_can_be_settled_one_by_one(stage: Stage) -> None:
+    stage.bring("a", "b", "c")
+    delivery = stage.take()
+    first = stage.settle(delivery, Done(["a"]), inputs=[("a", 1)], closes=False)
+    assert first.verdict is Verdict.COMMITTED
+    stage.settle(delivery, Wait(["b"], charge=Charge.TRY), inputs=[], closes=False)
+    assert stage.rows("claimed") == 1
+    stage.settle(delivery, Done(["c"]), inputs=[("c", 1)])
+    assert (stage.rows("claimed"), stage.rows("waiting"), stage.rows("done")) == (0, 1, 1)
+    assert [stage.state(id).status for id in "abc"] == ["processed", "pending", "processed"]
+
+
+def test_a_redelivery_brings_only_what_is_still_to_be_done(stage: Stage) -> None:
+    stage.bring("a", "b", "c")
+    delivery = stage.take()
+    stage.settle(delivery, Done(["a"]), inputs=[("a", 1)], closes=False)
+    stage.settle(delivery, Wait(["b"], after=60.0), inputs=[], closes=False)
+    stage.store.bury("anna", [])
+    assert standings(stage.take()) == {"a": "final", "c": "ready"}
+
+
+def test_a_failing_batch_is_halved_until_the_culprit_is_alone(stage: Stage) -> None:
+    stage.bring("a", "b", "c", "d")
+    stage.settle(stage.take(), Wait(["a", "b"], batch=2), Wait(["c", "d"], batch=2))
+    first, second = stage.claim()
+    assert [first.batch, second.batch] == [2, 2]
+    stage.settle(second, Done(["c", "d"]))
+    stage.settle(first, Wait(["a"], batch=1), Wait(["b"], batch=1))
+    assert ids(stage.claim()) == [["a"], ["b"]]
+
+
+def test_a_part_that_names_no_documents_is_about_all_of_them(stage: Stage) -> None:
+    stage.bring("a", "b")
+    stage.settle(stage.take(), Wait(charge=Charge.TRY))
+    delivery = stage.take()
+    assert standings(delivery) == {"a": "ready", "b": "ready"}
+    stage.settle(delivery, Dead(failure=failure()))
+    assert stage.state("a").dead_letter == stage.state("b").dead_letter is not None
+
+
+def test_a_document_that_nobody_spoke_for_is_not_left_pointing_to_a_settled_row(stage: Stage) -> None:
+    stage.bring("a", "b")
+    stage.settle(stage.take(), Done(["a"]))
+    assert (stage.state("b").status, stage.state("b").row) == ("pending", None)
+
+
+def test_a_part_about_what_moved_on_meanwhile_leaves_nothing_behind(stage: Stage) -> None:
+    stage.bring("a")
+    delivery = stage.take()
+    stage.store.reset("pages", "a")
+    stage.settle(delivery, Wait(["a"], charge=Charge.TRY, failure=failure()), inputs=[])
+    assert stage.rows("waiting") == 0
+    assert stage.state("a").last_error is None
