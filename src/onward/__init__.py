@@ -1,1 +1,103 @@
-"""A document pipeline in which every document makes forward progress."""
+"""Onward moves every document forward: retried on the right time scale, or set aside with its history.
+
+Declare what your documents and events are, and what is done with them:
+
+    from onward import App, Document, Event, Unavailable, names
+
+    class Page(Document):
+        url: str
+
+    class Text(Document):
+        text: str
+
+    class PageFound(Event):
+        page_id: str = names(Page)
+
+    app = App()
+
+    @app.service("reading", on=PageFound, finishes=Page, needs="website")
+    async def read(page, work):
+        text = await fetch(page.url)              # may raise: it is retried, or set aside
+        work.add(Text(id=page.id, text=text))     # written when the handler returns, or not at all
+
+    page = Page(id="home", url="https://example.org/")
+    app.publish(PageFound.of(page), documents=[page])
+
+and run it with `onward worker --app yourmodule:app`. Events, documents and retries live in one SQLite
+file; nothing else needs to be set up. What that gives you:
+
+  A crash loses nothing       a work is committed with the settlement of its event, or not at all
+  A race resolves itself      a document that cannot be read yet is waited for (`NotReady`)
+  An outage burns nothing     what `needs` a dependency waits while that is down (`Unavailable`)
+  A failure is retried        soon, then on longer and longer scales; waiting holds no worker slot
+  A poison document is alone  it becomes a dead letter with its errors, the others go on
+
+The names:
+
+  App                         services, what they need, and the store they share
+  Document, Status            a record that must reach a final state, and where it stands
+  Event, names                a fact that names documents by id
+  Work                        what a handler says should be true once it returns
+  NotReady, Unavailable,      what a handler raises, to say more than "it failed"
+  Permanent
+  RetryPolicy, Exponential,   when to try again, and when to give up
+  Schedule, Ladder
+  retrying, classify          the same policies around any call, outside of services
+  DocumentState, DeadLetter,  what is known of a document, of an event given up, of a dependency
+  Breaker
+  Settings, load_settings     what the environment and onward.toml say
+  OnwardError                 the base of everything raised here
+
+For readers of the event-retry design: `RetryConfig`, `handle_event_with_retry`, `DocumentNotFoundError`.
+To test a service, see `onward.testing`.
+"""
+
+from onward.app import App
+from onward.model.breaker import Breaker
+from onward.model.documents import Document, DocumentState, Status
+from onward.model.events import Event, names
+from onward.model.ledger import DeadLetter
+from onward.retry import (
+    DocumentNotFoundError,
+    Exponential,
+    Ladder,
+    NotReady,
+    OnwardError,
+    Permanent,
+    RetryConfig,
+    RetryPolicy,
+    Schedule,
+    Unavailable,
+    classify,
+    handle_event_with_retry,
+    retrying,
+)
+from onward.runtime.work import Work
+from onward.settings import Settings, load_settings
+
+__all__ = [
+    "App",
+    "Breaker",
+    "DeadLetter",
+    "Document",
+    "DocumentNotFoundError",
+    "DocumentState",
+    "Event",
+    "Exponential",
+    "Ladder",
+    "NotReady",
+    "OnwardError",
+    "Permanent",
+    "RetryConfig",
+    "RetryPolicy",
+    "Schedule",
+    "Settings",
+    "Status",
+    "Unavailable",
+    "Work",
+    "classify",
+    "handle_event_with_retry",
+    "load_settings",
+    "names",
+    "retrying",
+]

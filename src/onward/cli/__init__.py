@@ -15,6 +15,7 @@ from onward.retry.errors import OnwardError
 from onward.retry.redact import redact
 
 COMMANDS = {
+    "worker": "onward.cli.worker",
     "policies": "onward.cli.policies",
 }
 

@@ -48,6 +48,10 @@ class Reader(Protocol):
         """The documents with these ids, in that order, without those that do not exist."""
         ...
 
+    def read_bodies(self, collection: str, ids: Sequence[str]) -> list[tuple[str, int, str]]:
+        """Id, revision and JSON text of these documents, in no order, those that exist."""
+        ...
+
     def state(self, document: type[Document] | str, id: str) -> DocumentState | None:
         """What the ledger knows of a document: status, rounds, history."""
         ...
@@ -161,6 +165,10 @@ class Store(Reader, Protocol):
         """When a lease lapses or a breaker may let something through; None: nothing is pending."""
         ...
 
+    def under_way(self, services: Sequence[str]) -> int:
+        """How many deliveries of these services are claimed."""
+        ...
+
     def overdue_suspects(self, services: Sequence[str]) -> list[str]:
         """The services that have events due which must run alone."""
         ...
@@ -195,7 +203,9 @@ class Store(Reader, Protocol):
 
     # -- the operator
 
-    def dead_letters(self, service: str | None = None, *, limit: int = 100, after: int = 0) -> list[DeadLetter]: ...
+    def dead_letters(self, service: str | None = None, *, limit: int = 100, after: int = 0) -> list[DeadLetter]:
+        """Dead letters, oldest first, of one service (an empty name: of none) or of all."""
+        ...
 
     def requeue(self, row: int) -> bool:
         """Put a dead letter's original event back in a new round; False: it is no dead letter any more."""

@@ -1,0 +1,285 @@
+"""The app: services and dependencies, and the store they share."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.metadata
+import json
+import os
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from onward.backends import open_store
+from onward.model.documents import Document, DocumentState
+from onward.model.events import Envelope, Event, decode, new_id, read_event
+from onward.model.failures import Failure
+from onward.model.ledger import NewDocument, Published
+from onward.ports import Clock, Store
+from onward.retry import Classified, Malformed, OnwardError, RetryPolicy, classify
+from onward.runtime.engine import Ending, Engine, EngineSettings
+from onward.runtime.service import Dependency, Registry, Service
+from onward.runtime.signals import Hook, Hooks
+from onward.settings import Settings, load_settings
+
+H = TypeVar("H", bound=Callable[..., Any])
+D = TypeVar("D", bound=Document)
+
+
+class AppNotFound(OnwardError):
+    """A reference such as `module:app` leads nowhere."""
+
+
+class App:
+    """Services, what they need, and the store that holds their documents and ledger.
+
+        app = App()
+
+        @app.service("greeting", on=PersonMet, finishes=Person)
+        async def greet(person, work):
+            work.add(Greeting(id=person.id, text=f"Hello, {person.name}!"))
+
+    Without arguments it reads its settings from the environment and `onward.toml`, and keeps
+    everything in one SQLite file below `./onward-data`.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: str | Store | None = None,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        version: str = "",
+    ) -> None:
+        self.registry = Registry()
+        self.hooks = Hooks()
+        self.version = version or f"onward {importlib.metadata.version('onward')}"
+        self._settings = settings
+        self._clock = clock
+        self._given = store
+        self._store: Store | None = None
+
+    @property
+    def settings(self) -> Settings:
+        if self._settings is None:
+            self._settings = load_settings()
+        return self._settings
+
+    # -- declaring
+
+    def service(
+        self,
+        name: str,
+        *,
+        on: type[Event],
+        finishes: type[Document] | None = None,
+        needs: str | Sequence[str] = (),
+        batch: int | None = None,
+        time_limit: float | None = None,
+        concurrency: int | None = None,
+        policy: RetryPolicy | None = None,
+        not_ready: RetryPolicy | None = None,
+        classify: Callable[[BaseException], Classified] = classify,
+        failed_queue: str = "",
+        notice: str = "",
+    ) -> Callable[[H], H]:
+        """Declare a service: the decorated handler is run for each document that an event names.
+
+        A handler of a service that `finishes` a collection gets one document and a `Work`, or with
+        `batch=64` up to so many documents; returning finishes them. Without `finishes` it gets the
+        event and a `Work`. A `def` handler runs in a thread, an `async def` handler on the loop.
+
+        `needs` names dependencies: while one is down, the service's events wait and lose nothing.
+        `policy` and `not_ready` replace the ladder's rungs 2 and 1, `classify` the usual judgement of
+        errors.
+        """
+
+        def declare(handler: H) -> H:
+            self.registry.add(
+                Service(
+                    name=name,
+                    handler=handler,
+                    on=on,
+                    finishes=finishes,
+                    needs=(needs,) if isinstance(needs, str) else tuple(needs),
+                    batch=batch,
+                    time_limit=time_limit,
+                    concurrency=concurrency,
+                    policy=policy,
+                    not_ready=not_ready,
+                    classify=classify,
+                    failed_queue=failed_queue,
+                    notice=notice,
+                )
+            )
+            return handler
+
+        return declare
+
+    def dependency(
+        self, name: str, *, health: Callable[[], bool | Awaitable[bool | None] | None] | None = None
+    ) -> None:
+        """Declare something outside that services need, with a health call if it has one.
+
+        The health call answers False or raises when the dependency is down. It is asked after a
+        failure, and to find out when the outage is over.
+        """
+        self.registry.add_dependency(Dependency(name, health))
+
+    def observe(self, hook: Hook) -> None:
+        """Be told of everything that happens to deliveries in this process, after its commit."""
+        self.hooks.add(hook)
+
+    # -- the store
+
+    @property
+    def store(self) -> Store:
+        """The store, opened and told of this app's services when it is first used."""
+        if self._store is None:
+            given = self._given if self._given is not None else self.settings.store
+            self._store = open_store(given, self._clock) if isinstance(given, str) else given
+            self._store.subscribe([service.subscription() for service in self.registry.services.values()])
+        return self._store
+
+    def close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Make several calls of this app one transaction."""
+        return self.store.transaction()
+
+    def add(self, *documents: Document, source: str | None = None, priority: int = 0) -> int:
+        """Write documents from outside of any handler, those that are absent; answer how many were."""
+        return self.store.add_documents(
+            [
+                NewDocument(one.collection, one.id, one.to_json(), source=source, priority=priority)
+                for one in documents
+            ]
+        )
+
+    def replace(self, document: Document, *, source: str | None = None) -> bool:
+        """Write a document's new content; answer whether that changed it, and it is `pending` again."""
+        return self.store.replace_document(
+            NewDocument(document.collection, document.id, document.to_json(), source=source)
+        )
+
+    def publish(
+        self,
+        *events: Event,
+        documents: Iterable[Document] = (),
+        source: str | None = None,
+        delay: float = 0.0,
+        priority: int = 0,
+    ) -> list[Published]:
+        """Put events on the ledger, in one transaction with the documents they name, if given."""
+        envelopes: list[Envelope] = []
+        now = self.store.now()
+        for event in events:
+            envelopes += Envelope.of(event, now=now, source=source, priority=priority, due_in=delay)
+        with self.store.transaction():
+            self.add(*documents, source=source, priority=priority)
+            return self.store.publish(envelopes)
+
+    def publish_raw(self, raw: bytes) -> Published | None:
+        """Take an event from somebody else: JSON with `event_type` and `data`.
+
+        What cannot be read is never dropped: it becomes a dead letter with its bytes, and the answer
+        is None.
+        """
+        event_type = ""
+        try:
+            envelope = decode(raw)
+            event_type = str(envelope["event_type"])
+            data = json.dumps(envelope.get("data", {}))
+            kind = next((one for one in self.registry.events() if one.event_type == event_type), None)
+            if kind is None:
+                known = ", ".join(sorted(one.event_type for one in self.registry.events())) or "none"
+                raise Malformed(f"the event type {event_type!r} is unknown; known are: {known}")
+            version = envelope.get("version", kind.version)
+            if not isinstance(version, int):
+                raise Malformed(f"the field 'version' is {version!r:.50}, not a whole number")
+            if version <= kind.version:
+                data = read_event(kind, data).model_dump_json()
+        except Malformed as error:
+            failure = Failure.of(error, at=self.store.now(), service="")
+            self.store.publish_malformed(raw, failure, event_type=event_type)
+            return None
+        given = envelope.get("event_id")
+        foreign = isinstance(given, str) and 0 < len(given) <= 200
+        event_id = given if isinstance(given, str) and foreign else new_id()
+        taken = Envelope(event_type, data, event_id, self.store.now(), version, foreign=foreign)
+        return self.store.publish([taken])[0]
+
+    def get(self, document: type[D], id: str) -> D | None:
+        """Read a document."""
+        return self.store.get(document, id)
+
+    def state(self, document: type[Document] | str, id: str) -> DocumentState | None:
+        """Read what the ledger knows of a document."""
+        return self.store.state(document, id)
+
+    # -- working
+
+    def engine_settings(self, **changes: Any) -> EngineSettings:
+        """What the settings say about a worker process."""
+        settings = self.settings
+        given: dict[str, Any] = {
+            "ladder": settings.ladder(),
+            "concurrency": settings.concurrency,
+            "time_limit": settings.time_limit_seconds,
+            "keep_completed_seconds": settings.keep_completed_seconds,
+            "keep_completed_count": settings.keep_completed_count,
+        }
+        return EngineSettings(**(given | changes))
+
+    def engine(self, services: Sequence[str] | None = None, **options: Any) -> Engine:
+        """An engine for these services, or all, in this process."""
+        chosen = self.registry.select(services)
+        return Engine(
+            self.store,
+            self.registry,
+            chosen,
+            worker=options.pop("worker", None) or worker_name(),
+            version=self.version,
+            hooks=self.hooks,
+            board=options.pop("board", None),
+            settings=self.engine_settings(**options),
+        )
+
+    def work_until_idle(self, services: Sequence[str] | None = None) -> Ending:
+        """Run services in this process until nothing is due and nothing is under way."""
+        return self.engine(services, until_idle=True).run()
+
+
+def worker_name() -> str:
+    """A name for a worker process that no other one has or had."""
+    unique = hashlib.blake2b(os.urandom(16), digest_size=3).hexdigest()
+    return f"{socket.gethostname()}:{os.getpid()}:{unique}"
+
+
+def load_app(reference: str) -> App:
+    """Import an app by a reference such as `package.module:app`."""
+    module_name, _, attribute = reference.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found = getattr(importlib.import_module(module_name), attribute or "app")
+    except ModuleNotFoundError as error:
+        if error.name is None or not module_name.startswith(error.name):
+            raise
+        raise AppNotFound(
+            f"there is no module {error.name!r} for the app {reference!r}; give it as package.module:app, "
+            "from the folder that holds it"
+        ) from error
+    except AttributeError as error:
+        raise AppNotFound(f"module {module_name!r} has no {attribute or 'app'!r}") from error
+    if not isinstance(found, App):
+        raise AppNotFound(f"{reference!r} is a {type(found).__name__}, not an onward.App")
+    return found

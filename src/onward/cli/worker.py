@@ -1,0 +1,49 @@
+"""`onward worker`: run an app's services."""
+
+from __future__ import annotations
+
+import logging
+
+import click
+
+from onward.worker import supervise
+
+
+@click.command()
+@click.option("--app", "reference", required=True, metavar="MODULE:APP", help="The app, such as shop.orders:app.")
+@click.option("--services", metavar="A,B", help="Only these services; all by default.")
+@click.option("--concurrency", type=click.IntRange(1, 1000), help="Calls at once, a service and process.")
+@click.option("--processes", type=click.IntRange(1, 64), default=1, show_default=True, help="Worker processes.")
+@click.option(
+    "--until-idle", type=float, metavar="SECONDS", help="End when nothing falls due within so many seconds."
+)
+@click.option("--verbose", is_flag=True, help="Say more.")
+def worker(
+    reference: str,
+    services: str | None,
+    concurrency: int | None,
+    processes: int,
+    until_idle: float | None,
+    verbose: bool,
+) -> None:
+    """Run an app's services in supervised worker processes.
+
+    SIGTERM or Ctrl-C finishes what runs and ends; a second one gives it back at once. SIGHUP reads
+    the settings again.
+
+    \b
+    Examples:
+      onward worker --app shop.orders:app
+      onward worker --app shop.orders:app --services billing,mailing --processes 2
+      onward worker --app shop.orders:app --until-idle 60
+    """
+    level = logging.DEBUG if verbose else logging.INFO
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)-7s %(message)s")
+    supervise(
+        reference,
+        services=services.split(",") if services else None,
+        processes=processes,
+        concurrency=concurrency,
+        idle_within=until_idle,
+        log_level=level,
+    )

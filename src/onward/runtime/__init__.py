@@ -1,0 +1,1 @@
+"""Runs services: hands them documents, commits their works, and judges their failures."""

@@ -1,0 +1,357 @@
+"""The engine of a worker process: claims what is due, runs it, and commits what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from random import Random
+
+from onward.model.ledger import Settled, Verdict
+from onward.ports import Bus, Store, StoreError, StoreUnavailable
+from onward.retry import Ladder
+from onward.runtime import signals
+from onward.runtime.board import Board
+from onward.runtime.commits import MAX_GROUP, Commits, Finished
+from onward.runtime.handling import Call, Context, prepare
+from onward.runtime.lanes import Lane, LoopLane, ThreadLane
+from onward.runtime.outcomes import log_outcome, tell
+from onward.runtime.probes import Prober
+from onward.runtime.service import Registry, Service
+
+log = logging.getLogger("onward")
+
+LEASE = 60.0
+TICK = 1.0
+LOOP_GRACE = 2.0
+"""Seconds that a cancelled coroutine gets to end before it counts as one that blocks the loop."""
+
+
+class Ending(StrEnum):
+    """How a run of the engine ended."""
+
+    DRAINED = "drained"
+    RELEASED = "released"
+    STUCK = "stuck"
+    """A handler did not come back within its time limit: the process has to go."""
+
+
+@dataclass(slots=True)
+class EngineSettings:
+    """What a worker process is told."""
+
+    ladder: Ladder = field(default_factory=Ladder)
+    concurrency: int = 3
+    time_limit: float = 600.0
+    lease: float = LEASE
+    keep_completed_seconds: float = 3600.0
+    keep_completed_count: int = 1000
+    renews: bool = True
+    """Renew the leases itself; under a supervisor that is the supervisor's task."""
+    suspects: bool = False
+    """Run one suspect event, alone, and end."""
+    until_idle: bool = False
+    """End when nothing is due and nothing is under way."""
+
+
+class Engine:
+    """Runs services until it is told to stop. One per process.
+
+    It lives on the event loop, beside the `async def` handlers; `def` handlers have threads.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        services: Sequence[Service],
+        *,
+        worker: str,
+        version: str = "",
+        settings: EngineSettings | None = None,
+        board: Board | None = None,
+        hooks: signals.Hooks | None = None,
+        random: Random | None = None,
+        bus: Bus | None = None,
+    ) -> None:
+        self.store = store
+        self.worker = worker
+        self.settings = settings or EngineSettings()
+        self.registry = registry
+        self.services = services
+        self.hooks = hooks or signals.Hooks()
+        self.bus = bus or store.bus()
+        self._commits = Commits(store, self._wake)
+        self.context = Context(
+            worker=worker,
+            version=version,
+            registry=registry,
+            reader=store,
+            now=store.now,
+            ladder=self.settings.ladder,
+            time_limit=self.settings.time_limit,
+            random=random or Random(),
+            hooks=self.hooks,
+            checkpoint=self._commits.checkpoint,
+            newer_alive=self._newer_alive,
+        )
+        self._board = board or Board()
+        self._draining = self._released = self._stuck = False
+        self._ticked = self._renewed = 0.0
+        self._settled = 0
+        self._prober = Prober(store, registry, self.bus)
+        self._lanes: list[Lane] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._awake = asyncio.Event()
+        self._loop_thread = 0
+
+    # -- life
+
+    def stop(self) -> None:
+        """Drain: claim nothing more, finish what runs. Called twice: give it back at once.
+
+        Callable from any thread, and from a signal handler.
+        """
+        self._released = self._draining
+        self._draining = True
+        self._wake()
+
+    def run(self) -> Ending:
+        """Work until stopped. Raises `StoreFull` when the store cannot be written any more."""
+        return asyncio.run(self._run())
+
+    async def _run(self) -> Ending:
+        self._start()
+        try:
+            while not self._released:
+                if self._draining and not self._withdraw_all() and not self._under_way():
+                    break
+                if not await self._cycle() and self._may_end():
+                    break
+        finally:
+            await self._end()
+        if self._stuck:
+            return Ending.STUCK
+        return Ending.RELEASED if self._released else Ending.DRAINED
+
+    def _start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+        versions = {service.name: service.on.version for service in self.services}
+        self.store.enlist(self.worker, {"version": self.context.version, "services": versions})
+        for service in self.services:
+            slots = 1 if self.settings.suspects else service.concurrency or self.settings.concurrency
+            kind = LoopLane if service.is_async else ThreadLane
+            self._lanes.append(kind(service, slots, self._board, self._commits.report))
+        threading.Thread(target=self._listen, name="onward-bus", daemon=True).start()
+
+    def _listen(self) -> None:
+        """Turn the bus's hints into wake-ups, in a thread of its own: waiting for them blocks."""
+        while not self._released:
+            self.bus.wait(TICK)
+            for lane in self._lanes:
+                lane.dry = False
+            self._wake()
+
+    def _wake(self) -> None:
+        if threading.get_ident() == self._loop_thread:
+            self._awake.set()
+        elif self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._awake.set)
+
+    async def _end(self) -> None:
+        self.context.stopping = True
+        for lane in self._lanes:
+            lane.stop()
+        await asyncio.sleep(0)
+        try:
+            self._told(self._commits.flush(lambda: None)[0])
+            self.store.release(self.worker)
+            self.store.retire(self.worker)
+        except StoreError as error:
+            log.warning("%s; the leases of %s will lapse by themselves", error, self.worker)
+        self._released = True
+        self.bus.close()
+
+    def _under_way(self) -> bool:
+        return bool(self._commits) or any(lane.load for lane in self._lanes)
+
+    def _may_end(self) -> bool:
+        if self._under_way() or self._stuck:
+            return False
+        if self.settings.suspects:
+            return True
+        if not self.settings.until_idle:
+            return False
+        due = self.store.next_due([service.name for service in self.services])
+        return due is None or due > self.store.now()
+
+    # -- the cycle
+
+    async def _cycle(self) -> bool:
+        """Settle what is finished, claim what there is room for; then wait. True: something was done."""
+        try:
+            busy = self._settle_and_claim()
+            self._tick()
+        except StoreUnavailable as error:
+            log.error("%s. Nothing is claimed until it is back", error)
+            await asyncio.sleep(TICK)
+            return True
+        if self._under_way() or not (busy or self.settings.until_idle or self.settings.suspects):
+            await self._rest()
+        return busy
+
+    async def _rest(self) -> None:
+        if not self._commits:
+            self._awake.clear()
+            try:
+                await asyncio.wait_for(self._awake.wait(), self._patience())
+            except TimeoutError:
+                for lane in self._lanes:
+                    lane.dry = False
+        # Calls that end without ever waiting come in a row; one commit for all of them.
+        count = -1
+        while count < len(self._commits) < MAX_GROUP:
+            count = len(self._commits)
+            await asyncio.sleep(0)
+
+    def _patience(self) -> float:
+        """For how long nothing falls due by itself, a tick at most."""
+        if all(lane.load for lane in self._lanes):
+            return TICK
+        due = self.store.next_due([lane.service.name for lane in self._lanes])
+        ahead = due - self.store.now() if due is not None else TICK
+        # What is due and was not claimed is held back, by a breaker or by its service's slots.
+        return min(TICK, ahead) if ahead > 0 else TICK
+
+    def _settle_and_claim(self) -> bool:
+        wanting = [] if self._draining else self._wanting()
+        if not self._commits and not wanting:
+            return False
+        # One transaction, one sync to disk, for both.
+        done, claimed = self._commits.flush(
+            lambda: [(lane, self._claim(lane, room)) for lane, room in wanting]
+        )
+        self._told(done)
+        for lane, calls in claimed:
+            if calls:
+                lane.feed(calls)
+        return bool(done) or any(calls for _, calls in claimed)
+
+    def _wanting(self) -> list[tuple[Lane, int]]:
+        now = self.store.now()
+        rooms = [(lane, min(lane.room(now), MAX_GROUP)) for lane in self._lanes if not lane.dry]
+        return [(lane, room) for lane, room in rooms if room > 0]
+
+    def _claim(self, lane: Lane, room: int) -> list[Call]:
+        service = lane.service
+        deliveries = self.store.claim(
+            self.worker,
+            service.name,
+            limit=room,
+            lease=self.settings.lease,
+            needs=service.needs,
+            healthy_probes=self.registry.healthy_probes(),
+            suspects=self.settings.suspects,
+        )
+        lane.dry = len(deliveries) < room
+        calls: list[Call] = []
+        for delivery in deliveries:
+            handling = prepare(service, delivery, self.context)
+            calls += handling.calls
+            if handling.opening is not None:
+                self.store.settle([handling.opening])
+                lane.dry = False
+        return calls
+
+    def _told(self, done: Sequence[tuple[Finished, Settled]]) -> None:
+        self._settled += len(done)
+        for one, settled in done:
+            if settled.verdict is not Verdict.COMMITTED:
+                log.info("%s: a work was dropped, its delivery is %s", one.call.service.name, settled.verdict)
+            elif one.answer is None:
+                log_outcome(one.call, one.settlement)
+            if self.hooks and one.answer is None:
+                tell(self.hooks, one.call, one.settlement, settled)
+            if settled.opened or settled.closed:
+                self._breakers_moved(settled)
+        if done:
+            for lane in self._lanes:
+                lane.dry = False  # events were emitted, rows came back
+
+    def _breakers_moved(self, settled: Settled) -> None:
+        for dependency in settled.opened:
+            log.warning("the breaker of %s opened: what needs it waits, and loses no tries", dependency)
+            self.hooks(signals.BreakerMoved(dependency, True))
+        for dependency in settled.closed:
+            log.info("the breaker of %s closed", dependency)
+            self.hooks(signals.BreakerMoved(dependency, False))
+        for lane in self._lanes:
+            if set(lane.service.needs) & set(settled.opened):
+                self._withdraw(lane)
+
+    # -- taking back
+
+    def _withdraw(self, lane: Lane) -> bool:
+        taken = lane.withdraw()
+        for call in taken:
+            self._commits.report(call, call.released())
+        return bool(taken)
+
+    def _withdraw_all(self) -> bool:
+        return sum(self._withdraw(lane) for lane in self._lanes) > 0
+
+    # -- now and then
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        if now - self._ticked < TICK:
+            return
+        self._ticked = now
+        self.store.reap()
+        self._prober.probe()
+        if self._settled:
+            self._settled = 0
+            self.store.prune(
+                keep_seconds=self.settings.keep_completed_seconds,
+                keep_count=self.settings.keep_completed_count,
+            )
+        if self.settings.renews and now - self._renewed > self.settings.lease / 3:
+            self._renewed = now
+            self.store.renew(self.worker, self.settings.lease)
+        self._expire()
+        for lane in self._lanes:
+            if lane.waiting and lane.slowest(self.store.now()) > TICK:
+                # Somebody else may have a free slot for what waits behind a slow call here.
+                self._withdraw(lane)
+
+    def _expire(self) -> None:
+        """End calls that are past their time limit: an async one is cancelled, any other charged.
+
+        A thread cannot be stopped; then the process has to end. (A coroutine that blocks the loop
+        blocks this, too: that is for the supervisor.)
+        """
+        now = self.store.now()
+        for lane in self._lanes:
+            for call in lane.overdue(now):
+                if isinstance(lane, LoopLane):
+                    lane.expire(call)
+                elif not self._commits.is_abandoned(call):
+                    self._give_up_on(call)
+        running = [call for lane in self._lanes for call in list(lane.running.values())]
+        if self._stuck and all(self._commits.is_abandoned(call) for call in running):
+            self._released = True
+
+    def _give_up_on(self, call: Call) -> None:
+        self._commits.report(call, call.failed(call.timeout()))
+        self._told(self._commits.flush(lambda: None)[0])
+        self._commits.abandon(call)
+        log.error("%s; this worker process ends after draining", call.timeout())
+        self._stuck = self._draining = True
+
+    def _newer_alive(self, service: str, version: int) -> bool:
+        return any(worker.get("services", {}).get(service, 0) >= version for worker in self.store.workers())

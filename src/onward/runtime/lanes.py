@@ -1,0 +1,168 @@
+"""Lanes: where the calls of one service wait for a slot and run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from queue import SimpleQueue
+
+from onward.model.ledger import Settlement
+from onward.runtime.board import Board
+from onward.runtime.handling import Call
+from onward.runtime.service import Service
+
+AHEAD_SECONDS = 0.25
+"""How much work is claimed ahead of the slots: as much as they get done in this time."""
+MAX_AHEAD = 512
+YIELD_EVERY = 32
+"""Handlers that never wait for anything must not keep the loop from the others."""
+
+Report = Callable[[Call, Settlement | None], None]
+
+
+class Lane:
+    """The slots of one service. Calls that have not begun can be taken back."""
+
+    def __init__(self, service: Service, slots: int, board: Board, report: Report) -> None:
+        self.service = service
+        self.slots = slots
+        self.waiting: deque[Call] = deque()
+        self.running: dict[int, Call] = {}
+        """What each slot is at; only its own slot writes an entry."""
+        self.dry = False
+        """The last claim found nothing more that was due."""
+        self._pace = AHEAD_SECONDS
+        self._board = board
+        self._report = report
+
+    @property
+    def load(self) -> int:
+        return len(self.waiting) + len(self.running)
+
+    def room(self, now: float) -> int:
+        """How many more rows to claim: for the free slots, and ahead where calls are quick."""
+        pace = max(self._pace, self.slowest(now), 1e-6)
+        ahead = min(MAX_AHEAD, int(AHEAD_SECONDS / pace) * self.slots)
+        room = self.slots + ahead - self.load
+        # Claiming a handful at a time would cost a transaction each.
+        return room if room * 4 >= self.slots + ahead or not self.waiting else 0
+
+    def slowest(self, now: float) -> float:
+        """For how long the longest running call has been at it."""
+        return max((now - call.began for call in list(self.running.values()) if call.began), default=0.0)
+
+    def overdue(self, now: float) -> list[Call]:
+        """Running calls that have passed their time limit."""
+        return [one for one in list(self.running.values()) if one.began and now - one.began > one.time_limit]
+
+    def withdraw(self) -> list[Call]:
+        """Take back the calls that have not begun."""
+        taken: list[Call] = []
+        with contextlib.suppress(IndexError):
+            while True:
+                taken.append(self.waiting.pop())
+        return taken
+
+    def _begin(self, slot: int) -> Call | None:
+        try:
+            call = self.waiting.popleft()
+        except IndexError:
+            return None
+        if call.handling.lost:
+            return call
+        self.running[slot] = call
+        self._board.begin(slot, call.handling.delivery.row, call.time_limit)
+        return call
+
+    def _end(self, slot: int, call: Call, settlement: Settlement | None) -> None:
+        self._board.end(slot)
+        self.running.pop(slot, None)
+        self._pace += (call.took - self._pace) * 0.1
+        self._report(call, settlement)
+
+    def feed(self, calls: Iterable[Call]) -> None:
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        raise NotImplementedError
+
+
+class ThreadLane(Lane):
+    """`def` handlers, each in a thread."""
+
+    def __init__(self, service: Service, slots: int, board: Board, report: Report) -> None:
+        super().__init__(service, slots, board, report)
+        self._tokens: SimpleQueue[bool] = SimpleQueue()
+        first = board.reserve(slots)
+        self._threads = [
+            threading.Thread(target=self._work, args=(first + n,), name=f"{service.name}-{n}", daemon=True)
+            for n in range(slots)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def feed(self, calls: Iterable[Call]) -> None:
+        for call in calls:
+            self.waiting.append(call)
+            self._tokens.put(True)
+
+    def stop(self) -> None:
+        for _ in self._threads:
+            self._tokens.put(False)
+
+    def _work(self, slot: int) -> None:
+        while self._tokens.get():
+            call = self._begin(slot)
+            if call is None:
+                continue  # it was taken back
+            if call.handling.lost:
+                self._report(call, None)
+                continue
+            self._end(slot, call, call.run())
+
+
+class LoopLane(Lane):
+    """`async def` handlers, on the engine's own loop."""
+
+    def __init__(self, service: Service, slots: int, board: Board, report: Report) -> None:
+        super().__init__(service, slots, board, report)
+        self._wake = asyncio.Event()
+        self._stopped = False
+        first = board.reserve(slots)
+        loop = asyncio.get_running_loop()
+        self._tasks = {slot: loop.create_task(self._work(slot)) for slot in range(first, first + slots)}
+
+    def feed(self, calls: Iterable[Call]) -> None:
+        self.waiting.extend(calls)
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Cancel what is running; the calls answer that they were released."""
+        self._stopped = True
+        for task in self._tasks.values():
+            task.cancel()
+
+    def expire(self, call: Call) -> None:
+        """Cancel a call whose time limit is up; it will answer that it failed."""
+        slot = next((slot for slot, running in self.running.items() if running is call), None)
+        if slot is not None and not call.timed_out:
+            call.timed_out = True
+            self._tasks[slot].cancel()
+
+    async def _work(self, slot: int) -> None:
+        calls = 0
+        while not self._stopped:
+            call = self._begin(slot)
+            if call is None:
+                self._wake.clear()
+                await self._wake.wait()
+            elif call.handling.lost:
+                self._report(call, None)
+            else:
+                self._end(slot, call, await call.run_async())
+                calls += 1
+                if calls % YIELD_EVERY == 0:
+                    await asyncio.sleep(0)

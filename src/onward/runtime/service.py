@@ -1,0 +1,166 @@
+"""Services and dependencies, as an app registers them."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from onward.model.documents import Document
+from onward.model.events import Event
+from onward.model.failures import Failure
+from onward.model.ledger import Subscription
+from onward.retry import Classified, OnwardError, RetryPolicy, classify
+
+Handler = Callable[..., Any]
+"""A handler: `(document, work)`, `(documents, work)` or `(event, work)`, `def` or `async def`."""
+
+
+class RegistrationError(OnwardError, ValueError):
+    """A service or dependency was declared in a way that cannot work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A named consumer of one event type."""
+
+    name: str
+    handler: Handler
+    on: type[Event]
+    finishes: type[Document] | None = None
+    needs: tuple[str, ...] = ()
+    batch: int | None = None
+    time_limit: float | None = None
+    concurrency: int | None = None
+    policy: RetryPolicy | None = None
+    not_ready: RetryPolicy | None = None
+    classify: Callable[[BaseException], Classified] = classify
+    failed_queue: str = ""
+    notice: str = ""
+    """The type of the event that tells of a round given up, such as `ParsingFailed`."""
+
+    def __post_init__(self) -> None:
+        self._refuse(not re.fullmatch(r"[a-z][a-z0-9_.-]*", self.name), "needs a name like 'chunking'")
+        self._refuse(
+            self.finishes is not None and self.on.field_naming(self.finishes.collection) is None,
+            f"finishes {self.finishes and self.finishes.__name__}, but {self.on.__name__} names none: mark "
+            f"the field that holds their ids with names({self.finishes and self.finishes.__name__})",
+        )
+        self._refuse(self.batch is not None and self.finishes is None, "has a batch, but finishes nothing")
+        self._refuse(
+            self.batch is not None and not 1 <= self.batch <= 500,
+            f"has batch={self.batch}; 1 to 500 is allowed",
+        )
+        self._refuse(
+            self.time_limit is not None and self.time_limit <= 0,
+            f"has time_limit={self.time_limit}; it is a number of seconds above 0",
+        )
+        self._refuse(
+            self.concurrency is not None and self.concurrency < 1,
+            f"has concurrency={self.concurrency}; at least 1 is allowed",
+        )
+        self._refuse(
+            _positional(self.handler) != 2, "needs a handler of two parameters, such as (document, work)"
+        )
+
+    def _refuse(self, wrong: object, why: str) -> None:
+        if wrong:
+            raise RegistrationError(f"service {self.name!r} {why}")
+
+    @property
+    def is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.handler)
+
+    @property
+    def ids_field(self) -> str | None:
+        return self.on.field_naming(self.finishes.collection) if self.finishes else None
+
+    def subscription(self) -> Subscription:
+        return Subscription(
+            service=self.name,
+            event_type=self.on.event_type,
+            finishes=self.finishes.collection if self.finishes else None,
+            ids_field=self.ids_field,
+            naming=tuple(self.on.naming),
+            needs=self.needs,
+            failed_queue=self.failed_queue or f"{self.name}.failed",
+            version=self.on.version,
+        )
+
+    def notice_type(self) -> str:
+        words = re.split(r"[_.-]", self.name)
+        return self.notice or "".join(word.capitalize() for word in words) + "Failed"
+
+
+def _positional(handler: Handler) -> int:
+    parameters = inspect.signature(handler).parameters.values()
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(one.kind in kinds and one.default is inspect.Parameter.empty for one in parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """Something outside that services need: an API, a model server. It may have a health call."""
+
+    name: str
+    health: Callable[[], bool | Awaitable[bool | None] | None] | None = None
+
+    def ill(self) -> str | None:
+        """Ask the health call: None if the dependency is well, else what is wrong with it."""
+        if self.health is None:
+            return None
+        try:
+            answer = self.health()
+            if inspect.isawaitable(answer):
+                answer = asyncio.run(_awaited(answer))
+        except Exception as error:
+            return Failure.of(error, at=0.0, service=self.name).message or type(error).__name__
+        return "its health call says no" if answer is False else None
+
+
+async def _awaited(answer: Awaitable[bool | None]) -> bool | None:
+    return await answer
+
+
+@dataclass(slots=True)
+class Registry:
+    """Everything an app has declared."""
+
+    services: dict[str, Service] = field(default_factory=dict)
+    dependencies: dict[str, Dependency] = field(default_factory=dict)
+
+    def add(self, service: Service) -> None:
+        if service.name in self.services:
+            raise RegistrationError(f"service {service.name!r} is declared twice; give one another name")
+        for other in self.services.values():
+            same = other.finishes is not None and service.finishes is other.finishes
+            # Two finishers of one collection on one event would begin two rounds for each document.
+            if same and other.on is service.on:
+                raise RegistrationError(
+                    f"services {other.name!r} and {service.name!r} both finish "
+                    f"{service.finishes and service.finishes.__name__} on {service.on.__name__}; "
+                    "a document is one service's responsibility"
+                )
+        self.services[service.name] = service
+
+    def add_dependency(self, dependency: Dependency) -> None:
+        if dependency.name in self.dependencies:
+            raise RegistrationError(f"dependency {dependency.name!r} is declared twice")
+        self.dependencies[dependency.name] = dependency
+
+    def select(self, names: Sequence[str] | None) -> list[Service]:
+        """The services with these names, or all."""
+        for name in names or ():
+            if name not in self.services:
+                known = ", ".join(sorted(self.services)) or "none"
+                raise RegistrationError(f"there is no service {name!r}; there are: {known}")
+        return [self.services[name] for name in names] if names else list(self.services.values())
+
+    def healthy_probes(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self.dependencies.values() if one.health is not None)
+
+    def events(self) -> Iterator[type[Event]]:
+        yield from dict.fromkeys(service.on for service in self.services.values())

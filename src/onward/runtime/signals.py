@@ -1,0 +1,84 @@
+"""What happened, told to whoever observes: metrics, tracing, a live display."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+log = logging.getLogger("onward")
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """Something that happened to a delivery of a service."""
+
+    service: str
+    row: int
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished(Signal):
+    """A work was committed."""
+
+    seconds: float
+    tries: int
+    duplicates: int
+
+
+@dataclass(frozen=True, slots=True)
+class Retried(Signal):
+    """A try failed and is to be repeated."""
+
+    error_type: str
+    after: float
+    not_ready: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GaveUp(Signal):
+    """An event became a dead letter."""
+
+    error_type: str
+    reason: str
+    tries: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped(Signal):
+    """A work was not committed, because it was a zombie's or its input had changed."""
+
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerMoved:
+    """A dependency's breaker opened or closed."""
+
+    dependency: str
+    open: bool
+
+
+AnySignal = Signal | BreakerMoved
+Hook = Callable[[AnySignal], None]
+
+
+class Hooks:
+    """Calls everyone who wants to know; an observer that fails never fails the work."""
+
+    def __init__(self) -> None:
+        self._hooks: list[Hook] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._hooks)
+
+    def add(self, hook: Hook) -> None:
+        self._hooks.append(hook)
+
+    def __call__(self, signal: AnySignal) -> None:
+        for hook in self._hooks:
+            try:
+                hook(signal)
+            except Exception:
+                log.exception("an observer failed on %s", type(signal).__name__)

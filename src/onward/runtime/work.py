@@ -1,0 +1,257 @@
+"""Work: everything a handler wants written and announced, committed all at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from typing import Any, TypeVar
+
+from onward.model.documents import Document, DocumentState
+from onward.model.events import Envelope, Event
+from onward.model.ledger import MAX_COMMIT_BYTES, MAX_COMMIT_DOCUMENTS, NewDocument, Replacement
+from onward.ports import Reader
+from onward.retry import OnwardError, Permanent
+
+D = TypeVar("D", bound=Document)
+
+
+class WorkTooLarge(Permanent):
+    """A work holds more than one transaction may; checkpoints make several of it."""
+
+
+class WorkMisused(Permanent):
+    """A work was given something it cannot commit."""
+
+
+class WorkRefused(OnwardError):
+    """This delivery is not this worker's any more; whatever the handler still does is in vain."""
+
+
+class Checkpointed(Awaitable[None]):
+    """The answer to `work.checkpoint`: to be awaited in an `async def` handler."""
+
+    def __init__(self, finish: Callable[[], Awaitable[None]] | None) -> None:
+        self._finish = finish
+        self.awaited = finish is None
+
+    def __await__(self) -> Generator[Any, None, None]:
+        self.awaited = True
+        if self._finish is not None:
+            yield from self._finish().__await__()
+
+
+class Work:
+    """What a handler says should be true once it returns.
+
+    Nothing is written before that: either all of a work is committed, in one transaction with the
+    settlement of its event, or nothing. A handler that fails leaves no trace but its failure.
+    """
+
+    def __init__(
+        self,
+        *,
+        service: str,
+        event: Event,
+        documents: Sequence[Document],
+        store: Reader,
+        key: str,
+        try_number: int,
+        round: int,
+        cursor: Any,
+        now: Callable[[], float],
+        checkpoint: Callable[[Work, Any], Checkpointed],
+        trace: str | None = None,
+    ) -> None:
+        self.event = event
+        """The event that brought the documents."""
+        self.key = key
+        """The same for every try of this work: an idempotency key for calls to the outside."""
+        self.try_number = try_number
+        """1 for the first try of this round."""
+        self.round = round
+        self.cursor = cursor
+        """What the last `checkpoint` of an earlier try gave, or None."""
+        self._reader = store
+        self._service = service
+        self._documents = documents
+        self._now = now
+        self._trace = trace
+        self._checkpoint = checkpoint
+        self._revisions: dict[tuple[str, str], int] = {}
+        self._open = True
+        self._pending_checkpoint: Checkpointed | None = None
+        self.waits_until: float | None = None
+        self.failed: dict[str, BaseException] = {}
+        self._clear()
+
+    def _clear(self) -> None:
+        self.adds: list[NewDocument] = []
+        self.replaces: list[Replacement] = []
+        self.removes: list[tuple[str, str]] = []
+        self.emits: list[Envelope] = []
+        self._added: list[Document] = []
+        self._size = 0
+
+    @property
+    def store(self) -> Reader:
+        """Reads documents; it cannot write."""
+        return _NotingReader(self._reader, self)
+
+    # -- what a handler says
+
+    def add(self, document: D, *, source: str | None = None, priority: int = 0) -> D:
+        """Write a document if it is absent; one with this id that exists already stays as it is.
+
+        It belongs to the same source as what is being handled, and descends from it.
+        """
+        self._must_be(Document, document, "add")
+        parent = self._documents[0] if len(self._documents) == 1 else None
+        new = NewDocument(
+            document.collection,
+            document.id,
+            self._body(document),
+            source=source,
+            parent=f"{parent.collection}/{parent.id}" if parent else None,
+            priority=priority,
+        )
+        self._added.append(document)
+        self.adds.append(new)
+        return document
+
+    def added(self, kind: type[D]) -> list[D]:
+        """The documents of a kind that were added so far (since the last checkpoint)."""
+        return [one for one in self._added if isinstance(one, kind)]
+
+    def replace(self, document: Document) -> None:
+        """Give a document new content, if it is still as it was read.
+
+        If it changed meanwhile, this work is dropped and the event handled again. Changed content makes
+        the document `pending` and removes what descended from the old content.
+        """
+        self._must_be(Document, document, "replace")
+        revision = self._revisions.get((document.collection, document.id))
+        if revision is None:
+            raise WorkMisused(
+                f"service {self._service!r} replaces {document.collection}/{document.id} without having "
+                "read it; read it first with work.store.get()"
+            )
+        self.replaces.append(Replacement(document.collection, document.id, self._body(document), revision))
+
+    def remove(self, document: Document) -> None:
+        """Remove a document with all that descended from it."""
+        self._must_be(Document, document, "remove")
+        self.removes.append((document.collection, document.id))
+
+    def emit(self, event: Event, *, delay: float = 0.0, priority: int = 0) -> None:
+        """Announce a fact; its consumers get it once this work is committed, after `delay` seconds."""
+        self._must_be(Event, event, "emit")
+        self.emits += Envelope.of(event, now=self._now(), priority=priority, due_in=delay, trace=self._trace)
+
+    def wait(self, until: float) -> None:
+        """Come back at this time (seconds since the epoch) instead of being finished; no failure."""
+        self._must_be(int | float, until, "wait until")
+        self.waits_until = float(until)
+
+    def fail(self, document: Document, error: BaseException) -> None:
+        """One document of the batch failed; the others are finished without it."""
+        self._must_be(BaseException, error, "fail a document with")
+        if document.id not in {one.id for one in self._documents}:
+            raise WorkMisused(f"service {self._service!r} fails {document.id}, which it was not given")
+        self.failed[document.id] = error
+
+    def checkpoint(self, cursor: Any) -> Awaitable[None]:
+        """Commit what is so far; a redelivery goes on from `work.cursor`.
+
+        Await it in an `async def` handler; in a `def` handler it has happened when it returns.
+        """
+        self._must_be_open("checkpoint")
+        try:
+            json.dumps(cursor)
+        except (TypeError, ValueError) as error:
+            raise WorkMisused(
+                f"service {self._service!r}: the cursor {cursor!r:.100} cannot be written as JSON"
+            ) from error
+        self._must_have_awaited()
+        self._pending_checkpoint = self._checkpoint(self, cursor)
+        return self._pending_checkpoint
+
+    # -- checks
+
+    def _must_be(self, kind: Any, given: object, verb: str) -> None:
+        self._must_be_open(verb)
+        if not isinstance(given, kind):
+            wanted = getattr(kind, "__name__", str(kind))
+            raise WorkMisused(
+                f"service {self._service!r}{self._about()}: work can {verb} a {wanted}, "
+                f"not {given!r:.100} ({type(given).__name__})"
+            )
+
+    def _must_be_open(self, verb: str) -> None:
+        if not self._open:
+            raise WorkMisused(
+                f"service {self._service!r}{self._about()}: {verb} after the handler returned; "
+                "a work ends with its handler"
+            )
+
+    def _must_have_awaited(self) -> None:
+        if self._pending_checkpoint is not None and not self._pending_checkpoint.awaited:
+            raise WorkMisused(
+                f"service {self._service!r}{self._about()}: a checkpoint was not awaited; "
+                "write `await work.checkpoint(...)`"
+            )
+
+    def _about(self) -> str:
+        if not self._documents:
+            return ""
+        first = self._documents[0]
+        more = f" and {len(self._documents) - 1} more" if len(self._documents) > 1 else ""
+        return f", document {first.collection}/{first.id}{more}"
+
+    def _body(self, document: Document) -> str:
+        body = document.to_json()
+        self._size += len(body)
+        if len(self._added) >= MAX_COMMIT_DOCUMENTS or self._size > MAX_COMMIT_BYTES:
+            raise WorkTooLarge(
+                f"service {self._service!r}{self._about()}: a work of more than {MAX_COMMIT_DOCUMENTS:,} "
+                f"documents or {MAX_COMMIT_BYTES // 1_000_000} MB; call work.checkpoint(cursor) along the way"
+            )
+        return body
+
+    # -- for the runtime
+
+    def note_revision(self, collection: str, id: str, revision: int) -> None:
+        self._revisions[collection, id] = revision
+
+    def close(self) -> None:
+        """The handler has returned."""
+        self._must_have_awaited()
+        self._open = False
+
+    def taken(self) -> None:
+        """What was said so far is committed."""
+        self._clear()
+
+
+class _NotingReader:
+    """Reads for a handler, and notes the revisions it saw, so that a replacement can be checked."""
+
+    def __init__(self, store: Reader, work: Work) -> None:
+        self._store = store
+        self._work = work
+
+    def get(self, document: type[D], id: str) -> D | None:
+        found = self.get_many(document, [id])
+        return found[0] if found else None
+
+    def get_many(self, document: type[D], ids: Sequence[str]) -> list[D]:
+        bodies: dict[str, str] = {}
+        for id, revision, body in self._store.read_bodies(document.collection, ids):
+            self._work.note_revision(document.collection, id, revision)
+            bodies[id] = body
+        return [document.from_json(bodies[id]) for id in ids if id in bodies]
+
+    def read_bodies(self, collection: str, ids: Sequence[str]) -> list[tuple[str, int, str]]:
+        return self._store.read_bodies(collection, ids)
+
+    def state(self, document: type[Document] | str, id: str) -> DocumentState | None:
+        return self._store.state(document, id)
