@@ -11,7 +11,7 @@ def test_a_page_is_fetched_after_an_outage():
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
@@ -21,13 +21,18 @@ from typing import Self
 from onward.app import App
 from onward.backends import open_store
 from onward.model.documents import Document, DocumentState
-from onward.model.ledger import DeadLetter, Settlement, Verdict
-from onward.ports import Store
+from onward.model.ledger import DeadLetter, Delivery, Settled, Settlement, Verdict
+from onward.ports import Store, StoreFull, StoreUnavailable
 from onward.retry import Unavailable
-from onward.runtime.handling import Call, Context, prepare
+from onward.runtime.handling import Call, Context, Handling, prepare
+from onward.runtime.outcomes import log_outcome, tell
 from onward.runtime.probes import Prober
 from onward.runtime.service import Dependency, Service
+from onward.runtime.signals import BreakerMoved
 from onward.runtime.work import Checkpointed, WorkRefused
+
+MAX_CALLS_AT_ONCE = 100_000
+"""More calls than this without a moment passing: something goes round in circles."""
 
 
 class SimulatedClock:
@@ -69,9 +74,9 @@ class Simulation:
             random=Random(seed),
             hooks=app.hooks,
             checkpoint=self._checkpoint,
-            newer_alive=lambda service, version: False,
+            newer_alive=self._newer_alive,
         )
-        self._prober = Prober(self.store, app.registry)
+        self._prober = Prober(self.store, app.registry, hooks=app.hooks)
 
     def __enter__(self) -> Self:
         self.app._store = self.store
@@ -107,11 +112,8 @@ class Simulation:
         if original is None:
             return dependency
 
-        def health() -> bool | None:
-            if self.is_down(dependency.name):
-                return False
-            answer = original()
-            return answer if isinstance(answer, bool) else None
+        def health() -> bool | Awaitable[bool | None] | None:
+            return False if self.is_down(dependency.name) else original()
 
         return replace(dependency, health=health)
 
@@ -121,8 +123,13 @@ class Simulation:
         """Run all that is due, and all that falls due within so many seconds; answer how many calls."""
         before, ends = self.calls, self.clock.now() + within
         while True:
+            started = self.calls
             while self._pass():
-                pass
+                if self.calls - started > MAX_CALLS_AT_ONCE:
+                    raise AssertionError(
+                        f"{MAX_CALLS_AT_ONCE:,} calls, and still more is due at the same moment: does a handler "
+                        "call work.wait() with a time that is past?"
+                    )
             moment = self._next_moment()
             if moment is None or moment > ends:
                 return self.calls - before
@@ -151,23 +158,42 @@ class Simulation:
                 )
                 for delivery in deliveries:
                     worked = True
-                    handling = prepare(service, delivery, self._context)
-                    if handling.opening is not None:
-                        self.store.settle([handling.opening])
-                    self._run_calls(service, handling.calls)
+                    self._handle(service, delivery)
         return worked
 
-    def _run_calls(self, service: Service, calls: list[Call]) -> None:
-        for position, call in enumerate(calls):
+    def _handle(self, service: Service, delivery: Delivery) -> None:
+        handling = prepare(service, delivery, self._context)
+        if handling.opening is not None:
+            self._settle(handling, handling.opening)
+        for call in handling.calls:
             self.calls += 1
             with self._outage(service, call):
                 settlement = asyncio.run(call.run_async()) if service.is_async else call.run()
+            if call.took > call.time_limit:
+                settlement = call.failed(call.timeout())
             if settlement is None:
                 return
-            settlement.closes = position == len(calls) - 1
-            (settled,) = self.store.settle([settlement])
-            if settled.verdict is not Verdict.COMMITTED:
+            settlement.closes = call is handling.calls[-1]
+            if self._settle(call, settlement).verdict is not Verdict.COMMITTED:
                 return
+
+    def _settle(self, of: Call | Handling, settlement: Settlement) -> Settled:
+        try:
+            (settled,) = self.store.settle([settlement])
+        except (StoreFull, StoreUnavailable):
+            raise
+        except Exception as error:  # as in a worker: a work that cannot be committed is a failed one
+            if isinstance(of, Handling):
+                raise
+            closes, settlement = settlement.closes, of.failed(error)
+            settlement.closes = closes
+            (settled,) = self.store.settle([settlement])
+        if settled.verdict is Verdict.COMMITTED:
+            log_outcome(of, settlement)
+        tell(self.app.hooks, of, settlement, settled)
+        for dependency in (*settled.opened, *settled.closed):
+            self.app.hooks(BreakerMoved(dependency, dependency in settled.opened))
+        return settled
 
     @contextmanager
     def _outage(self, service: Service, call: Call) -> Iterator[None]:
@@ -188,7 +214,14 @@ class Simulation:
             raise WorkRefused(f"the delivery was taken over: {settled.verdict}")
         if call.work is not None:
             call.work.taken()
-        return Checkpointed(None)
+
+        async def finish() -> None:
+            pass
+
+        return Checkpointed(finish if call.service.is_async else None)
+
+    def _newer_alive(self, service: str, version: int) -> bool:
+        return any(one.get("services", {}).get(service, 0) >= version for one in self.store.workers())
 
     def _next_moment(self) -> float | None:
         """When something will happen by itself; what waits for a breaker waits for its probe."""
@@ -202,8 +235,7 @@ class Simulation:
     def _after(self, now: float) -> float | None:
         """The next due time that is not past: what is past and was not claimed is held back."""
         due = [
-            self.store.next_due([service.name], suspects=True)
-            for service in self.app.registry.services.values()
+            self.store.next_due([service.name], suspects=True) for service in self.app.registry.services.values()
         ]
         return min((one for one in due if one is not None and one > now), default=None)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import inspect
 import json
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -16,7 +18,6 @@ from onward.model.failures import Failure
 from onward.model.ledger import (
     MAX_DEATHS,
     Delivery,
-    DependencyReport,
     Done,
     Input,
     Part,
@@ -26,10 +27,10 @@ from onward.model.ledger import (
 )
 from onward.ports import Reader
 from onward.retry import Classified, Ladder, Malformed, NotReady, Permanent, classify
-from onward.runtime.judging import Judge, Judgement, dependency_of, halved
-from onward.runtime.service import Registry, Service
+from onward.runtime.judging import Judge, Judgement, combined, dependency_of, halved
+from onward.runtime.service import Dependency, Registry, Service
 from onward.runtime.signals import Hooks
-from onward.runtime.work import Checkpointed, Work, WorkRefused
+from onward.runtime.work import Checkpointed, Work, WorkRefused, about
 
 log = logging.getLogger("onward")
 
@@ -79,6 +80,8 @@ class Handling:
     """The delivery is no longer this worker's."""
     cursors: dict[str, Any] = field(default_factory=dict)
     event: Event | None = None
+    last_chances: list[Part] = field(default_factory=list)
+    """Waits after which no further failure will be forgiven."""
 
     @property
     def judge(self) -> Judge:
@@ -96,7 +99,33 @@ class Handling:
             version=self.context.version,
         )
 
+    def judged(
+        self,
+        ids: Sequence[str],
+        error: BaseException,
+        classified: Classified,
+        *,
+        took: float = 0.0,
+        ill: str | None = None,
+    ) -> Judgement:
+        """Decide what a failure means for these documents."""
+        judgement = self.judge.judge(
+            self.delivery, ids, error, classified, self.failure(error), took=took, ill=ill
+        )
+        if judgement.last:
+            self.last_chances.append(judgement.parts[0])
+        return judgement
+
     def failure(self, error: BaseException) -> Failure:
+        try:
+            failure = self._described(error)
+        except BaseException as broken:  # an exception may raise whatever it is asked
+            kinds = f"{type(error).__name__} cannot be described: {type(broken).__name__}"
+            return self._described(RuntimeError(kinds))
+        dependency: object = failure.dependency  # somebody else's exception may call anything at all so
+        return failure if isinstance(dependency, str | None) else replace(failure, dependency=None)
+
+    def _described(self, error: BaseException) -> Failure:
         return Failure.of(
             error,
             at=self.context.now(),
@@ -161,8 +190,7 @@ def _prepare_documents(handling: Handling, ready: list[Input]) -> None:
     parts: tuple[Part, ...] = ()
     if missing:
         error = NotReady(f"{delivery.collection} not found: {', '.join(missing[:5])}", ids=tuple(missing))
-        failure = handling.failure(error)
-        parts = handling.judge.judge(delivery, missing, error, classify(error), failure).parts
+        parts = handling.judged(missing, error, classify(error)).parts
     if missing or not ready:
         handling.opening = handling.settlement(parts, closes=not ready)
     size = min(service.batch or 1, delivery.batch or len(ready) or 1)
@@ -172,7 +200,7 @@ def _prepare_documents(handling: Handling, ready: list[Input]) -> None:
 class Call:
     """One call of a handler, for one document, a batch of them, or an event."""
 
-    __slots__ = ("began", "handling", "ids", "inputs", "judgement", "service", "timed_out", "took", "work")
+    __slots__ = ("began", "handling", "ids", "inputs", "service", "timed_out", "took", "work")
 
     def __init__(self, handling: Handling, inputs: Sequence[Input]) -> None:
         self.handling = handling
@@ -180,7 +208,6 @@ class Call:
         self.inputs = inputs
         self.ids = [one.id for one in inputs]
         self.work: Work | None = None
-        self.judgement: Judgement | None = None
         self.began = 0.0
         self.took = 0.0
         self.timed_out = False
@@ -210,19 +237,36 @@ class Call:
             if self.handling.delivery.careful:
                 await self.handling.context.checkpoint(self, self._started())
             argument, work = self._begin()
-            return self._succeeded(await self.service.handler(argument, work))
+            returned = await self.service.handler(argument, work)
+            # Judging what failed may ask a health call, and that must not hold up the loop.
+            return await asyncio.to_thread(self._succeeded, returned) if work.failed else self._succeeded(returned)
         except asyncio.CancelledError as error:
-            if self.timed_out:
-                return self._failed(self.timeout())
-            return self.released() if self.handling.context.stopping else self._failed(error)
+            if self._stopped():
+                return self.released()
+            return await self._failed_async(self.timeout() if self.timed_out else error)
         except BaseException as error:  # a handler may raise anything at all; the worker goes on
-            if self._asks_health(error):
-                return await asyncio.to_thread(self._failed, error)
-            return self._failed(error)
+            return await self._failed_async(error)
+
+    def _stopped(self) -> bool:
+        return self.handling.context.stopping and not self.timed_out
+
+    async def _failed_async(self, error: BaseException) -> Settlement | None:
+        self.took = self._elapsed()
+        classified = self._classify(error)
+        asked = self._asked(classified)
+        ill: str | None = None
+        if asked is not None:
+            try:
+                ill = await asyncio.to_thread(asked.ill)
+            except asyncio.CancelledError:  # out of time; then the failure is judged by itself
+                if self._stopped():
+                    return self.released()
+        return None if isinstance(error, WorkRefused) else self._settled(error, classified, ill)
 
     def timeout(self) -> HandlerTimeout:
         return HandlerTimeout(
-            f"service {self.service.name!r} took longer than its time limit of {self.time_limit:g} s"
+            f"service {self.service.name!r}{self._about()} took longer than its time limit "
+            f"of {self.time_limit:g} s"
         )
 
     def _begin(self) -> tuple[Any, Work]:
@@ -234,10 +278,10 @@ class Call:
             event=handling.event,
             documents=documents,
             store=context.reader,
-            key=f"{delivery.key}:{self.ids[0]}" if self.ids else delivery.key,
+            key=self._key(),
             try_number=delivery.tries + 1,
             round=delivery.round,
-            cursor=handling.cursors.get(self.ids[0] if self.ids else ""),
+            cursor=handling.cursors.get(self._cursor_name()),
             now=context.now,
             checkpoint=self._checkpoint,
             trace=delivery.trace,
@@ -247,6 +291,21 @@ class Call:
         if self.service.finishes is None:
             return handling.event, work
         return (documents if self.service.batch else documents[0]), work
+
+    def _key(self) -> str:
+        """Names what is asked, not how it was delivered: splits and later rounds must not change it."""
+        inputs = sorted((one.id, one.revision) for one in self.inputs)
+        named = [self.service.name, self.handling.delivery.collection, inputs]
+        if self.service.finishes is None:
+            named.append(self.handling.delivery.event_id)
+        return hashlib.blake2b(json.dumps(named).encode(), digest_size=16).hexdigest()
+
+    def _cursor_name(self) -> str:
+        """A batch's cursor is of no use to its halves."""
+        return json.dumps(self.ids) if len(self.ids) > 1 else "".join(self.ids)
+
+    def _about(self) -> str:
+        return about([(self.handling.delivery.collection or "", id) for id in self.ids])
 
     def _documents(self) -> list[Document]:
         kind = self.service.finishes
@@ -268,20 +327,20 @@ class Call:
     def _succeeded(self, returned: object) -> Settlement | None:
         work = self._closed_work()
         if returned is not None:
-            raise HandlerReturned(
-                f"service {self.service.name!r} returned {returned!r:.100} ({type(returned).__name__}); a "
-                "handler returns nothing: what it wants written goes through work.add and work.emit"
-            )
+            raise HandlerReturned(f"service {self.service.name!r}{self._about()} returned {_shown(returned)}")
+        rest = [id for id in self.ids if id not in work.failed]
+        went_well = bool(rest) or not self.ids
         parts: list[Part] = []
-        if work.waits_until is not None:
-            parts.append(Wait(self.ids, until=work.waits_until))
-        else:
-            parts.append(Done([id for id in self.ids if id not in work.failed]))
-            for id, error in work.failed.items():
-                parts += self._judged([id], error).parts
+        if work.waits_until is None:
+            parts.append(Done(rest))
+        elif went_well:
+            parts.append(Wait(rest, until=work.waits_until))
+        judgements = [self._judged([id], error) for id, error in work.failed.items()]
+        parts += [part for judgement in judgements for part in judgement.parts]
         settlement = self._written(work, parts)
-        if self.service.needs:
-            settlement.dependencies = DependencyReport(succeeded=self.service.needs)
+        settlement.dependencies = combined(
+            [judgement.report for judgement in judgements], self.service.needs if went_well else ()
+        )
         return settlement
 
     def _closed_work(self) -> Work:
@@ -304,42 +363,46 @@ class Call:
 
     def _failed(self, error: BaseException) -> Settlement | None:
         self.took = self._elapsed()
-        if isinstance(error, WorkRefused):
-            return None
-        return self.failed(error)
+        return None if isinstance(error, WorkRefused) else self.failed(error)
 
     def failed(self, error: BaseException) -> Settlement:
         """Judge an error; the documents of this call go where that says."""
-        judgement = self._judged(self.ids, error)
+        classified = self._classify(error)
+        asked = self._asked(classified)
+        return self._settled(error, classified, asked.ill() if asked else None)
+
+    def _settled(self, error: BaseException, classified: Classified, ill: str | None) -> Settlement:
+        judgement = self.handling.judged(self.ids, error, classified, took=self.took, ill=ill)
         settlement = self.handling.settlement(judgement.parts)
         settlement.dependencies = judgement.report
         return settlement
 
     def _judged(self, ids: Sequence[str], error: BaseException) -> Judgement:
-        handling = self.handling
         classified = self._classify(error)
-        ill: str | None = None
-        dependency = dependency_of(self.service, classified)
-        if dependency is not None and not classified.rate_limited:
-            known = handling.context.registry.dependencies.get(dependency)
-            ill = known.ill() if known else None
-        self.judgement = handling.judge.judge(
-            handling.delivery, ids, error, classified, handling.failure(error), took=self.took, ill=ill
-        )
-        return self.judgement
+        asked = self._asked(classified)
+        return self.handling.judged(ids, error, classified, took=self.took, ill=asked.ill() if asked else None)
 
     def _classify(self, error: BaseException) -> Classified:
+        now = self.handling.context.now()
+        if self.service.classify is classify:
+            return classify(error, now=now)
         try:
-            if self.service.classify is classify:
-                return classify(error, now=self.handling.context.now())
-            return self.service.classify(error)
-        except Exception:
-            log.exception("the classifier of service %r failed; the usual one decides", self.service.name)
-            return classify(error)
+            classified = self.service.classify(error)
+            if isinstance(classified, Classified):
+                return classified
+            problem = f"it answered {type(classified).__name__}, not Classified"
+        except BaseException as broken:
+            problem = self.handling.failure(broken).traceback
+        log.error("the classifier of service %r failed; the usual one decides: %s", self.service.name, problem)
+        return classify(error, now=now)
 
-    def _asks_health(self, error: BaseException) -> bool:
-        dependency = dependency_of(self.service, self._classify(error))
-        return dependency in self.handling.context.registry.healthy_probes()
+    def _asked(self, classified: Classified) -> Dependency | None:
+        """The dependency whose health call has a say in a failure."""
+        name = dependency_of(self.service, classified)
+        if name is None or classified.rate_limited:
+            return None
+        known = self.handling.context.registry.dependencies.get(name)
+        return known if known is not None and known.health is not None else None
 
     def released(self) -> Settlement:
         """Neither a success nor a failure: back to the queue, uncharged."""
@@ -352,7 +415,18 @@ class Call:
         return settlement
 
     def _checkpoint(self, work: Work, cursor: Any) -> Checkpointed:
-        self.handling.cursors[self.ids[0] if self.ids else ""] = cursor
+        self.handling.cursors[self._cursor_name()] = cursor
         settlement = self._written(work, (), closes=False)
         settlement.cursor = json.dumps(self.handling.cursors)
         return self.handling.context.checkpoint(self, settlement)
+
+
+def _shown(returned: object) -> str:
+    """What a handler returned, and what it should do instead."""
+    kind = f"{returned!r:.100} ({type(returned).__name__})"
+    if inspect.iscoroutine(returned):
+        returned.close()
+        return f"{kind}; a handler that awaits is declared with `async def`"
+    if inspect.isgenerator(returned) or inspect.isasyncgen(returned):
+        return f"{kind}; a handler does not yield: what it wants written goes through work.add and work.emit"
+    return f"{kind}; a handler returns nothing: what it wants written goes through work.add and work.emit"

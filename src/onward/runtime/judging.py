@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import logging
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from onward.model.events import Envelope, new_id
 from onward.model.failures import Failure
 from onward.model.ledger import Charge, Dead, Delivery, DependencyReport, Part, Wait
-from onward.retry import Classified, GiveUp, Kind, Ladder, NotReady, Reason, Retry
+from onward.retry import Classified, Decision, GiveUp, Kind, Ladder, NotReady, Reason, Retry, RetryPolicy
 from onward.runtime.service import Service
+
+log = logging.getLogger("onward")
 
 DEFAULT_PAUSE = 10.0
 """Seconds to leave a dependency alone that is rate limiting and does not say for how long."""
@@ -58,9 +62,7 @@ class Judge:
             return Judgement((Wait(ids, failure=failure),), report)
         if len(ids) > 1:
             return Judgement(halved(ids, failure), report)
-        decision = (self.service.policy or self.ladder.transient).decide(
-            delivery.tries + 1, error=classified, random=self.random
-        )
+        decision = self._decide(self.service.policy, self.ladder.transient, delivery.tries + 1, error=classified)
         if isinstance(decision, Retry):
             wait = Wait(ids, after=decision.after, charge=Charge.TRY, failure=failure)
             return Judgement((wait,), report, decision.last)
@@ -73,8 +75,8 @@ class Judge:
         named = set(error.ids) if isinstance(error, NotReady) and error.ids else set(ids)
         unreadable = [id for id in ids if id in named] or list(ids)
         others = [id for id in ids if id not in named] if len(unreadable) < len(ids) else []
-        decision = (self.service.not_ready or self.ladder.not_ready).decide(
-            delivery.not_ready + 1, elapsed=delivery.able + took, random=self.random
+        decision = self._decide(
+            self.service.not_ready, self.ladder.not_ready, delivery.not_ready + 1, elapsed=delivery.able + took
         )
         part: Part
         last = False
@@ -90,6 +92,27 @@ class Judge:
         else:
             part = self._dead(delivery, unreadable, decision, failure, Charge.NOT_READY)
         return Judgement((part, Wait(others)) if others else (part,), None, last)
+
+    def _decide(
+        self,
+        own: RetryPolicy | None,
+        usual: RetryPolicy,
+        n: int,
+        *,
+        elapsed: float = 0.0,
+        error: Classified | None = None,
+    ) -> Decision:
+        """Ask the service's own policy, or the usual one; a backoff that fails must not fail the worker."""
+        if own is not None:
+            try:
+                decision = own.decide(n, elapsed=elapsed, error=error, random=self.random)
+                if isinstance(decision, GiveUp) or (decision.after >= 0 and math.isfinite(decision.after)):
+                    return decision
+                problem = f"a wait of {decision.after!r} s"
+            except Exception as broken:
+                problem = type(broken).__name__
+            log.error("the policy of service %r failed (%s); the usual one decides", self.service.name, problem)
+        return usual.decide(n, elapsed=elapsed, error=error, random=self.random)
 
     def _report(
         self, classified: Classified, ids: Sequence[str], failure: Failure, ill: str | None
@@ -127,7 +150,7 @@ class Judge:
             failure=failure,
             final=final,
             charge=charge,
-            notice=self._notice(delivery, ids, failure),
+            notice=self._notice(delivery, ids, failure, charge),
         )
 
     def crash_loop(self, delivery: Delivery, ids: Sequence[str], failure: Failure) -> Dead:
@@ -141,13 +164,15 @@ class Judge:
         dead.raw = delivery.data.encode()
         return dead
 
-    def _notice(self, delivery: Delivery, ids: Sequence[str], failure: Failure) -> Envelope:
-        field = self.service.ids_field or "ids"
-        named = {field: list(ids)} if ids else {}
-        data = named | {
+    def _notice(self, delivery: Delivery, ids: Sequence[str], failure: Failure, charge: Charge) -> Envelope:
+        data: dict[str, object] = {}
+        if ids and (field := self.service.ids_field) is not None:
+            # As the event itself names them: by one id, or by a list.
+            data[field] = ids[0] if self.service.on.model_fields[field].annotation is str else list(ids)
+        data |= {
             "error_message": failure.message,
             "error_type": failure.error_type,
-            "retry_count": delivery.tries + delivery.not_ready + 1,
+            "retry_count": delivery.tries + delivery.not_ready + (charge is not Charge.NOTHING),
             "failed_at": failure.at,
         }
         return Envelope(self.service.notice_type(), json.dumps(data), new_id(), failure.at)
@@ -164,6 +189,27 @@ def dependency_of(service: Service, classified: Classified) -> str | None:
     if classified.dependency is not None:
         return classified.dependency if classified.dependency in service.needs else None
     return service.needs[0] if len(service.needs) == 1 else None
+
+
+def combined(reports: Sequence[DependencyReport | None], succeeded: Sequence[str]) -> DependencyReport | None:
+    """What a call tells of the dependencies whose documents had different outcomes.
+
+    What went well for some shows that the dependency is up; only where nothing did, and all failures
+    point at the same one, they are held against it.
+    """
+    known = [report for report in reports if report is not None]
+    for report in known:
+        if report.opens is not None:
+            return report
+    for report in known:
+        if report.paused is not None:
+            return replace(report, succeeded=succeeded)
+    if succeeded:
+        return DependencyReport(succeeded=succeeded)
+    struck = {report.struck for report in known}
+    if len(known) < len(reports) or len(struck) != 1:
+        return None
+    return replace(known[0], ids=[id for report in known for id in report.ids])
 
 
 def halved(ids: Sequence[str], failure: Failure | None, *, deaths: int | None = None) -> tuple[Wait, Wait]:

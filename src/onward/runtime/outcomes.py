@@ -6,37 +6,41 @@ import logging
 
 from onward.model.ledger import Charge, Dead, Done, Settled, Settlement, Verdict
 from onward.runtime import signals
-from onward.runtime.handling import Call
+from onward.runtime.handling import Call, Handling
 
 log = logging.getLogger("onward")
 
 
-def log_outcome(call: Call, settlement: Settlement) -> None:
-    """Say what a failed call led to, at the level it deserves."""
+def log_outcome(of: Call | Handling, settlement: Settlement) -> None:
+    """Say what a failed call, or the opening of a delivery, led to, at the level it deserves."""
+    last = (of if isinstance(of, Handling) else of.handling).last_chances
     for part in settlement.parts:
         if isinstance(part, Done) or part.failure is None:
             continue
         failure = part.failure
-        what = f"{call.service.name}: {', '.join(list(part.ids)[:3]) or 'event'}"
+        what = f"{of.service.name}: {', '.join(list(part.ids)[:3]) or 'event'}"
         problem = f"{failure.error_type}: {failure.message}"
         if isinstance(part, Dead):
             log.error("%s given up (%s): %s\n%s", what, part.reason, problem, failure.traceback)
-        elif call.judgement is not None and call.judgement.last:
+        elif any(part is one for one in last):
             log.warning("%s failed, again in %.1f s, for the last time: %s", what, part.after, problem)
         else:
             log.info("%s failed, again in %.1f s: %s", what, part.after, problem)
 
 
-def tell(hooks: signals.Hooks, call: Call, settlement: Settlement, settled: Settled) -> None:
+def tell(hooks: signals.Hooks, of: Call | Handling, settlement: Settlement, settled: Settled) -> None:
     """Tell observers what was committed."""
-    name, row, ids = call.service.name, settlement.row, tuple(call.ids)
+    handling = of if isinstance(of, Handling) else of.handling
+    ids, took = ((), 0.0) if isinstance(of, Handling) else (tuple(of.ids), of.took)
+    name, row = of.service.name, settlement.row
     if settled.verdict is not Verdict.COMMITTED:
         hooks(signals.Dropped(name, row, ids, settled.verdict))
         return
-    tries = call.handling.delivery.tries + 1
+    tries = handling.delivery.tries + 1
     for part in settlement.parts:
         if isinstance(part, Done):
-            hooks(signals.Finished(name, row, tuple(part.ids), call.took, tries, settled.duplicates))
+            if part.ids or not ids:
+                hooks(signals.Finished(name, row, tuple(part.ids), took, tries, settled.duplicates))
             continue
         kind = part.failure.error_type if part.failure else ""
         if isinstance(part, Dead):

@@ -7,6 +7,7 @@ import threading
 
 from onward.ports import Bus, Store
 from onward.runtime.service import Dependency, Registry
+from onward.runtime.signals import BreakerMoved, Hooks
 
 log = logging.getLogger("onward")
 
@@ -14,7 +15,10 @@ log = logging.getLogger("onward")
 class Prober:
     """Asks the health calls of dependencies in outage, one at a time in the whole fleet."""
 
-    def __init__(self, store: Store, registry: Registry, bus: Bus | None = None) -> None:
+    def __init__(
+        self, store: Store, registry: Registry, bus: Bus | None = None, hooks: Hooks | None = None
+    ) -> None:
+        self._hooks = Hooks() if hooks is None else hooks
         self._store = store
         self._registry = registry
         self._bus = bus
@@ -32,9 +36,7 @@ class Prober:
         return bool(due)
 
     def _due(self) -> list[Dependency]:
-        asked = [
-            self._registry.dependencies.get(one.dependency) for one in self._store.breakers() if one.open
-        ]
+        asked = [self._registry.dependencies.get(one.dependency) for one in self._store.breakers() if one.open]
         known = [one for one in asked if one is not None and one.health is not None]
         return [one for one in known if self._store.take_probe(one.name)]
 
@@ -46,5 +48,6 @@ class Prober:
             return
         self._store.close_breaker(dependency.name)
         log.info("%s is back, its breaker closed", dependency.name)
+        self._hooks(BreakerMoved(dependency.name, False))
         if self._bus is not None:
             self._bus.wake()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
+import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,9 @@ from onward.retry import Classified, OnwardError, RetryPolicy, classify
 
 Handler = Callable[..., Any]
 """A handler: `(document, work)`, `(documents, work)` or `(event, work)`, `def` or `async def`."""
+
+HEALTH_SECONDS = 10.0
+"""How long a health call may take; a dependency that does not answer is not well."""
 
 
 class RegistrationError(OnwardError, ValueError):
@@ -45,6 +49,14 @@ class Service:
     def __post_init__(self) -> None:
         self._refuse(not re.fullmatch(r"[a-z][a-z0-9_.-]*", self.name), "needs a name like 'chunking'")
         self._refuse(
+            not _is_kind(self.on, Event), f"is declared with on={self.on!r:.100}; give a subclass of onward.Event"
+        )
+        self._refuse(
+            self.finishes is not None and not _is_kind(self.finishes, Document),
+            f"is declared with finishes={self.finishes!r:.100}; give a subclass of onward.Document",
+        )
+        self._refuse(not all(self.needs), f"needs {self.needs!r:.100}; name dependencies, such as needs='website'")
+        self._refuse(
             self.finishes is not None and self.on.field_naming(self.finishes.collection) is None,
             f"finishes {self.finishes and self.finishes.__name__}, but {self.on.__name__} names none: mark "
             f"the field that holds their ids with names({self.finishes and self.finishes.__name__})",
@@ -62,9 +74,7 @@ class Service:
             self.concurrency is not None and self.concurrency < 1,
             f"has concurrency={self.concurrency}; at least 1 is allowed",
         )
-        self._refuse(
-            _positional(self.handler) != 2, "needs a handler of two parameters, such as (document, work)"
-        )
+        self._refuse(not _takes_two(self.handler), "needs a handler of two parameters, such as (document, work)")
 
     def _refuse(self, wrong: object, why: str) -> None:
         if wrong:
@@ -95,10 +105,19 @@ class Service:
         return self.notice or "".join(word.capitalize() for word in words) + "Failed"
 
 
-def _positional(handler: Handler) -> int:
-    parameters = inspect.signature(handler).parameters.values()
+def _is_kind(given: object, kind: type) -> bool:
+    return isinstance(given, type) and issubclass(given, kind) and given is not kind
+
+
+def _takes_two(handler: Handler) -> bool:
+    try:
+        parameters = inspect.signature(handler).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    required = [one.kind for one in parameters if one.default is inspect.Parameter.empty]
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(one.kind in kinds and one.default is inspect.Parameter.empty for one in parameters)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return sum(kind in kinds for kind in required) == 2 and keyword not in required
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +128,25 @@ class Dependency:
     health: Callable[[], bool | Awaitable[bool | None] | None] | None = None
 
     def ill(self) -> str | None:
-        """Ask the health call: None if the dependency is well, else what is wrong with it."""
+        """Ask the health call: None if the dependency is well, else what is wrong with it.
+
+        It runs in a thread of its own: it may be a coroutine where a loop is running, and it may hang.
+        """
         if self.health is None:
             return None
+        answers: list[str | None] = []
+        asking = threading.Thread(target=lambda: answers.append(self._ask()), daemon=True)
+        asking.start()
+        asking.join(HEALTH_SECONDS)
+        return answers[0] if answers else f"its health call did not answer within {HEALTH_SECONDS:g} s"
+
+    def _ask(self) -> str | None:
+        assert self.health is not None, "only a dependency with a health call is asked"
         try:
             answer = self.health()
             if inspect.isawaitable(answer):
                 answer = asyncio.run(_awaited(answer))
-        except Exception as error:
+        except BaseException as error:  # whatever it is, it is not an answer
             return Failure.of(error, at=0.0, service=self.name).message or type(error).__name__
         return "its health call says no" if answer is False else None
 

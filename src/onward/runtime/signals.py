@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from onward.model.failures import Failure
+
 log = logging.getLogger("onward")
 
 
@@ -80,5 +82,6 @@ class Hooks:
         for hook in self._hooks:
             try:
                 hook(signal)
-            except Exception:
-                log.exception("an observer failed on %s", type(signal).__name__)
+            except Exception as error:
+                broken = Failure.of(error, at=0.0, service="").traceback
+                log.error("an observer failed on %s\n%s", type(signal).__name__, broken)

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, TypeVar
 
-from onward.model.documents import Document, DocumentState
-from onward.model.events import Envelope, Event
+from onward.model.documents import Document, DocumentState, UnserialisableDocument
+from onward.model.events import Envelope, Event, EventTooLarge
 from onward.model.ledger import MAX_COMMIT_BYTES, MAX_COMMIT_DOCUMENTS, NewDocument, Replacement
 from onward.ports import Reader
 from onward.retry import OnwardError, Permanent
 
 D = TypeVar("D", bound=Document)
+
+MAX_PRIORITY = 1_000_000
+
+
+def about(documents: Sequence[tuple[str, str]]) -> str:
+    """Name the documents of a call in an error, by collection and id."""
+    if not documents:
+        return ""
+    more = f" and {len(documents) - 1} more" if len(documents) > 1 else ""
+    return f", document {'/'.join(documents[0])}{more}"
 
 
 class WorkTooLarge(Permanent):
@@ -65,7 +76,7 @@ class Work:
         self.event = event
         """The event that brought the documents."""
         self.key = key
-        """The same for every try of this work: an idempotency key for calls to the outside."""
+        """The same for every try and round of this work: an idempotency key for calls to the outside."""
         self.try_number = try_number
         """1 for the first try of this round."""
         self.round = round
@@ -90,7 +101,7 @@ class Work:
         self.removes: list[tuple[str, str]] = []
         self.emits: list[Envelope] = []
         self._added: list[Document] = []
-        self._size = 0
+        self._size = self._count = 0
 
     @property
     def store(self) -> Reader:
@@ -105,6 +116,7 @@ class Work:
         It belongs to the same source as what is being handled, and descends from it.
         """
         self._must_be(Document, document, "add")
+        self._must_be_priority(priority)
         parent = self._documents[0] if len(self._documents) == 1 else None
         new = NewDocument(
             document.collection,
@@ -132,8 +144,8 @@ class Work:
         revision = self._revisions.get((document.collection, document.id))
         if revision is None:
             raise WorkMisused(
-                f"service {self._service!r} replaces {document.collection}/{document.id} without having "
-                "read it; read it first with work.store.get()"
+                f"service {self._service!r}{self._about()}: work replaces {document.collection}/{document.id} "
+                "without having read it; read it first with work.store.get()"
             )
         self.replaces.append(Replacement(document.collection, document.id, self._body(document), revision))
 
@@ -145,18 +157,30 @@ class Work:
     def emit(self, event: Event, *, delay: float = 0.0, priority: int = 0) -> None:
         """Announce a fact; its consumers get it once this work is committed, after `delay` seconds."""
         self._must_be(Event, event, "emit")
-        self.emits += Envelope.of(event, now=self._now(), priority=priority, due_in=delay, trace=self._trace)
+        self._must_be_priority(priority)
+        self._must_be_time(delay, "emit after")
+        try:
+            envelopes = Envelope.of(
+                event, now=self._now(), priority=priority, due_in=max(0.0, delay), trace=self._trace
+            )
+        except EventTooLarge as error:
+            raise WorkTooLarge(f"service {self._service!r}{self._about()}: {error}") from error
+        self.emits += envelopes
+        self._grow(sum(len(one.data) for one in envelopes))
 
     def wait(self, until: float) -> None:
         """Come back at this time (seconds since the epoch) instead of being finished; no failure."""
-        self._must_be(int | float, until, "wait until")
+        self._must_be_time(until, "wait until")
         self.waits_until = float(until)
 
     def fail(self, document: Document, error: BaseException) -> None:
         """One document of the batch failed; the others are finished without it."""
         self._must_be(BaseException, error, "fail a document with")
         if document.id not in {one.id for one in self._documents}:
-            raise WorkMisused(f"service {self._service!r} fails {document.id}, which it was not given")
+            raise WorkMisused(
+                f"service {self._service!r}{self._about()}: work can fail what the handler was given, "
+                f"not {document.collection}/{document.id}"
+            )
         self.failed[document.id] = error
 
     def checkpoint(self, cursor: Any) -> Awaitable[None]:
@@ -169,7 +193,7 @@ class Work:
             json.dumps(cursor)
         except (TypeError, ValueError) as error:
             raise WorkMisused(
-                f"service {self._service!r}: the cursor {cursor!r:.100} cannot be written as JSON"
+                f"service {self._service!r}{self._about()}: the cursor {cursor!r:.100} cannot be written as JSON"
             ) from error
         self._must_have_awaited()
         self._pending_checkpoint = self._checkpoint(self, cursor)
@@ -184,6 +208,19 @@ class Work:
             raise WorkMisused(
                 f"service {self._service!r}{self._about()}: work can {verb} a {wanted}, "
                 f"not {given!r:.100} ({type(given).__name__})"
+            )
+
+    def _must_be_time(self, given: object, verb: str) -> None:
+        self._must_be(int | float, given, verb)
+        # What waits until infinity, or until no time at all, would never be seen again.
+        if not math.isfinite(given):  # type: ignore[arg-type]  # a number, as was checked
+            raise WorkMisused(f"service {self._service!r}{self._about()}: work cannot {verb} {given!r} s")
+
+    def _must_be_priority(self, given: object) -> None:
+        if not isinstance(given, int) or abs(given) > MAX_PRIORITY:
+            raise WorkMisused(
+                f"service {self._service!r}{self._about()}: a priority is a whole number between "
+                f"-{MAX_PRIORITY:,} and {MAX_PRIORITY:,}, not {given!r:.100}"
             )
 
     def _must_be_open(self, verb: str) -> None:
@@ -201,21 +238,30 @@ class Work:
             )
 
     def _about(self) -> str:
-        if not self._documents:
-            return ""
-        first = self._documents[0]
-        more = f" and {len(self._documents) - 1} more" if len(self._documents) > 1 else ""
-        return f", document {first.collection}/{first.id}{more}"
+        return about([(one.collection, one.id) for one in self._documents])
 
     def _body(self, document: Document) -> str:
-        body = document.to_json()
-        self._size += len(body)
-        if len(self._added) >= MAX_COMMIT_DOCUMENTS or self._size > MAX_COMMIT_BYTES:
+        try:
+            body = document.to_json()
+        except UnserialisableDocument as error:
+            raise UnserialisableDocument(f"service {self._service!r}{self._about()}: {error}") from error
+        if len(body) > MAX_COMMIT_BYTES:
+            raise WorkTooLarge(
+                f"service {self._service!r}{self._about()}: document {document.collection}/{document.id} takes "
+                f"{len(body):,} bytes, more than {MAX_COMMIT_BYTES:,}; keep what is so large in a file, or "
+                "divide it into several documents"
+            )
+        self._grow(len(body), documents=1)
+        return body
+
+    def _grow(self, size: int, documents: int = 0) -> None:
+        self._size += size
+        self._count += documents
+        if self._count > MAX_COMMIT_DOCUMENTS or self._size > MAX_COMMIT_BYTES:
             raise WorkTooLarge(
                 f"service {self._service!r}{self._about()}: a work of more than {MAX_COMMIT_DOCUMENTS:,} "
                 f"documents or {MAX_COMMIT_BYTES // 1_000_000} MB; call work.checkpoint(cursor) along the way"
             )
-        return body
 
     # -- for the runtime
 
