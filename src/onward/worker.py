@@ -9,23 +9,32 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from multiprocessing.resource_tracker import ensure_running
 from random import Random
 from typing import Any
 
 from onward.app import App, load_app, worker_name
 from onward.model.ledger import Settlement
-from onward.ports import StoreError
+from onward.ports import StoreError, StoreFull
 from onward.runtime.board import Board
 from onward.runtime.engine import LEASE, Ending, Engine
 from onward.runtime.handling import Call, Context
 from onward.runtime.supervisor import ExitCode, Supervisor
 from onward.runtime.work import Checkpointed
-from onward.settings import load_settings
+from onward.settings import Settings, load_settings
 
 log = logging.getLogger("onward")
+
+_EXIT_CODES = {
+    Ending.DRAINED: ExitCode.DRAINED,
+    Ending.RELEASED: ExitCode.DRAINED,
+    Ending.STUCK: ExitCode.STUCK,
+    Ending.IDLE: ExitCode.IDLE,
+}
 
 SWITCH_INTERVAL = 0.001
 """How long a busy thread keeps the others waiting; the usual 5 ms would slow every commit down."""
@@ -45,33 +54,44 @@ def supervise(
 ) -> None:
     """Run the services of the app that a reference names (`package.module:app`) until stopped."""
     app = load_app(reference)
+    # Its own settings win; else every process gets the ones that were read here, even if the file is
+    # broken by the time one has to be replaced.
+    shares_settings = app._settings is None
     chosen = app.registry.select(services)
     options: dict[str, Any] = {"services": [service.name for service in chosen], "lease": lease}
     if concurrency is not None:
         options["concurrency"] = concurrency
+    context = _context(app)
+
+    def reload() -> None:
+        settings = load_settings()
+        if shares_settings:
+            app._settings = settings
+            context.ladder, context.time_limit = settings.ladder(), settings.time_limit_seconds
 
     def spawn(worker: str, board: Board, alone: bool) -> tuple[BaseProcess, Connection]:
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(
+        spawning = multiprocessing.get_context("spawn")
+        ours, theirs = spawning.Pipe()
+        settings = app.settings if shares_settings else None
+        process = spawning.Process(
             target=child_main,
-            args=(reference, worker, board.path, theirs, options | {"suspects": alone}, log_level),
+            args=(reference, settings, worker, board, theirs, options | {"suspects": alone}, log_level),
             name=f"onward-worker-{worker}",
         )
-        process.start()
-        theirs.close()
+        with _without_interrupts(), theirs:
+            process.start()
         return process, ours
 
     supervisor = Supervisor(
         app.store,
         chosen,
-        _context(app),
+        context,
         spawn,
         name=worker_name,
         processes=processes,
         lease=lease,
         idle_within=idle_within,
-        reload=load_settings,
+        reload=reload,
         on_poll=(lambda: on_poll(app)) if on_poll else None,
     )
     if signals:
@@ -101,36 +121,56 @@ def _context(app: App) -> Context:
     )
 
 
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Ctrl-C reaches the whole process group; a process that is just starting must not die of it."""
+    ensure_running()  # multiprocessing's tracker would unblock the signal
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+
+
 def child_main(
     reference: str,
+    settings: Settings | None,
     worker: str,
-    board: str,
+    board: Board,
     pipe: Connection,
     options: dict[str, Any],
     log_level: int | None,
 ) -> None:
     """The life of a worker process."""
-    # Ctrl-C reaches the whole process group; only the supervisor is to act on it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    tune_process()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the supervisor acts on it
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     if log_level is not None:
         logging.basicConfig(level=log_level, format="%(asctime)s %(levelname)-7s %(message)s")
     try:
         app = load_app(reference)
-        engine = app.engine(
-            options.pop("services"), worker=worker, board=Board(board), renews=False, **options
-        )
-        signal.signal(signal.SIGTERM, lambda *_: engine.stop())
+        app._settings = app._settings or settings
+        engine = app.engine(options.pop("services"), worker=worker, board=board, renews=False, **options)
+        tune_process()
+        signal.signal(signal.SIGTERM, lambda *_: engine.drain())
         threading.Thread(target=_obey, args=(pipe, engine), daemon=True).start()
-        ending = engine.run()
+        code = _EXIT_CODES[engine.run()]
+    except MemoryError:
+        raise  # a handler has taken it all: this is a death like that of a kill for memory
+    except StoreFull as error:
+        log.error("%s", error)
+        code = ExitCode.STORE_FULL
     except StoreError as error:
         log.error("%s", error)
-        sys.exit(ExitCode.STORE_FULL)
-    # Handlers that hang in a thread must not keep the process from ending.
+        code = ExitCode.FAILED
+    except Exception:
+        log.exception("worker %s failed", worker)
+        code = ExitCode.FAILED
+    board.part(code)
     sys.stdout.flush()
     sys.stderr.flush()
-    if ending is Ending.STUCK:
-        os._exit(ExitCode.STUCK)
+    if code is ExitCode.STUCK:
+        os._exit(code)  # a handler that hangs in a thread must not keep the process from ending
+    sys.exit(code)
 
 
 def tune_process() -> None:
@@ -143,7 +183,9 @@ def tune_process() -> None:
 
 def _obey(pipe: Connection, engine: Engine) -> None:
     try:
-        while pipe.recv():
-            engine.stop()
+        while word := pipe.recv():
+            engine.release() if word == "release" else engine.drain()
     except (EOFError, OSError):
-        engine.stop()  # the supervisor is dead: finish, and give the rest back
+        # The supervisor is dead: finish, and give the rest back.
+        engine.renew_leases()
+        engine.drain()

@@ -31,25 +31,32 @@ class Finished:
     """Somebody waits for this one: a checkpoint, or a careful start."""
 
 
+Done = list[tuple[Finished, Settled]]
+
+
 class Commits:
     """Takes finished calls from any thread, and commits them in groups."""
 
-    def __init__(self, store: Store, wake: Callable[[], None]) -> None:
+    def __init__(self, store: Store, wake: Callable[[], None], told: Callable[[Done], None]) -> None:
         self._store = store
         self._wake = wake
+        self._told = told
         self._queue: deque[tuple[Call, Settlement | None, Future[Verdict] | None]] = deque()
         self._abandoned: set[Call] = set()
+        self._closed = False
 
     def __len__(self) -> int:
         return len(self._queue)
 
     def report(self, call: Call, settlement: Settlement | None) -> None:
         """A call is over; None: nothing can come of it any more."""
-        self._queue.append((call, settlement, None))
-        self._wake()
+        if call not in self._abandoned:
+            self._queue.append((call, settlement, None))
+            self._wake()
 
-    def abandon(self, call: Call) -> None:
-        """Whatever this call still reports is of no interest."""
+    def abandon(self, call: Call, settlement: Settlement) -> None:
+        """Settle a call in its place; whatever it still reports is of no interest."""
+        self.report(call, settlement)
         self._abandoned.add(call)
 
     def is_abandoned(self, call: Call) -> bool:
@@ -58,8 +65,12 @@ class Commits:
     def checkpoint(self, call: Call, settlement: Settlement) -> Checkpointed:
         """Commit something in the middle of a call, and let the call wait for the answer."""
         answer: Future[Verdict] = Future()
+        # It is under way: a handler that is cancelled while it waits cannot take it back.
+        answer.set_running_or_notify_cancel()
         self._queue.append((call, settlement, answer))
         self._wake()
+        if self._closed:
+            self.close()
 
         def check(verdict: Verdict) -> None:
             if verdict is not Verdict.COMMITTED:
@@ -75,52 +86,74 @@ class Commits:
         check(answer.result())
         return Checkpointed(None)
 
-    def flush(self, also: Callable[[], T]) -> tuple[list[tuple[Finished, Settled]], T]:
-        """Commit all that is finished; the last group shares its transaction with `also`."""
-        groups = list(self._groups())
-        done: list[tuple[Finished, Settled]] = []
-        for position, group in enumerate(groups[:-1]):
-            done += self._commit(group, lambda: None, groups[position + 1 :])[0]
-        last, result = self._commit(groups[-1] if groups else [], also, [])
-        return done + last, result
+    def close(self) -> None:
+        """Nothing is committed any more; whoever waits for it is told."""
+        self._closed = True
+        while self._queue:
+            _, _, answer = self._queue.popleft()
+            if answer is not None:
+                answer.set_result(Verdict.FENCED)
 
-    def _commit(
-        self, group: list[Finished], also: Callable[[], T], rest: Sequence[list[Finished]]
-    ) -> tuple[list[tuple[Finished, Settled]], T]:
+    def flush(self, also: Callable[[], T]) -> T:
+        """Commit all that is finished; the last group shares its transaction with `also`.
+
+        When the store fails, what is not committed stays here.
+        """
+        groups = list(self._groups()) or [[]]
+        try:
+            for group in groups[:-1]:
+                self._commit(group, _nothing)
+            return self._commit(groups[-1], also)
+        finally:
+            for group in reversed(groups):
+                self._put_back(group)
+
+    def _commit(self, group: list[Finished], also: Callable[[], T]) -> T:
+        """Commit a group together, else one by one; what is committed leaves the list."""
         try:
             with self._store.transaction():
                 answers = self._store.settle([one.settlement for one in group]) if group else []
                 result = also()
         except (StoreUnavailable, StoreFull):
-            for again in (*reversed(rest), group):
-                self._put_back(again)
             raise
         except Exception as error:
             if not group:
                 raise
             log.debug("a group of %d works failed (%s); they are redone singly", len(group), error)
-            answers, result = [self._commit_alone(one) for one in group], also()
+            while group:
+                settled = self._commit_alone(group[0])
+                self._answer([] if settled is None else [(group[0], settled)])
+                del group[0]
+            return also()
         done = list(zip(group, answers, strict=True))
+        group.clear()
+        self._answer(done)
+        return result
+
+    def _commit_alone(self, one: Finished) -> Settled | None:
+        """Only the work that fails alone is charged."""
+        try:
+            return self._store.settle([one.settlement])[0]
+        except (StoreUnavailable, StoreFull):
+            raise
+        except Exception as error:
+            log.warning("a work of service %r cannot be committed: %s", one.call.service.name, error)
+            if one.answer is not None:
+                one.answer.set_exception(error)  # the handler is still there to fail by it
+                return None
+            closes = one.settlement.closes
+            one.settlement = one.call.failed(error)
+            one.settlement.closes = closes
+            return self._store.settle([one.settlement])[0]
+
+    def _answer(self, done: Done) -> None:
         for one, settled in done:
             if settled.verdict is not Verdict.COMMITTED:
                 one.call.handling.lost = True
             if one.answer is not None:
                 one.answer.set_result(settled.verdict)
-        return done, result
-
-    def _commit_alone(self, one: Finished) -> Settled:
-        """Only the work that fails alone is charged."""
-        try:
-            return self._store.settle([one.settlement])[0]
-        except (StoreUnavailable, StoreFull):
-            self._put_back([one])
-            raise
-        except Exception as error:
-            log.warning("a work of service %r cannot be committed: %s", one.call.service.name, error)
-            closes = one.settlement.closes
-            one.settlement = one.call.failed(error)
-            one.settlement.closes = closes
-            return self._store.settle([one.settlement])[0]
+        if done:
+            self._told(done)
 
     def _put_back(self, group: Sequence[Finished]) -> None:
         for one in reversed(group):
@@ -134,25 +167,24 @@ class Commits:
         documents = size = 0
         for _ in range(len(self._queue)):
             call, settlement, answer = self._queue.popleft()
-            if settlement is None or not self._counts(call, settlement, answer):
+            if settlement is None:
                 continue
-            documents += len(settlement.adds)
-            size += sum(len(new.body) for new in settlement.adds)
+            if answer is None:
+                # The last call of a delivery closes it.
+                call.handling.left -= 1
+                settlement.closes = call.handling.left == 0
+            adds = settlement.adds
+            documents += len(adds)
+            size += sum([len(new.body) for new in adds])
             full = len(group) >= MAX_GROUP or documents > MAX_COMMIT_DOCUMENTS or size > MAX_COMMIT_BYTES
             if group and full:
                 yield group
-                group, documents, size = [], len(settlement.adds), 0
+                group, documents = [], len(adds)
+                size = sum([len(new.body) for new in adds])
             group.append(Finished(call, settlement, answer))
         if group:
             yield group
 
-    def _counts(self, call: Call, settlement: Settlement, answer: Future[Verdict] | None) -> bool:
-        """Whether a call still has something to say; the last one of a delivery closes it."""
-        if answer is not None:
-            return True
-        if call in self._abandoned:
-            self._abandoned.discard(call)
-            return False
-        call.handling.left -= 1
-        settlement.closes = call.handling.left == 0
-        return True
+
+def _nothing() -> None:
+    """Commit nothing else."""

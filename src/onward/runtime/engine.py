@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -16,7 +18,7 @@ from onward.ports import Bus, Store, StoreError, StoreUnavailable
 from onward.retry import Ladder
 from onward.runtime import signals
 from onward.runtime.board import Board
-from onward.runtime.commits import MAX_GROUP, Commits, Finished
+from onward.runtime.commits import MAX_GROUP, Commits, Done
 from onward.runtime.handling import Call, Context, prepare
 from onward.runtime.lanes import Lane, LoopLane, ThreadLane
 from onward.runtime.outcomes import log_outcome, tell
@@ -27,8 +29,8 @@ log = logging.getLogger("onward")
 
 LEASE = 60.0
 TICK = 1.0
-LOOP_GRACE = 2.0
-"""Seconds that a cancelled coroutine gets to end before it counts as one that blocks the loop."""
+CANCEL_GRACE = 2.0
+"""Seconds that a cancelled coroutine gets to end before it counts as one that cannot be stopped."""
 
 
 class Ending(StrEnum):
@@ -38,6 +40,8 @@ class Ending(StrEnum):
     RELEASED = "released"
     STUCK = "stuck"
     """A handler did not come back within its time limit: the process has to go."""
+    IDLE = "idle"
+    """It was to run a suspect event, and found none that it may run."""
 
 
 @dataclass(slots=True)
@@ -85,7 +89,7 @@ class Engine:
         self.services = services
         self.hooks = hooks or signals.Hooks()
         self.bus = bus or store.bus()
-        self._commits = Commits(store, self._wake)
+        self._commits = Commits(store, self._wake, self._told)
         self.context = Context(
             worker=worker,
             version=version,
@@ -100,14 +104,15 @@ class Engine:
             newer_alive=self._newer_alive,
         )
         self._board = board or Board()
-        self._draining = self._released = self._stuck = False
+        self._draining = self._released = self._stuck = self._ended = False
         self._ticked = self._renewed = 0.0
-        self._settled = 0
+        self._settled = self._claims = 0
         self._prober = Prober(store, registry, self.bus)
         self._lanes: list[Lane] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._awake = asyncio.Event()
-        self._loop_thread = 0
+        self._listener = threading.Thread(target=self._listen, name="onward-bus", daemon=True)
+        self._pid = os.getpid()
 
     # -- life
 
@@ -116,17 +121,38 @@ class Engine:
 
         Callable from any thread, and from a signal handler.
         """
-        self._released = self._draining
+        if self._draining:
+            self.release()
+        else:
+            self.drain()
+
+    def drain(self) -> None:
+        """Claim nothing more, and end when what runs is finished."""
         self._draining = True
-        self._wake()
+        self._wake_loop()
+
+    def release(self) -> None:
+        """Give back at once what is claimed, running or not."""
+        self._draining = self._released = True
+        self._wake_loop()
+
+    def renew_leases(self) -> None:
+        """From now on nobody else renews this worker's leases."""
+        self.settings.renews = True
 
     def run(self) -> Ending:
         """Work until stopped. Raises `StoreFull` when the store cannot be written any more."""
-        return asyncio.run(self._run())
+        # Not asyncio.run(): that waits for every thread that a handler has ever used, hanging or not.
+        self._loop = loop = asyncio.new_event_loop()
+        try:
+            return loop.run_until_complete(self._run())
+        finally:
+            self._loop = None
+            loop.close()
 
     async def _run(self) -> Ending:
-        self._start()
         try:
+            self._start()
             while not self._released:
                 if self._draining and not self._withdraw_all() and not self._under_way():
                     break
@@ -136,49 +162,64 @@ class Engine:
             await self._end()
         if self._stuck:
             return Ending.STUCK
+        if self.settings.suspects and not self._claims:
+            return Ending.IDLE
         return Ending.RELEASED if self._released else Ending.DRAINED
 
     def _start(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._loop_thread = threading.get_ident()
         versions = {service.name: service.on.version for service in self.services}
         self.store.enlist(self.worker, {"version": self.context.version, "services": versions})
         for service in self.services:
             slots = 1 if self.settings.suspects else service.concurrency or self.settings.concurrency
             kind = LoopLane if service.is_async else ThreadLane
             self._lanes.append(kind(service, slots, self._board, self._commits.report))
-        threading.Thread(target=self._listen, name="onward-bus", daemon=True).start()
+        self._listener.start()
 
     def _listen(self) -> None:
         """Turn the bus's hints into wake-ups, in a thread of its own: waiting for them blocks."""
-        while not self._released:
-            self.bus.wait(TICK)
+        while not self._ended:
+            try:
+                self.bus.wait(TICK)
+            except StoreError as error:
+                log.debug("%s; looking again without being told", error)
+                time.sleep(TICK)
             for lane in self._lanes:
                 lane.dry = False
             self._wake()
 
     def _wake(self) -> None:
-        if threading.get_ident() == self._loop_thread:
-            self._awake.set()
-        elif self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._awake.set)
+        """There is something to do; called for each call that ends, mostly while others still wait."""
+        if not self._awake.is_set():
+            self._wake_loop()
+
+    def _wake_loop(self) -> None:
+        # A signal handler runs in the loop's own thread while that sleeps: it, too, must be woken.
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # it is closed
+                self._loop.call_soon_threadsafe(self._awake.set)
 
     async def _end(self) -> None:
         self.context.stopping = True
         for lane in self._lanes:
             lane.stop()
-        await asyncio.sleep(0)
+        tasks = [task for lane in self._lanes if isinstance(lane, LoopLane) for task in lane.tasks.values()]
+        if tasks:
+            await asyncio.wait(tasks, timeout=CANCEL_GRACE)
         try:
-            self._told(self._commits.flush(lambda: None)[0])
+            self._commits.flush(lambda: None)
             self.store.release(self.worker)
             self.store.retire(self.worker)
         except StoreError as error:
             log.warning("%s; the leases of %s will lapse by themselves", error, self.worker)
-        self._released = True
+        self._commits.close()
+        self._ended = True
         self.bus.close()
+        if self._listener.is_alive():
+            self._listener.join(TICK)
 
     def _under_way(self) -> bool:
-        return bool(self._commits) or any(lane.load for lane in self._lanes)
+        # In this order: a call is reported before it leaves its lane.
+        return any(lane.load for lane in self._lanes) or bool(self._commits)
 
     def _may_end(self) -> bool:
         if self._under_way() or self._stuck:
@@ -187,60 +228,70 @@ class Engine:
             return True
         if not self.settings.until_idle:
             return False
-        due = self.store.next_due([service.name for service in self.services])
+        try:
+            due = self._next_due(self._lanes)
+        except StoreUnavailable:
+            return False
         return due is None or due > self.store.now()
 
     # -- the cycle
 
     async def _cycle(self) -> bool:
         """Settle what is finished, claim what there is room for; then wait. True: something was done."""
+        if os.getpid() != self._pid:
+            os._exit(0)  # a handler has forked: this is the copy, and it owns nothing here
         try:
             busy = self._settle_and_claim()
             self._tick()
+            if self._under_way() or not (busy or self.settings.until_idle or self.settings.suspects):
+                await self._rest()
         except StoreUnavailable as error:
             log.error("%s. Nothing is claimed until it is back", error)
+            self._look_again()
             await asyncio.sleep(TICK)
             return True
-        if self._under_way() or not (busy or self.settings.until_idle or self.settings.suspects):
-            await self._rest()
         return busy
 
     async def _rest(self) -> None:
+        self._awake.clear()
         if not self._commits:
-            self._awake.clear()
             try:
                 await asyncio.wait_for(self._awake.wait(), self._patience())
             except TimeoutError:
-                for lane in self._lanes:
-                    lane.dry = False
+                self._look_again()
+        self._awake.set()
         # Calls that end without ever waiting come in a row; one commit for all of them.
         count = -1
         while count < len(self._commits) < MAX_GROUP:
             count = len(self._commits)
             await asyncio.sleep(0)
 
+    def _look_again(self) -> None:
+        for lane in self._lanes:
+            lane.dry = False
+
     def _patience(self) -> float:
         """For how long nothing falls due by itself, a tick at most."""
-        if all(lane.load for lane in self._lanes):
-            return TICK
-        due = self.store.next_due([lane.service.name for lane in self._lanes])
+        resting = [lane for lane in self._lanes if not lane.load]
+        due = self._next_due(resting) if resting else None
         ahead = due - self.store.now() if due is not None else TICK
         # What is due and was not claimed is held back, by a breaker or by its service's slots.
         return min(TICK, ahead) if ahead > 0 else TICK
+
+    def _next_due(self, lanes: Sequence[Lane]) -> float | None:
+        return self.store.next_due([lane.service.name for lane in lanes])
 
     def _settle_and_claim(self) -> bool:
         wanting = [] if self._draining else self._wanting()
         if not self._commits and not wanting:
             return False
+        settled, before = bool(self._commits), self._claims
         # One transaction, one sync to disk, for both.
-        done, claimed = self._commits.flush(
-            lambda: [(lane, self._claim(lane, room)) for lane, room in wanting]
-        )
-        self._told(done)
+        claimed = self._commits.flush(lambda: [(lane, self._claim(lane, room)) for lane, room in wanting])
         for lane, calls in claimed:
             if calls:
                 lane.feed(calls)
-        return bool(done) or any(calls for _, calls in claimed)
+        return settled or self._claims > before
 
     def _wanting(self) -> list[tuple[Lane, int]]:
         now = self.store.now()
@@ -249,6 +300,7 @@ class Engine:
 
     def _claim(self, lane: Lane, room: int) -> list[Call]:
         service = lane.service
+        lane.dry = True  # unless somebody says otherwise meanwhile
         deliveries = self.store.claim(
             self.worker,
             service.name,
@@ -258,7 +310,8 @@ class Engine:
             healthy_probes=self.registry.healthy_probes(),
             suspects=self.settings.suspects,
         )
-        lane.dry = len(deliveries) < room
+        lane.dry = lane.dry and len(deliveries) < room
+        self._claims += len(deliveries)
         calls: list[Call] = []
         for delivery in deliveries:
             handling = prepare(service, delivery, self.context)
@@ -268,7 +321,7 @@ class Engine:
                 lane.dry = False
         return calls
 
-    def _told(self, done: Sequence[tuple[Finished, Settled]]) -> None:
+    def _told(self, done: Done) -> None:
         self._settled += len(done)
         for one, settled in done:
             if settled.verdict is not Verdict.COMMITTED:
@@ -279,9 +332,7 @@ class Engine:
                 tell(self.hooks, one.call, one.settlement, settled)
             if settled.opened or settled.closed:
                 self._breakers_moved(settled)
-        if done:
-            for lane in self._lanes:
-                lane.dry = False  # events were emitted, rows came back
+        self._look_again()  # events were emitted, rows came back
 
     def _breakers_moved(self, settled: Settled) -> None:
         for dependency in settled.opened:
@@ -332,13 +383,13 @@ class Engine:
     def _expire(self) -> None:
         """End calls that are past their time limit: an async one is cancelled, any other charged.
 
-        A thread cannot be stopped; then the process has to end. (A coroutine that blocks the loop
-        blocks this, too: that is for the supervisor.)
+        A thread cannot be stopped, nor a coroutine that will not be cancelled; then the process has to
+        end. (A coroutine that blocks the loop blocks this, too: that is for the supervisor.)
         """
         now = self.store.now()
         for lane in self._lanes:
             for call in lane.overdue(now):
-                if isinstance(lane, LoopLane):
+                if isinstance(lane, LoopLane) and now - call.began < call.time_limit + CANCEL_GRACE:
                     lane.expire(call)
                 elif not self._commits.is_abandoned(call):
                     self._give_up_on(call)
@@ -347,9 +398,7 @@ class Engine:
             self._released = True
 
     def _give_up_on(self, call: Call) -> None:
-        self._commits.report(call, call.failed(call.timeout()))
-        self._told(self._commits.flush(lambda: None)[0])
-        self._commits.abandon(call)
+        self._commits.abandon(call, call.failed(call.timeout()))
         log.error("%s; this worker process ends after draining", call.timeout())
         self._stuck = self._draining = True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -32,6 +33,9 @@ class Lane:
         self.waiting: deque[Call] = deque()
         self.running: dict[int, Call] = {}
         """What each slot is at; only its own slot writes an entry."""
+        self._busy: set[int] = set()
+        """Slots that are at something, or about to be."""
+        self._pid = os.getpid()
         self.dry = False
         """The last claim found nothing more that was due."""
         self._pace = AHEAD_SECONDS
@@ -40,7 +44,8 @@ class Lane:
 
     @property
     def load(self) -> int:
-        return len(self.waiting) + len(self.running)
+        """How many calls wait or run. A call is reported before it leaves here."""
+        return len(self.waiting) + len(self._busy)
 
     def room(self, now: float) -> int:
         """How many more rows to claim: for the free slots, and ahead where calls are quick."""
@@ -56,7 +61,11 @@ class Lane:
 
     def overdue(self, now: float) -> list[Call]:
         """Running calls that have passed their time limit."""
-        return [one for one in list(self.running.values()) if one.began and now - one.began > one.time_limit]
+        return [
+            one
+            for one in list(self.running.values())
+            if one.began and not one.took and now - one.began > one.time_limit
+        ]
 
     def withdraw(self) -> list[Call]:
         """Take back the calls that have not begun."""
@@ -67,21 +76,28 @@ class Lane:
         return taken
 
     def _begin(self, slot: int) -> Call | None:
-        try:
-            call = self.waiting.popleft()
-        except IndexError:
-            return None
-        if call.handling.lost:
-            return call
-        self.running[slot] = call
-        self._board.begin(slot, call.handling.delivery.row, call.time_limit)
-        return call
+        """The next call for a slot, if there is one that still matters."""
+        self._busy.add(slot)
+        while self.waiting:
+            try:
+                call = self.waiting.popleft()
+            except IndexError:
+                break  # another slot was quicker
+            if not call.handling.lost:
+                self.running[slot] = call
+                self._board.begin(slot, call.handling.delivery.row, call.time_limit)
+                return call
+        self._busy.discard(slot)
+        return None
 
     def _end(self, slot: int, call: Call, settlement: Settlement | None) -> None:
+        if os.getpid() != self._pid:
+            os._exit(0)  # the handler has forked: this is the copy, and it owns nothing here
         self._board.end(slot)
-        self.running.pop(slot, None)
         self._pace += (call.took - self._pace) * 0.1
         self._report(call, settlement)
+        del self.running[slot]
+        self._busy.discard(slot)
 
     def feed(self, calls: Iterable[Call]) -> None:
         raise NotImplementedError
@@ -110,18 +126,16 @@ class ThreadLane(Lane):
             self._tokens.put(True)
 
     def stop(self) -> None:
+        """Begin nothing more. What runs cannot be stopped; what it reports finds nobody."""
+        self.withdraw()
         for _ in self._threads:
             self._tokens.put(False)
 
     def _work(self, slot: int) -> None:
         while self._tokens.get():
             call = self._begin(slot)
-            if call is None:
-                continue  # it was taken back
-            if call.handling.lost:
-                self._report(call, None)
-                continue
-            self._end(slot, call, call.run())
+            if call is not None:  # else it was taken back
+                self._end(slot, call, call.run())
 
 
 class LoopLane(Lane):
@@ -133,7 +147,7 @@ class LoopLane(Lane):
         self._stopped = False
         first = board.reserve(slots)
         loop = asyncio.get_running_loop()
-        self._tasks = {slot: loop.create_task(self._work(slot)) for slot in range(first, first + slots)}
+        self.tasks = {slot: loop.create_task(self._work(slot)) for slot in range(first, first + slots)}
 
     def feed(self, calls: Iterable[Call]) -> None:
         self.waiting.extend(calls)
@@ -142,7 +156,8 @@ class LoopLane(Lane):
     def stop(self) -> None:
         """Cancel what is running; the calls answer that they were released."""
         self._stopped = True
-        for task in self._tasks.values():
+        self.withdraw()
+        for task in self.tasks.values():
             task.cancel()
 
     def expire(self, call: Call) -> None:
@@ -150,7 +165,7 @@ class LoopLane(Lane):
         slot = next((slot for slot, running in self.running.items() if running is call), None)
         if slot is not None and not call.timed_out:
             call.timed_out = True
-            self._tasks[slot].cancel()
+            self.tasks[slot].cancel()
 
     async def _work(self, slot: int) -> None:
         calls = 0
@@ -159,10 +174,18 @@ class LoopLane(Lane):
             if call is None:
                 self._wake.clear()
                 await self._wake.wait()
-            elif call.handling.lost:
-                self._report(call, None)
-            else:
-                self._end(slot, call, await call.run_async())
-                calls += 1
-                if calls % YIELD_EVERY == 0:
-                    await asyncio.sleep(0)
+                continue
+            self._end(slot, call, await self._run(call))
+            calls += 1
+            if calls % YIELD_EVERY == 0:
+                await asyncio.sleep(0)
+
+    async def _run(self, call: Call) -> Settlement | None:
+        try:
+            settlement = await call.run_async()
+        except asyncio.CancelledError:  # while the handler was over already, but not yet judged
+            settlement = call.failed(call.timeout()) if call.timed_out else call.released()
+        task = asyncio.current_task()
+        if call.timed_out and task is not None:
+            task.uncancel()  # the next call of this slot begins with a clean slate
+        return settlement

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import signal
 import time
@@ -24,15 +25,22 @@ POLL = 0.2
 HANG_GRACE = 2.0
 """Seconds past its time limit before a handler counts as one that its own process cannot stop."""
 DRAIN_GRACE = 5.0
+"""Seconds that a process gets to finish its other calls once one hangs, or to be gone once it parted."""
+RELEASE_GRACE = 2.0
+FIRST_RESTART = 0.1
 SLOWEST_RESTART = 10.0
 
 
 class ExitCode(IntEnum):
-    """How a worker process tells its supervisor why it ended."""
+    """How a worker process that ends by itself tells its supervisor why."""
 
     DRAINED = 0
+    FAILED = 70
+    """Something failed that was no handler: the store is unreachable, the app cannot be imported."""
     STORE_FULL = 74
     STUCK = 75
+    IDLE = 76
+    """It was to run a suspect event, and found none that it may run."""
 
 
 @dataclass(slots=True)
@@ -45,17 +53,49 @@ class Child:
     worker: str
     alone: bool = False
     """It runs one suspect event and ends."""
-    began: float = field(default_factory=time.monotonic)
-    ending: float | None = None
-    """When it was told to end."""
+    told: str = ""
+    """The last word that it was told: `drain` or `release`."""
+    told_at: float = 0.0
     hung: list[int] = field(default_factory=list)
+    """Rows that are past their time limit, and that the process has not ended by itself."""
+    hung_at: float = 0.0
+    killed: bool = False
+    """By its supervisor: its death says nothing about what it was running."""
 
     def tell(self, word: str) -> None:
+        if self.told in (word, "release"):
+            return
         try:
             self.pipe.send(word)
-        except (BrokenPipeError, OSError):
+        except OSError:
             log.debug("%s is gone already", self.worker)
-        self.ending = self.ending or time.monotonic()
+        self.told, self.told_at = word, time.monotonic()
+
+    def kill(self) -> None:
+        self.killed = True
+        self.process.kill()
+
+
+@dataclass(slots=True)
+class Backoff:
+    """When something that keeps failing may be started again: ever later, up to a limit."""
+
+    failures: int = 0
+    ready_at: float = 0.0
+
+    @property
+    def delay(self) -> float:
+        if not self.failures:
+            return 0.0
+        return min(FIRST_RESTART * 2.0 ** min(self.failures - 1, 20), SLOWEST_RESTART)
+
+    def count(self, failures: int) -> None:
+        self.failures = failures
+        self.ready_at = time.monotonic() + self.delay
+
+    @property
+    def is_ready(self) -> bool:
+        return time.monotonic() >= self.ready_at
 
 
 Spawn = Callable[[str, Board, bool], tuple[BaseProcess, Connection]]
@@ -96,8 +136,8 @@ class Supervisor:
         self._stopping = 0
         self._hangup = False
         self._renewed = time.monotonic()
-        self._failures = 0
-        self._restart_at = 0.0
+        self._restarts = Backoff()
+        self._suspects = Backoff()
         self._looked = 0.0
         self._fatal: StoreFull | None = None
 
@@ -111,20 +151,21 @@ class Supervisor:
         """Supervise until stopped, or until nothing is due within `idle_within` seconds."""
         try:
             while True:
+                now = time.monotonic()
                 self._bury_dead()
                 if self._stopping:
-                    self._end_children()
+                    self._end_children(now)
                     if not self.children:
                         break
                 else:
                     self._start_missing()
-                self._look_after()
+                self._look_after(now)
                 if self._on_poll is not None:
                     self._on_poll()
                 wait([child.process.sentinel for child in self.children], timeout=POLL)
         finally:
             for child in self.children:
-                child.process.kill()
+                child.kill()
                 child.process.join()
                 self._bury(child)
         if self._fatal is not None:
@@ -139,23 +180,30 @@ class Supervisor:
     # -- children
 
     def _start_missing(self) -> None:
-        regular = sum(not child.alone for child in self.children)
-        if regular < self._processes and time.monotonic() >= self._restart_at:
+        """Keep the number of processes; those that are on their way out have their successors already."""
+        regular = sum(not child.alone and not child.told for child in self.children)
+        if self._restarts.is_ready:
             for _ in range(self._processes - regular):
                 self._start(alone=False)
 
     def _start(self, *, alone: bool) -> None:
-        worker, board = self._name(), Board()
-        process, pipe = self._spawn(worker, board, alone)
+        worker, board = self._name(), Board.shared()
+        try:
+            process, pipe = self._spawn(worker, board, alone)
+        except OSError as error:
+            board.close()
+            backoff = self._suspects if alone else self._restarts
+            backoff.count(backoff.failures + 1)
+            log.error("no worker process can be started: %s; again in %.1f s", error, backoff.delay)
+            return
         self.children.append(Child(process, pipe, board, worker, alone))
         log.debug("worker %s started%s", worker, " for a suspect event" if alone else "")
 
-    def _end_children(self) -> None:
+    def _end_children(self, now: float) -> None:
         for child in self.children:
-            if child.ending is None:
-                child.tell("drain")
-            elif self._stopping > 1:
-                child.process.kill()
+            child.tell("release" if self._stopping > 1 else "drain")
+            if self._stopping > 2 or (child.told == "release" and now - child.told_at > RELEASE_GRACE):
+                child.kill()
 
     def _bury_dead(self) -> None:
         for child in [one for one in self.children if not one.process.is_alive()]:
@@ -165,34 +213,37 @@ class Supervisor:
 
     def _bury(self, child: Child) -> None:
         """Give back what a dead process held, and charge what is to blame."""
-        code = child.process.exitcode
-        explained = code in tuple(ExitCode) or self._stopping > 1 or bool(child.hung)
-        running = child.board.running()
+        parted = child.board.parted()
+        explained = parted is not None or child.killed or bool(child.hung)
+        running = [] if explained else child.board.running()
+        self._count_failures(child, parted, explained)
         child.board.close()
         child.pipe.close()
-        self._failures = (
-            0 if explained or time.monotonic() - child.began > SLOWEST_RESTART else self._failures + 1
-        )
-        self._restart_at = time.monotonic() + (0.05 * 2**self._failures if self._failures else 0.0)
-        self._restart_at = min(self._restart_at, time.monotonic() + SLOWEST_RESTART)
-        if code == ExitCode.STORE_FULL:
+        if parted == ExitCode.STORE_FULL:
             self._fatal = StoreFull("a worker could not write to the store; see its message above")
             self._stopping = max(1, self._stopping)
-        try:
-            if child.hung:
-                self._charge_hung(child)
-            self.store.bury(child.worker, [] if explained else running)
-        except StoreError as error:
-            log.error("%s; the leases of %s will lapse by themselves", error, child.worker)
-            return
         if not explained:
             log.error(
                 "worker process %s died (%s) with %d events running; they are tried again, and alone from the "
                 "second time on",
                 child.worker,
-                _cause(code),
+                _cause(child.process.exitcode),
                 len(running),
             )
+        try:
+            if child.hung:
+                self._charge_hung(child)
+            self.store.bury(child.worker, running)
+        except StoreError as error:
+            log.error("%s; the leases of %s will lapse by themselves", error, child.worker)
+
+    def _count_failures(self, child: Child, parted: int | None, explained: bool) -> None:
+        backoff = self._suspects if child.alone else self._restarts
+        if parted in (ExitCode.FAILED, ExitCode.IDLE) or not (explained or child.board.has_finished_any()):
+            backoff.count(backoff.failures + 1)
+        else:
+            # It got to work. One that crashed over and over would still be a busy loop of starts.
+            backoff.count(0 if explained else 1)
 
     def _charge_hung(self, child: Child) -> None:
         """The time limit is the handler's: exceeding it is a failed try of that event alone."""
@@ -207,8 +258,7 @@ class Supervisor:
 
     # -- looking after them
 
-    def _look_after(self) -> None:
-        now = time.monotonic()
+    def _look_after(self, now: float) -> None:
         if now - self._renewed > self._lease / 3:
             self._renewed = now
             self._renew()
@@ -225,25 +275,31 @@ class Supervisor:
         try:
             for child in self.children:
                 self.store.renew(child.worker, self._lease)
-        except StoreUnavailable as error:
+        except StoreError as error:
             log.error("leases cannot be renewed: %s", error)
 
     def _check_hung(self, child: Child, now: float) -> None:
+        if child.board.parted() is not None:
+            child.tell("release")  # a thread may keep it from ending
+            if now - child.told_at > DRAIN_GRACE:
+                child.kill()
+            return
         overdue = child.board.overdue(HANG_GRACE)
-        if overdue and child.ending is None:
+        if overdue and not child.hung:
             log.error(
                 "worker %s hangs: an event is past its time limit; it is drained and ended", child.worker
             )
-            child.hung = overdue
+            child.hung_at = now
             child.tell("drain")
-        elif child.hung and child.ending is not None and now - child.ending > DRAIN_GRACE:
-            child.hung = overdue or child.hung
-            child.process.kill()
+        elif overdue and now - child.hung_at > DRAIN_GRACE:
+            child.kill()
+        child.hung = overdue
 
     def _look_at_store(self) -> None:
         names = list(self.services)
         try:
-            if not any(child.alone for child in self.children) and self.store.overdue_suspects(names):
+            alone = any(child.alone for child in self.children)
+            if not alone and self._suspects.is_ready and self.store.overdue_suspects(names):
                 self._start(alone=True)
             if self._idle_within is not None and self._is_idle(names, self._idle_within):
                 self.stop()
@@ -261,13 +317,14 @@ class Supervisor:
         return bool(blocked) and due < self.store.now() - within
 
     def _roll(self) -> None:
-        """Settings were read again: end the processes one after the other's replacement."""
+        """Read the settings again, and let processes that know them take over."""
         if self._reload is not None:
             try:
                 self._reload()
             except Exception as error:
                 log.error("the settings stay as they are: %s", error)
                 return
+        log.info("the settings were read again; new worker processes take over")
         for child in self.children:
             child.tell("drain")
 
@@ -279,5 +336,6 @@ def _call_of(service: Service, delivery: Delivery, context: Context) -> Call:
 
 def _cause(code: int | None) -> str:
     if code is not None and code < 0:
-        return signal.Signals(-code).name
+        with contextlib.suppress(ValueError):  # a real-time signal has no name
+            return signal.Signals(-code).name
     return f"exit code {code}"
