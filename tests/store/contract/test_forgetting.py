@@ -70,3 +70,23 @@ def test_forgetting_what_nobody_knows_removes_nothing(stage: Stage) -> None:
     stage.bring("a", source="s")
     assert stage.store.forget("t") == 0
     assert stage.rows("waiting") == 1
+
+
+def test_a_dead_letter_is_left_to_the_documents_of_other_sources(stage: Stage) -> None:
+    stage.publish("a", "b")
+    stage.store.add_documents([page("a", source="s"), page("b", source="t")])
+    stage.settle(stage.take(), Dead(["a", "b"], failure=failure()))
+    stage.store.forget("s")
+    (letter,) = stage.store.dead_letters()
+    assert letter.documents == (("pages", "b"),)
+    assert stage.store.requeue(letter.row)
+
+
+def test_what_is_made_from_a_document_is_forgotten_with_it_and_with_nothing_else(stage: Stage) -> None:
+    stage.publish("a", "b")
+    stage.store.add_documents([page("a", source="s"), page("b", source="t")])
+    stage.settle(
+        stage.take(), Done(["a", "b"]), adds=[word("of a", parent="pages/a"), word("of b", parent="pages/b")]
+    )
+    assert stage.store.forget("s") == 2
+    assert stage.state("of b", "words").source == "t"

@@ -85,3 +85,12 @@ def test_a_part_about_what_moved_on_meanwhile_leaves_nothing_behind(stage: Stage
     stage.settle(delivery, Wait(["a"], charge=Charge.TRY, failure=failure()), inputs=[])
     assert stage.rows("waiting") == 0
     assert stage.state("a").last_error is None
+
+
+def test_speaking_for_a_document_twice_changes_nothing(stage: Stage) -> None:
+    stage.publish("late", "later")
+    delivery = stage.take()
+    stage.settle(delivery, Wait(["late"], after=1.0), closes=False)
+    stage.settle(delivery, Dead(["late"], failure=failure()), closes=False)
+    assert stage.store.dead_letters() == []
+    assert (stage.rows("waiting"), stage.rows("claimed")) == (1, 1)

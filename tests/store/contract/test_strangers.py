@@ -87,3 +87,11 @@ def test_looking_at_what_a_worker_holds_begins_no_round(stage: Stage) -> None:
     stage.store.add_documents([page("a")])
     stage.store.claimed("anna")
     assert stage.state("a").round == 0
+
+
+def test_of_two_that_come_while_they_are_told_missing_neither_is_too_late(stage: Stage) -> None:
+    stage.publish("a", "b")
+    delivery = stage.take()
+    stage.store.add_documents([page("a"), page("b")])
+    stage.settle(delivery, Wait(["a"], charge=Charge.NOT_READY), Wait(["b"], charge=Charge.NOT_READY))
+    assert [standings(one) for one in stage.claim()] == [{"a": "ready"}, {"b": "ready"}]

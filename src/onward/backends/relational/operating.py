@@ -100,8 +100,21 @@ def forget(db: Database, clock: Clock, source: str) -> int:
             books = Books(db, clock.now())
             removed += books.delete([tuple(key) for key in docs])
             books.read_rows(rows)
-            for row in books.rows.values():
-                if row is not None and row.id in rows and row.state != RowState.DONE:
-                    books.finish(row)
+            kept = [id for id in rows if _left_to_others(books, id, source)]
             books.write()
-            db.run("delete_rows", rows)
+            db.run("delete_rows", [id for id in rows if id not in kept])
+
+
+def _left_to_others(books: Books, id: int, source: str) -> bool:
+    """Whether a row carries documents of another source, as one that waited for them all may."""
+    row = books.rows[id]
+    if row is None or row.state == RowState.DONE:
+        return False
+    others = [
+        (doc.id, round)
+        for _, doc, round in books.named(row)
+        if doc is not None and doc.source != source and id in (doc.row, doc.dead_letter)
+    ]
+    if others:
+        books.db.run("adopt", others, row.round, None, 0, id)
+    return bool(others)

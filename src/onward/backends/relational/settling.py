@@ -88,6 +88,7 @@ class _Applied:
         self.settlement = settlement
         self.row = row
         self.settled = Settled(Verdict.COMMITTED)
+        self.rounds = dict(row.ids)
         self.charged: list[Strike] = []
         self._row_used = False
 
@@ -99,7 +100,7 @@ class _Applied:
             replace_content(books, (replacement.collection, replacement.id), replacement.body)
         for new in settlement.adds:
             if new.source is None:
-                new.source = row.source
+                new.source = self._source_of(new.parent)
             books.add(new)
         for part in settlement.parts:
             match part:
@@ -119,6 +120,15 @@ class _Applied:
         if settlement.dependencies is not None:
             self._report(settlement.dependencies)
         return self.settled
+
+    def _source_of(self, parent: str | None) -> str | None:
+        """What a work makes belongs where its parent does, else where its event does."""
+        if parent is not None:
+            collection, _, id = parent.partition("/")
+            doc = self.books.document((collection, id))
+            if doc is not None:
+                return doc.source
+        return self.row.source
 
     def _close_or_keep(self) -> None:
         settlement, row = self.settlement, self.row
@@ -163,7 +173,7 @@ class _Applied:
 
         None: all that the part is about has moved on.
         """
-        rounds = dict(self.row.ids)
+        rounds = self.rounds
         pairs: list[tuple[str, int]] = []
         for id in part.ids or rounds:
             key = (self.row.collection or "", id)
@@ -176,7 +186,7 @@ class _Applied:
                 pairs.append((id, doc.round))
             elif doc is None and rounds.get(id) == 0:
                 pairs.append((id, 0))
-        if rounds and not pairs:
+        if (part.ids or rounds) and not pairs:
             return None
         if self.settlement.closes and not self._row_used:
             self._row_used = True

@@ -23,7 +23,8 @@ _BULK = (256, 64, 16, 4, 1)
 
 
 @cache
-def _queries() -> dict[str, str]:
+def queries() -> dict[str, str]:
+    """The named statements of this dialect."""
     text = files(__package__).joinpath("queries.sql").read_text()
     parts = re.split(r"^-- name: (\w+)$", text, flags=re.MULTILINE)[1:]
     return {name: body.strip().rstrip(";") for name, body in zip(parts[::2], parts[1::2], strict=True)}
@@ -32,7 +33,7 @@ def _queries() -> dict[str, str]:
 @cache
 def _bulk_statement(name: str, width: int, size: int) -> str:
     row = "(" + ",".join("?" * width) + ")"
-    return _queries()[name].replace("{values}", ",".join([row] * size))
+    return queries()[name].replace("{values}", ",".join([row] * size))
 
 
 class Database:
@@ -70,7 +71,11 @@ class Database:
             check_same_thread=False,
             cached_statements=512,
         )
-        connection.execute("PRAGMA cache_size = -32000")
+        try:
+            connection.execute("PRAGMA cache_size = -32000")
+        except sqlite3.Error:
+            connection.close()
+            raise
         return connection
 
     def _use_wal(self) -> None:
@@ -150,9 +155,9 @@ class Database:
         with self._errors():
             if self.in_memory or self._depth_here():
                 with self._lock:
-                    found = self._writer.execute(_queries()[name], values).fetchone()
+                    found = self._writer.execute(queries()[name], values).fetchone()
             else:
-                found = self._reader().execute(_queries()[name], values).fetchone()
+                found = self._reader().execute(queries()[name], values).fetchone()
         if found is None or not isinstance(found[0], str):
             return None if found is None else found[0]
         return json.loads(found[0])
@@ -180,7 +185,7 @@ class Database:
         values: Any = [json.dumps(one) if isinstance(one, list | tuple) else one for one in parameters]
         if len(parameters) == 1 and isinstance(parameters[0], Mapping):
             values = parameters[0]
-        return self._writer.execute(_queries()[name], values).rowcount
+        return self._writer.execute(queries()[name], values).rowcount
 
     def bulk(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
         """Execute a named `{values}` statement for many rows, in few steps."""

@@ -227,13 +227,9 @@ FROM (SELECT * FROM openings WHERE ?1 IS NULL OR dependency = ?1 ORDER BY opened
 SELECT json_group_array(json_array(id, service, event_id, event_type, version, json(data), timestamp, key,
                                    collection, json(ids), round, tries + not_ready, errors, deaths, reason,
                                    hex(raw), raw IS NOT NULL, settled_at))
-FROM (SELECT * FROM ledger WHERE state = 'dead' AND (?1 IS NULL OR service = ?1) AND id > ?2
+FROM (SELECT * FROM ledger INDEXED BY ledger_dead
+      WHERE state = 'dead' AND (?1 IS NULL OR service = ?1) AND id > ?2
       ORDER BY id LIMIT ?3);
-
--- name: event_of
-SELECT json_array(event_type, version, data, timestamp, trace, source, priority, service, state, collection,
-                  json(ids))
-FROM ledger WHERE id = ?;
 
 -- name: bump_generation
 INSERT INTO sources (source, generation) VALUES (?, 1)

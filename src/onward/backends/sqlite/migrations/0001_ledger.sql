@@ -70,7 +70,7 @@ CREATE INDEX ledger_suspect ON ledger (service, due) WHERE state = 'waiting' AND
 CREATE UNIQUE INDEX ledger_key ON ledger (service, key) WHERE state = 'waiting';
 CREATE INDEX ledger_claimed ON ledger (worker) WHERE state = 'claimed';
 CREATE INDEX ledger_done ON ledger (settled_at) WHERE state = 'done';
-CREATE INDEX ledger_dead ON ledger (service, id) WHERE state = 'dead';
+CREATE INDEX ledger_dead ON ledger (id) WHERE state = 'dead';
 CREATE INDEX ledger_unrouted ON ledger (event_type) WHERE state = 'unrouted';
 CREATE INDEX ledger_unrouted_due ON ledger (due) WHERE state = 'unrouted';
 CREATE INDEX ledger_event ON ledger (event_id);

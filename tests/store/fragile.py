@@ -1,0 +1,68 @@
+"""A database that crashes at a chosen statement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from onward.backends.relational.store import RelationalStore
+from onward.backends.sqlite.bus import PollingBus
+from onward.backends.sqlite.database import Database
+from onward.ports import Bus, Clock
+
+
+class Crash(Exception):
+    """The process was killed here."""
+
+
+class FragileDatabase:
+    """Passes everything on to a database, until its fuse has burned down."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.fuse = 0
+        """At which statement from now on it crashes; 0: never."""
+
+    def _burn(self) -> None:
+        if self.fuse:
+            self.fuse -= 1
+            if not self.fuse:
+                raise Crash
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        with self.database.transaction():
+            yield
+            self._burn()  # everything is written, nothing is committed
+
+    def read(self, name: str, *parameters: Any) -> Any:
+        self._burn()
+        return self.database.read(name, *parameters)
+
+    def run(self, name: str, *parameters: Any) -> int:
+        self._burn()
+        return self.database.run(name, *parameters)
+
+    def bulk(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
+        self._burn()
+        self.database.bulk(name, rows)
+
+    def reserve(self, table: str, count: int) -> int:
+        self._burn()
+        return self.database.reserve(table, count)
+
+
+class FragileStore(RelationalStore):
+    """The SQLite store on a database that crashes at a chosen statement."""
+
+    db: FragileDatabase
+
+    def __init__(self, path: str, clock: Clock) -> None:
+        super().__init__(FragileDatabase(Database(path)), clock)
+
+    def bus(self) -> Bus:
+        return PollingBus(self.db.database)
+
+    def close(self) -> None:
+        self.db.database.close()

@@ -1,0 +1,637 @@
+"""Whatever happens in whatever order: nothing is lost, doubled, stuck, or back from the dead.
+
+Hypothesis drives a store on a file through publishing, claiming, settling, crashing and an operator's
+decisions, next to a plain model of what each document should be. After every step the file is read
+with an eye of its own and compared.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from onward.model.documents import Status
+from onward.model.events import Envelope
+from onward.model.ledger import (
+    Charge,
+    Dead,
+    Delivery,
+    DependencyReport,
+    Done,
+    NewDocument,
+    Part,
+    Settlement,
+    Standing,
+    Verdict,
+    Wait,
+)
+from tests.store.fragile import Crash, FragileStore
+from tests.store.stage import LEASE, LISTENING, READING, Clock, Noticed, PagesFound, failure, page
+
+A = TypeVar("A")
+
+PAGES = [f"p{n}" for n in range(5)]
+SOURCES = [None, "s", "t"]
+WORKERS = ["anna", "bert"]
+a_page = st.sampled_from(PAGES)
+some_pages = st.lists(a_page, min_size=1, max_size=4, unique=True)
+a_worker = st.sampled_from(WORKERS)
+fates = st.lists(st.sampled_from(["done", "wait", "try", "dead", "failed"]), min_size=4, max_size=4)
+
+
+@dataclass
+class Known:
+    """What a document should be."""
+
+    source: str | None
+    text: str = ""
+    status: str = Status.PENDING
+    round: int = 0
+    attempts: int = 0
+    revision: int = 1
+    row: int | None = None
+    letter: int | None = None
+    promised: bool = False
+    """An event asked for it and has not been answered yet: it must not be forgotten."""
+    finished: set[int] = field(default_factory=set)
+
+    @property
+    def final(self) -> bool:
+        return self.status != Status.PENDING
+
+    @property
+    def untouched(self) -> bool:
+        return self.round == 0 and self.row is None and not self.final
+
+    def begin(self, row: int | None) -> None:
+        self.round += 1
+        self.attempts += 1
+        self.row = row
+        self.promised = True
+
+
+class StoreMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(prefix="onward-"))
+        self.clock = Clock()
+        self.store = FragileStore(str(self.folder / "onward.db"), self.clock)
+        self.eye = sqlite3.connect(self.folder / "onward.db", isolation_level=None)
+        self.docs: dict[str, Known] = {}
+        self.held: list[Delivery] = []
+        self.live: dict[int, tuple[int, str, float]] = {}
+        """Claimed rows: token, worker, and when the lease ends."""
+        self.sources: dict[int, str | None] = {}
+        self.emitted: set[str] = set()
+        self.words: dict[str, str] = {}
+        """What works have made, and from which page."""
+        self.works = 0
+
+    @initialize()
+    def subscribe(self) -> None:
+        self.store.subscribe([READING, LISTENING])
+
+    def teardown(self) -> None:
+        try:
+            self.store.db.fuse = 0
+            self._drain()
+        finally:
+            self.eye.close()
+            self.store.close()
+            shutil.rmtree(self.folder)
+
+    # -- looking at the file
+
+    def ask(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        return self.eye.execute(query, values).fetchall()
+
+    def dump(self) -> list[list[tuple[Any, ...]]]:
+        tables = ("documents", "bodies", "ledger", "sources", "breakers", "openings", "workers")
+        return [self.ask(f"SELECT * FROM {table} ORDER BY 1, 2") for table in tables]
+
+    def row_of(self, id: str) -> int | None:
+        ((row,),) = self.ask("SELECT row FROM documents WHERE collection = 'pages' AND id = ?", id)
+        return row if row is None else int(row)
+
+    def pairs(self, row: int) -> dict[str, int]:
+        found = self.ask("SELECT ids FROM ledger WHERE id = ?", row)
+        return dict(json.loads(found[0][0])) if found else {}
+
+    def attempt(self, act: Callable[[], A]) -> A | None:
+        """Do it; if it crashes on the way, nothing of it has happened."""
+        before = self.dump() if self.store.db.fuse else None
+        try:
+            return act()
+        except Crash:
+            assert self.dump() == before
+            self.reopen()
+            return None
+        finally:
+            self.store.db.fuse = 0
+
+    # -- what happens
+
+    @rule(fuse=st.integers(1, 12))
+    def light_a_fuse(self, fuse: int) -> None:
+        self.store.db.fuse = fuse
+
+    @rule()
+    def reopen(self) -> None:
+        self.store.close()
+        self.store = FragileStore(str(self.folder / "onward.db"), self.clock)
+
+    @rule(ids=some_pages, source=st.sampled_from(SOURCES))
+    def write(self, ids: list[str], source: str | None) -> None:
+        added = self.attempt(lambda: self.store.add_documents([page(id, source=source) for id in ids]))
+        if added is not None:
+            new = [id for id in ids if id not in self.docs]
+            assert added == len(new)
+            self.docs |= {id: Known(source) for id in new}
+
+    @rule(ids=some_pages, found_by=st.sampled_from(["", "x"]))
+    def publish(self, ids: list[str], found_by: str) -> None:
+        envelopes = Envelope.of(PagesFound(page_ids=ids, found_by=found_by), now=self.clock.now())
+        answer = self.attempt(lambda: self.store.publish(envelopes))
+        if answer is None:
+            return
+        (published,) = answer
+        assert published.rows + published.duplicates > 0
+        self.begun(ids, sure=not published.duplicates, maybe=published.rows > 0)
+
+    def begun(self, ids: Iterable[str], *, sure: bool, maybe: bool) -> None:
+        """These documents were put on the ledger; where an event counts as a duplicate, one had them."""
+        for id in ids:
+            doc = self.docs.get(id)
+            if doc is None or doc.final:
+                continue
+            row = self.row_of(id)
+            assert row is not None, "what was published or called a duplicate is under way"
+            if sure or (maybe and row != doc.row):
+                doc.begin(row)
+            assert row == doc.row
+
+    @rule(worker=a_worker, limit=st.integers(1, 3), suspects=st.booleans(), needs=st.booleans())
+    def claim(self, worker: str, limit: int, suspects: bool, needs: bool) -> None:
+        due = {
+            row for (row,) in self.ask(
+                "SELECT id FROM ledger WHERE service = 'reading' AND state = 'waiting' AND due <= ?",
+                self.clock.now(),
+            )
+        }  # fmt: skip
+        deliveries = self.attempt(
+            lambda: self.store.claim(
+                worker,
+                "reading",
+                limit=limit,
+                lease=LEASE,
+                suspects=suspects,
+                needs=["model"] if needs else [],
+            )
+        )
+        for delivery in deliveries or []:
+            assert delivery.row in due
+            assert (delivery.deaths >= 2) == suspects
+            self.handed_over(delivery, worker)
+
+    def handed_over(self, delivery: Delivery, worker: str) -> None:
+        self.held.append(delivery)
+        self.live[delivery.row] = (delivery.token, worker, self.clock.now() + LEASE)
+        self.sources[delivery.row] = delivery.source
+        for one in delivery.inputs:
+            doc = self.docs.get(one.id)
+            if one.standing is Standing.MISSING:
+                assert doc is None
+            elif one.standing is Standing.FINAL:
+                assert doc is not None
+                assert doc.final
+            elif one.standing is Standing.READY:
+                assert doc is not None
+                if doc.untouched:
+                    doc.begin(delivery.row)
+                assert (doc.final, doc.row, doc.revision) == (False, delivery.row, one.revision)
+                assert one.body == page(one.id, doc.text).body
+            else:
+                assert doc is None or doc.row != delivery.row
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data(), fates=fates, closes=st.booleans(), strikes=st.booleans(), removes=st.none() | a_page)
+    def settle(
+        self, data: st.DataObject, fates: list[str], closes: bool, strikes: bool, removes: str | None
+    ) -> None:
+        """A worker, maybe a zombie, comes back with its work."""
+        delivery = data.draw(st.sampled_from(self.held))
+        self.works += 1
+        parts, done = self._parts(delivery, fates)
+        revisions = {one.id: one.revision for one in delivery.inputs}
+        settlement = Settlement(
+            delivery.row,
+            delivery.token,
+            delivery.collection,
+            inputs=[(id, revisions[id]) for id in done],
+            adds=[NewDocument("words", f"{id}-{self.works}", "{}", parent=f"pages/{id}") for id in done],
+            emits=Envelope.of(Noticed(what=str(self.works)), now=self.clock.now()),
+            removes=[("pages", removes)] if removes and removes not in revisions else [],
+            parts=parts,
+            closes=closes,
+            dependencies=self._report(strikes, parts),
+        )
+        named = self.pairs(delivery.row)
+        answer = self.attempt(lambda: self.store.settle([settlement]))
+        if answer is None:
+            return
+        verdict = answer[0].verdict
+        if self._fenced(delivery):
+            assert verdict is Verdict.FENCED
+            self.held.remove(delivery)
+        elif self._stale(delivery, settlement):
+            assert verdict is Verdict.STALE
+            self.held.remove(delivery)
+            self.live.pop(delivery.row)
+            self._moved(delivery.row)
+        else:
+            assert verdict is Verdict.COMMITTED
+            self._committed(delivery, settlement, named)
+
+    def _parts(self, delivery: Delivery, fates: Sequence[str]) -> tuple[list[Part], list[str]]:
+        parts: list[Part] = []
+        done: list[str] = []
+        for one, fate in zip(delivery.inputs, fates, strict=False):
+            if one.standing is Standing.MISSING:
+                parts.append(
+                    Dead([one.id], failure=failure(), charge=Charge.NOT_READY)
+                    if fate in ("dead", "failed")
+                    else Wait([one.id], after=1.0, charge=Charge.NOT_READY)
+                )
+            elif one.standing is Standing.READY:
+                if fate == "done":
+                    done.append(one.id)
+                    parts.append(Done([one.id]))
+                elif fate == "wait":
+                    parts.append(Wait([one.id], after=5.0))
+                elif fate == "try":
+                    parts.append(Wait([one.id], after=5.0, charge=Charge.TRY, failure=failure()))
+                else:
+                    final = fate == "failed"
+                    parts.append(Dead([one.id], final=final, charge=Charge.TRY, failure=failure()))
+        return parts, done
+
+    def _report(self, strikes: bool, parts: Sequence[Part]) -> DependencyReport:
+        if strikes and any(not isinstance(part, Done) for part in parts):
+            return DependencyReport(struck="model", reason="down")
+        return DependencyReport(succeeded=["model"] if any(isinstance(one, Done) for one in parts) else [])
+
+    def _fenced(self, delivery: Delivery) -> bool:
+        return self.live.get(delivery.row, (None,))[0] != delivery.token
+
+    def _stale(self, delivery: Delivery, settlement: Settlement) -> bool:
+        for id, revision in settlement.inputs:
+            doc = self.docs.get(id)
+            if doc is None or doc.final or doc.row != delivery.row or doc.revision != revision:
+                return True
+        return False
+
+    def _committed(self, delivery: Delivery, settlement: Settlement, named: dict[str, int]) -> None:
+        self.emitted.add(str(self.works))
+        self.words |= {new.id: (new.parent or "").removeprefix("pages/") for new in settlement.adds}
+        for _, id in settlement.removes:
+            self._removed([id])
+        for part in settlement.parts:
+            for id in part.ids:
+                doc = self.docs.get(id)
+                if doc is not None and doc.untouched and named.get(id) == 0 and not isinstance(part, Done):
+                    doc.begin(delivery.row)  # it came while its event was told that it was missing
+                if doc is not None and doc.row == delivery.row and not doc.final:
+                    self._fate(doc, id, part)
+        if settlement.closes:
+            self.held.remove(delivery)
+            self.live.pop(delivery.row, None)
+            for id, doc in self.docs.items():
+                if doc.row == delivery.row and self.row_of(id) is None:
+                    assert id not in [one for part in settlement.parts for one in part.ids]
+                    doc.row, doc.promised = None, False
+        self._revived()
+
+    def _fate(self, doc: Known, id: str, part: Part) -> None:
+        if isinstance(part, Done):
+            assert doc.round not in doc.finished, "finished twice in one round"
+            doc.finished.add(doc.round)
+            doc.status, doc.row, doc.letter, doc.promised = Status.PROCESSED, None, None, False
+        elif isinstance(part, Wait):
+            doc.row = self.row_of(id)
+            assert doc.row is not None
+        else:
+            ((letter, row),) = self.ask("SELECT dead_letter, row FROM documents WHERE id = ?", id)
+            doc.row, doc.letter = None, letter
+            if part.final:
+                doc.status = Status.FAILED
+            if letter is None:
+                assert row is not None, "given up, unless its outage brought it back at once"
+
+    def _revived(self) -> None:
+        """An outage may have brought dead letters back, in the same round."""
+        for id, doc in self.docs.items():
+            if doc.letter is None and doc.row is not None:
+                continue
+            ((letter, row),) = self.ask("SELECT dead_letter, row FROM documents WHERE id = ?", id)
+            if doc.row is None and row is not None and not doc.final and doc.promised:
+                assert letter is None
+                doc.row, doc.letter = row, None
+            elif doc.letter is not None and letter is None and row == doc.row and row is not None:
+                doc.letter = None  # the others of its letter came back; it has a newer round
+
+    def _moved(self, row: int) -> None:
+        """A row came back to the queue, perhaps into a twin: its documents went with it."""
+        for id, doc in self.docs.items():
+            if doc.row == row:
+                doc.row = self.row_of(id)
+                assert doc.row is not None
+
+    def _removed(self, ids: Iterable[str]) -> None:
+        gone = set(ids)
+        for id in gone:
+            self.docs.pop(id, None)
+        self._unmade(gone)
+        for row in list(self.live):
+            found = self.ask("SELECT state FROM ledger WHERE id = ?", row)
+            if not found or found[0][0] != "claimed":
+                held = [one for one in self.held if one.row == row and one.token == self.live[row][0]]
+                if all(one.id not in self.docs or self.docs[one.id].row != row for one in held[0].inputs):
+                    self.live.pop(row)
+
+    def _unmade(self, pages: Iterable[str]) -> None:
+        self.words = {word: made_from for word, made_from in self.words.items() if made_from not in set(pages)}
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data(), cursor=st.sampled_from(['"x"', "7"]), starts=st.booleans())
+    def checkpoint(self, data: st.DataObject, cursor: str, starts: bool) -> None:
+        delivery = data.draw(st.sampled_from(self.held))
+        settlement = Settlement(delivery.row, delivery.token, "pages", closes=False, cursor=cursor, starts=starts)
+        answer = self.attempt(lambda: self.store.settle([settlement]))
+        if answer is not None:
+            assert (answer[0].verdict is Verdict.FENCED) == self._fenced(delivery)
+            if self._fenced(delivery):
+                self.held.remove(delivery)
+
+    @rule(seconds=st.sampled_from([-20.0, 0.5, 5.0, 12.0, LEASE, 3600.0]))
+    def clock_jumps(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+
+    @rule()
+    def reap(self) -> None:
+        count = self.attempt(self.store.reap)
+        lapsed = [row for row, (_, _, ends) in self.live.items() if ends <= self.clock.now()]
+        if count is not None:
+            assert count == len(lapsed)
+            self._returned(lapsed)
+
+    def _returned(self, rows: Iterable[int]) -> None:
+        for row in rows:
+            self.live.pop(row)
+            self._moved(row)
+
+    @rule(worker=a_worker, data=st.data())
+    def a_worker_dies(self, worker: str, data: st.DataObject) -> None:
+        mine = self._claims_of(worker)
+        running = data.draw(st.lists(st.sampled_from(mine), unique=True)) if mine else []
+        count = self.attempt(lambda: self.store.bury(worker, running))
+        if count is not None:
+            assert count == len(mine)
+            self._returned(mine)
+
+    @rule(worker=a_worker)
+    def a_worker_stops(self, worker: str) -> None:
+        mine = self._claims_of(worker)
+        count = self.attempt(lambda: self.store.release(worker))
+        if count is not None:
+            assert count == len(mine)
+            self._returned(mine)
+
+    @rule(worker=a_worker)
+    def renew(self, worker: str) -> None:
+        mine = self._claims_of(worker)
+        count = self.attempt(lambda: self.store.renew(worker, LEASE))
+        if count is not None:
+            assert count == len(mine)
+            for row in mine:
+                self.live[row] = (self.live[row][0], worker, self.clock.now() + LEASE)
+
+    def _claims_of(self, worker: str) -> list[int]:
+        return [row for row, (_, owner, _) in self.live.items() if owner == worker]
+
+    @rule(id=a_page, text=st.sampled_from(["", "new", "newer"]))
+    def content_changes(self, id: str, text: str) -> None:
+        known = self.docs.get(id)
+        source = known.source if known else None
+        changed = self.attempt(lambda: self.store.replace_document(page(id, text, source=source)))
+        if changed is None:
+            return
+        assert changed == (known is None or known.text != text)
+        if known is None:
+            self.docs[id] = Known(None, text)
+        elif changed:
+            known.text, known.status, known.attempts = text, Status.PENDING, 0
+            known.revision += 1
+            self._unmade([id])
+
+    @rule(id=a_page)
+    def reset(self, id: str) -> None:
+        answer = self.attempt(lambda: self.store.reset("pages", id))
+        if answer is None:
+            return
+        assert answer == (id in self.docs)
+        if doc := self.docs.get(id):
+            doc.status, doc.attempts, doc.row, doc.promised = Status.PENDING, 0, None, False
+            doc.round += 1
+
+    @rule(id=a_page)
+    def discard(self, id: str) -> None:
+        answer = self.attempt(lambda: self.store.discard("pages", id))
+        if answer is None:
+            return
+        assert answer == (id in self.docs)
+        if doc := self.docs.get(id):
+            doc.status, doc.row, doc.letter, doc.promised = Status.DISCARDED, None, None, False
+            doc.round += 1
+
+    @rule(data=st.data())
+    def requeue(self, data: st.DataObject) -> None:
+        letters = [row for (row,) in self.ask("SELECT id FROM ledger WHERE state = 'dead' ORDER BY id")]
+        if not letters:
+            return
+        letter = data.draw(st.sampled_from(letters))
+        named = self.pairs(letter)
+        answer = self.attempt(lambda: self.store.requeue(letter))
+        if answer is None:
+            return
+        returning = [id for id, round in named.items() if self._returns(id, letter, round)]
+        assert answer == bool(returning)
+        for id in named if answer else ():
+            doc = self.docs.get(id)
+            if doc is None:
+                continue
+            if doc.letter == letter:
+                doc.letter = None
+            if id in returning:
+                doc.status = Status.PENDING
+                doc.begin(self.row_of(id))
+                assert doc.row is not None
+
+    def _returns(self, id: str, letter: int, round: int) -> bool:
+        doc = self.docs.get(id)
+        if doc is None:
+            return round == 0
+        return doc.row is None and (doc.letter == letter or doc.round == 0)
+
+    @rule(source=st.sampled_from(["s", "t"]))
+    def forget(self, source: str) -> None:
+        try:
+            self.store.forget(source)
+        except Crash:  # between two of its transactions: it goes on when it is asked again
+            self.reopen()
+            self.store.forget(source)
+        finally:
+            self.store.db.fuse = 0
+        gone = [id for id, doc in self.docs.items() if doc.source == source]
+        for row, token in [(row, one[0]) for row, one in self.live.items()]:
+            if self.sources[row] == source and not any(doc.row == row for doc in self.kept(source)):
+                self.live.pop(row)
+                self.held = [one for one in self.held if (one.row, one.token) != (row, token)]
+        self._removed(gone)
+        assert not self.ask("SELECT 1 FROM documents WHERE source = ?", source)
+        assert not self.ask("SELECT 1 FROM ledger WHERE source = ?", source)
+        self.emitted = {
+            what for what in self.emitted
+            if self.ask("SELECT 1 FROM ledger WHERE data = ?", json.dumps({"what": what}, separators=(",", ":")))
+        }  # fmt: skip
+
+    def kept(self, forgotten: str) -> list[Known]:
+        return [doc for doc in self.docs.values() if doc.source != forgotten]
+
+    @rule()
+    def an_outage_begins(self) -> None:
+        self.attempt(lambda: self.store.open_breaker("model", "down"))
+        self._revived()
+
+    @rule()
+    def an_outage_ends(self) -> None:
+        self.attempt(lambda: self.store.close_breaker("model"))
+
+    @rule()
+    def prune(self) -> None:
+        self.attempt(lambda: self.store.prune(keep_seconds=10, keep_count=3))
+
+    # -- what must hold
+
+    @invariant()
+    def all_is_well(self) -> None:
+        self.every_document_is_what_it_should_be()
+        self.nothing_is_lost()
+        self.rows_and_documents_name_each_other()
+        self.nothing_waits_without_a_time_or_a_name()
+        self.claims_are_known()
+        self.each_work_is_told_of_once()
+        self.each_effect_is_there_exactly_if_its_work_was_committed()
+        self.each_document_has_a_body()
+
+    def every_document_is_what_it_should_be(self) -> None:
+        found = self.ask(
+            "SELECT id, status, round, attempt_count, revision, row, dead_letter FROM documents "
+            "WHERE collection = 'pages'"
+        )
+        wanted = {
+            id: (str(doc.status), doc.round, doc.attempts, doc.revision, doc.row, doc.letter)
+            for id, doc in self.docs.items()
+        }
+        assert {one[0]: one[1:] for one in found} == wanted
+
+    def nothing_is_lost(self) -> None:
+        for id, doc in self.docs.items():
+            if doc.promised and not doc.final:
+                assert doc.row is not None or doc.letter is not None, f"{id} is neither under way nor given up"
+
+    def rows_and_documents_name_each_other(self) -> None:
+        states = dict(self.ask("SELECT id, state FROM ledger"))
+        for id, doc in self.docs.items():
+            if doc.row is not None:
+                assert not doc.final
+                assert states.get(doc.row) in ("waiting", "claimed"), f"{id} points to {states.get(doc.row)}"
+                assert self.pairs(doc.row).get(id) == doc.round
+            if doc.letter is not None:
+                assert states.get(doc.letter) == "dead"
+                assert id in self.pairs(doc.letter)
+        for row, names in self.ask("SELECT id, ids FROM ledger WHERE state = 'dead'"):
+            for id, round in json.loads(names):
+                assert round == 0 or self.docs[id].letter == row, "a dead letter that nobody can close"
+
+    def nothing_waits_without_a_time_or_a_name(self) -> None:
+        assert not self.ask("SELECT id FROM ledger WHERE state = 'waiting' AND (due IS NULL OR due > 9e9)")
+        assert not self.ask("SELECT id FROM ledger WHERE state = 'claimed' AND (lease IS NULL OR worker IS NULL)")
+        assert not self.ask("SELECT id FROM ledger WHERE state IN ('done', 'dead') AND settled_at IS NULL")
+        assert not self.ask("SELECT id FROM ledger WHERE state = 'dead' AND reason IS NULL")
+        assert not self.ask(
+            "SELECT key FROM ledger WHERE state = 'waiting' GROUP BY service, key HAVING count(*) > 1"
+        )
+
+    def claims_are_known(self) -> None:
+        found = self.ask("SELECT id, token, worker FROM ledger WHERE state = 'claimed'")
+        assert {row: (token, worker) for row, token, worker in found} == {
+            row: (token, worker) for row, (token, worker, _) in self.live.items()
+        }
+
+    def each_work_is_told_of_once(self) -> None:
+        told = [
+            json.loads(data)["what"] for (data,) in self.ask("SELECT data FROM ledger WHERE service = 'listening'")
+        ]
+        assert sorted(told) == sorted(self.emitted)
+
+    def each_effect_is_there_exactly_if_its_work_was_committed(self) -> None:
+        found = self.ask("SELECT id FROM documents WHERE collection = 'words'")
+        assert sorted(id for (id,) in found) == sorted(self.words)
+
+    def each_document_has_a_body(self) -> None:
+        assert self.ask("SELECT doc FROM documents ORDER BY 1") == self.ask("SELECT doc FROM bodies ORDER BY 1")
+
+    def live_rows(self) -> list[tuple[int]]:
+        return self.ask("SELECT id FROM ledger WHERE service = 'reading' AND state IN ('waiting', 'claimed')")
+
+    def _drain(self) -> None:
+        """At rest, with good workers, everything comes to its end."""
+        if not self.store.subscriptions():
+            return
+        self.store.close_breaker("model")
+        for _ in range(200):
+            self.clock.advance(LEASE)
+            self.store.reap()
+            deliveries = self.store.claim("carl", "reading", limit=100, lease=LEASE)
+            deliveries += self.store.claim("carl", "reading", limit=1, lease=LEASE, suspects=True)
+            for one in deliveries:
+                ready = [given.id for given in one.inputs if given.standing is Standing.READY]
+                missing = [given.id for given in one.inputs if given.standing is Standing.MISSING]
+                parts: list[Part] = [Done(ready), *([Dead(missing, failure=failure())] if missing else [])]
+                self.store.settle([Settlement(one.row, one.token, one.collection, parts=parts)])
+            if not deliveries and not self.live_rows():
+                break
+        assert not self.live_rows(), "something never comes to its end"
+        for id, doc in self.docs.items():
+            if doc.promised:
+                ((status, letter),) = self.ask("SELECT status, dead_letter FROM documents WHERE id = ?", id)
+                assert status != "pending" or letter is not None, f"{id} was never finished"
+
+
+settings.register_profile(
+    "ci", max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
+settings.register_profile("nightly", parent=settings.get_profile("ci"), max_examples=5000, stateful_step_count=80)
+TestMachine = StoreMachine.TestCase
+TestMachine.settings = settings.get_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

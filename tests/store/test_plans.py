@@ -1,0 +1,95 @@
+"""The cost of a statement grows with what it is about, not with what is stored: each uses its index."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from importlib.resources import files
+
+import pytest
+
+from onward.backends.sqlite.database import queries
+
+HOT = {
+    # claiming
+    "next_priority": "ledger_due (service=? AND priority<?)",
+    "due_rows": "ledger_due (service=? AND priority=? AND due<?)",
+    "due_suspects": "ledger_suspect (service=? AND due<?)",
+    "under_way": "ledger_claimed",
+    "documents": "sqlite_autoindex_documents_1 (collection=? AND id=?)",
+    "bodies": "INTEGER PRIMARY KEY",
+    "bodies_by_id": "sqlite_autoindex_documents_1 (collection=? AND id=?)",
+    "claim_rows": "INTEGER PRIMARY KEY",
+    # settling and publishing
+    "rows": "INTEGER PRIMARY KEY",
+    "done_rows": "INTEGER PRIMARY KEY",
+    "update_row": "INTEGER PRIMARY KEY",
+    "waiting_keys": "ledger_key (service=? AND key=?)",
+    "twin": "ledger_key (service=? AND key=?)",
+    "known_event": "ledger_event (event_id=?)",
+    "unrouted": "ledger_unrouted (event_type=?)",
+    "children": "documents_parent (parent=?)",
+    # what the supervisor asks all the time
+    "renew": "ledger_claimed (worker=?)",
+    "claims_of": "ledger_claimed (worker=?)",
+    "claimed_rows": "ledger_claimed (worker=?)",
+    "lapsed": "ledger_claimed",
+    "next_lapse": "ledger_claimed",
+    "next_due": "ledger_due (service=? AND priority=?)",
+    "next_suspect": "ledger_suspect (service=?)",
+    # keeping house
+    "prune_old": "ledger_done (settled_at<?)",
+    "prune_many": "ledger_done",
+    "prune_unrouted": "ledger_unrouted_due (due<?)",
+    "documents_of_source": "documents_source (source=?)",
+    "rows_of_source": "ledger_source (source=?)",
+    "dead_letters": "ledger_dead (id>?)",
+}
+INDEXES = sorted({index.split()[0] for index in HOT.values() if re.match(r"(ledger|documents)_", index)})
+
+
+@pytest.fixture
+def database() -> Iterator[sqlite3.Connection]:
+    connection = sqlite3.connect(":memory:")
+    for step in sorted(files("onward.backends.sqlite").joinpath("migrations").iterdir(), key=lambda one: one.name):
+        connection.executescript(step.read_text())
+    yield connection
+    connection.close()
+
+
+def plan(database: sqlite3.Connection, name: str) -> list[str]:
+    statement = queries()[name]
+    named = dict.fromkeys(re.findall(r":(\w+)", statement))
+    numbered = set(re.findall(r"\?\d", statement))
+    values = named or [None] * (len(numbered) or statement.count("?"))
+    return [step[3] for step in database.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
+
+
+def is_good(steps: list[str], index: str) -> bool:
+    """It uses its index, reads no table from end to end, and sorts nothing."""
+    scans = [step for step in steps if re.match(r"SCAN (ledger|documents|bodies|d|b)\b(?! USING)", step)]
+    sorts = [step for step in steps if "TEMP B-TREE" in step]
+    return any(index in step for step in steps) and not scans and not sorts
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_a_hot_statement_uses_its_index(database: sqlite3.Connection, name: str) -> None:
+    steps = plan(database, name)
+    assert is_good(steps, HOT[name]), steps
+
+
+@pytest.mark.parametrize("index", INDEXES)
+def test_this_would_fail_without_the_index(database: sqlite3.Connection, index: str) -> None:
+    database.execute(f"DROP INDEX {index}")
+    for name in (name for name, used in HOT.items() if used.split()[0] == index):
+        try:
+            steps = plan(database, name)
+        except sqlite3.OperationalError:
+            continue  # it asked for this index by name
+        assert not is_good(steps, HOT[name]), f"{name} does as well without {index}"
+
+
+def test_every_index_serves_a_statement(database: sqlite3.Connection) -> None:
+    found = database.execute("SELECT name FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL")
+    assert sorted(name for (name,) in found) == INDEXES
