@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -80,7 +81,10 @@ class Document(BaseModel):
     def to_json(self) -> str:
         """Write the document as JSON text, or raise an error that names the document."""
         try:
-            return self.model_dump_json()
+            if not self.model_extra:
+                return self.model_dump_json()
+            # Fields of a newer version, which this class does not declare and pydantic would leave out.
+            return json.dumps(self.model_dump(mode="json") | self.model_extra, separators=(",", ":"))
         except (PydanticSerializationError, ValueError, TypeError, RecursionError) as error:
             raise UnserialisableDocument(
                 f"document {self.collection}/{self.id} cannot be written as JSON: {error}. "
