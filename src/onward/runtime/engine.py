@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import socket
 import threading
 import time
 from collections.abc import Sequence
@@ -167,8 +168,14 @@ class Engine:
         return Ending.RELEASED if self._released else Ending.DRAINED
 
     def _start(self) -> None:
-        versions = {service.name: service.on.version for service in self.services}
-        self.store.enlist(self.worker, {"version": self.context.version, "services": versions})
+        about = {
+            "host": socket.gethostname(),
+            "pid": self._pid,
+            "version": self.context.version,
+            "services": {service.name: service.on.version for service in self.services},
+            "alone": self.settings.suspects,
+        }
+        self.store.enlist(self.worker, about)
         for service in self.services:
             slots = 1 if self.settings.suspects else service.concurrency or self.settings.concurrency
             kind = LoopLane if service.is_async else ThreadLane

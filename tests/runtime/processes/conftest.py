@@ -1,0 +1,52 @@
+"""An app on a file for each test; and what the kill test counted, at the end of the summary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from onward.app import App
+from onward.settings import Settings
+
+REPORTS = pytest.StashKey[list[str]]()
+
+
+@pytest.fixture
+def new_app(tmp_path: Path) -> Iterator[Callable[[], App]]:
+    """Makes apps that share one file, as those of several processes do."""
+    with ExitStack() as stack:
+
+        def make() -> App:
+            app = App(store=f"sqlite:///{tmp_path / 'onward.db'}", settings=Settings())
+            stack.callback(app.close)
+            return app
+
+        yield make
+
+
+@pytest.fixture
+def app(new_app: Callable[[], App]) -> App:
+    return new_app()
+
+
+@pytest.fixture
+def neighbour(new_app: Callable[[], App]) -> App:
+    """Another app on the same file."""
+    return new_app()
+
+
+@pytest.fixture
+def report(request: pytest.FixtureRequest) -> list[str]:
+    """Lines for the end of the run's summary."""
+    return request.config.stash.setdefault(REPORTS, [])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    lines = config.stash.get(REPORTS, [])
+    if lines:
+        terminalreporter.section("kill test")
+    for line in lines:
+        terminalreporter.line(line)
