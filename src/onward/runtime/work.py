@@ -7,6 +7,8 @@ import math
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, TypeVar
 
+from pydantic_core import PydanticSerializationError
+
 from onward.model.documents import Document, DocumentState, UnserialisableDocument
 from onward.model.events import Envelope, Event, EventTooLarge
 from onward.model.ledger import MAX_COMMIT_BYTES, MAX_COMMIT_DOCUMENTS, NewDocument, Replacement
@@ -165,6 +167,11 @@ class Work:
             )
         except EventTooLarge as error:
             raise WorkTooLarge(f"service {self._service!r}{self._about()}: {error}") from error
+        except (PydanticSerializationError, ValueError, TypeError, RecursionError) as error:
+            raise WorkMisused(
+                f"service {self._service!r}{self._about()}: event {event.event_type} cannot be written as JSON: "
+                f"{error}. Give the offending field a type that pydantic can serialise"
+            ) from error
         self.emits += envelopes
         self._grow(sum(len(one.data) for one in envelopes))
 
