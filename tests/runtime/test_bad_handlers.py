@@ -69,6 +69,10 @@ def circle() -> list[Any]:
 async def coroutine() -> None: ...
 
 
+def adding(value: object) -> Callable[[Work], object]:
+    return lambda work: work.add(Odd(id="o", value=value))
+
+
 class Shy:
     def __repr__(self) -> str:
         raise ValueError("do not look")
@@ -80,18 +84,9 @@ GARBAGE: dict[str, tuple[Callable[[Work], object], str]] = {
     "returns False": (lambda work: False, "returned False (bool); "),
     "yields": (lambda work: (word for word in "ab"), "a handler does not yield: what it wants written goes"),
     "forgets to be async": (lambda work: coroutine(), "a handler that awaits is declared with `async def`"),
-    "adds an object": (
-        lambda work: bool(work.add(Odd(id="o", value=object()))),
-        "document odds/o cannot be written",
-    ),
-    "adds a circle": (
-        lambda work: bool(work.add(Odd(id="o", value=circle()))),
-        "document odds/o cannot be written",
-    ),
-    "adds a surrogate": (
-        lambda work: bool(work.add(Odd(id="o", value="\ud800"))),
-        "document odds/o cannot be written",
-    ),
+    "adds an object": (adding(object()), "document odds/o cannot be written as JSON"),
+    "adds a circle": (adding(circle()), "document odds/o cannot be written as JSON"),
+    "adds a surrogate": (adding("\ud800"), "document odds/o cannot be written as JSON"),
 }
 
 

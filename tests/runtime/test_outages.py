@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from threading import Event
 
 import pytest
@@ -238,7 +239,7 @@ def test_each_probe_is_another_document() -> None:
         times, ids = zip(*probes, strict=True)
         assert times[:6] == (10, 30, 70, 150, 310, 610), "after 10 s, doubling up to 5 minutes"
         assert len(set(ids)) == len(ids), "so none can keep it open"
-        assert {later - before for before, later in zip(times[4:], times[5:], strict=False)} == {300}
+        assert {later - before for before, later in pairwise(times[4:])} == {300}
 
 
 def breaker_is_open(world: Simulation) -> bool:
