@@ -214,6 +214,9 @@ class Engine:
             await asyncio.wait(tasks, timeout=CANCEL_GRACE)
         try:
             self._commits.flush(lambda: None)
+        except StoreError as error:
+            log.warning("%s; what was just finished will be done again", error)
+        try:
             self.store.release(self.worker)
             self.store.retire(self.worker)
         except StoreError as error:

@@ -13,8 +13,10 @@ import pytest
 
 from onward.app import App
 from onward.backends.sqlite import database
+from onward.model.ledger import Settled
 from onward.ports import StoreFull
 from onward.runtime import signals
+from onward.runtime.commits import Commits, Finished
 from onward.runtime.engine import Ending
 from onward.runtime.work import Work
 from tests.runtime.processes.stage import (
@@ -152,17 +154,18 @@ def test_a_file_that_is_locked_while_works_are_redone_singly_loses_none(
 
     bring(app, "a", "poison", "b")
     refuse(tmp_path, "poison")
-    settle, locked = app.store.settle, threading.Event()
+    commit_alone, commits = Commits._commit_alone, 0
 
     with connected(tmp_path) as file:
 
-        def settle_and_lock(settlements: list[object]) -> object:
-            if len(settlements) == 1 and not locked.is_set():
-                locked.set()
-                file.execute("BEGIN IMMEDIATE")  # just before the first of them is redone
-            return settle(settlements)  # type: ignore[arg-type]
+        def lock_before_the_second(self: Commits, one: Finished) -> Settled | None:
+            nonlocal commits
+            commits += 1
+            if commits == 2:
+                file.execute("BEGIN IMMEDIATE")
+            return commit_alone(self, one)
 
-        monkeypatch.setattr(app.store, "settle", settle_and_lock)
+        monkeypatch.setattr(Commits, "_commit_alone", lock_before_the_second)
         with log_says("Nothing is claimed until it is back") as unavailable, Running(app):
             assert came(unavailable)
             file.execute("ROLLBACK")
@@ -182,7 +185,7 @@ def test_a_full_store_stops_the_engine_with_a_message_and_loses_nothing(
     writer = app.store.db._writer  # type: ignore[attr-defined]
     (pages,) = writer.execute("PRAGMA page_count").fetchone()
     writer.execute(f"PRAGMA max_page_count = {pages + 200}")
-    with pytest.raises(StoreFull, match="Nothing was lost. Free some disk space"):
+    with pytest.raises(StoreFull, match="Nothing was lost"):
         app.work_until_idle()
     app.close()
 

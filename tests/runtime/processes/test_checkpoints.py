@@ -1,0 +1,55 @@
+"""Large handlers commit along the way, in threads and on the loop; a later try goes on from there."""
+
+from __future__ import annotations
+
+import pytest
+
+from onward.app import App
+from onward.runtime.work import Work
+from tests.runtime.processes.stage import AT_ONCE, Page, PagesFound, Word, bring, state
+
+
+@pytest.mark.parametrize("kind", ("def", "async def"))
+def test_a_later_try_goes_on_from_the_last_checkpoint(app: App, kind: str) -> None:
+    cursors = []
+
+    def write(page: Page, work: Work, start: int) -> None:
+        for n in range(start, start + 10):
+            work.add(Word(id=f"{page.id}{n}"))
+        if start == 20 and work.try_number == 1:
+            raise ConnectionError("just now")
+
+    def read(page: Page, work: Work) -> None:
+        cursors.append(work.cursor)
+        for start in range(work.cursor or 0, 40, 10):
+            write(page, work, start)
+            work.checkpoint(start + 10)
+
+    async def read_async(page: Page, work: Work) -> None:
+        cursors.append(work.cursor)
+        for start in range(work.cursor or 0, 40, 10):
+            write(page, work, start)
+            await work.checkpoint(start + 10)
+
+    app.service("reading", on=PagesFound, finishes=Page, policy=AT_ONCE)(read if kind == "def" else read_async)
+    bring(app, "a", "b", "c")
+    app.work_until_idle()
+    assert cursors.count(None) == 3
+    assert cursors.count(20) == 3
+    assert app.store.document_counts() == {"pages": {"processed": 3}, "words": {"pending": 120}}
+    assert state(app, "a").attempt_count == 1
+
+
+def test_what_a_checkpoint_committed_can_be_seen_by_others_at_once(app: App, neighbour: App) -> None:
+    seen = []
+
+    @app.service("reading", on=PagesFound, finishes=Page)
+    async def read(page: Page, work: Work) -> None:
+        work.add(Word(id="first"))
+        await work.checkpoint(1)
+        work.add(Word(id="second"))
+        seen.extend([neighbour.get(Word, "first") is not None, neighbour.get(Word, "second") is not None])
+
+    bring(app, "a")
+    app.work_until_idle()
+    assert seen == [True, False]
