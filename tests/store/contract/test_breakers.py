@@ -295,3 +295,31 @@ def test_closing_what_is_not_open_changes_nothing(stage: Stage) -> None:
     stage.store.close_breaker("model")
     assert stage.store.breakers() == []
     assert len(claim(stage, 8)) == 8
+
+
+def test_opening_leaves_a_document_alone_that_was_reset_since(stage: Stage) -> None:
+    first, *others = claim(stage, 5)
+    stage.settle(first, Dead(["a"], charge=Charge.TRY, failure=failure()), dependencies=DOWN)
+    stage.store.reset("pages", "a")
+    for delivery in others:
+        strike(stage, delivery)
+    assert breaker(stage).open
+    assert (stage.state("a").row, stage.state("a").attempt_count) == (None, 0)
+
+
+def test_what_reports_an_outage_that_is_known_already_is_not_charged(stage: Stage) -> None:
+    first, second = claim(stage, 2)
+    for delivery in (first, second):
+        stage.settle(delivery, Wait(charge=Charge.TRY), dependencies=DependencyReport(opens="model", reason="ill"))
+    stage.store.close_breaker("model")
+    assert {one.tries for one in stage.claim()} == {0}
+
+
+def test_what_an_outage_brings_back_at_once_was_never_given_up(stage: Stage) -> None:
+    (delivery,) = claim(stage)
+    stage.settle(
+        delivery,
+        Dead(["a"], charge=Charge.TRY, failure=failure(), notice=stage.noticed("gave up")),
+        dependencies=DependencyReport(opens="model", reason="ill"),
+    )
+    assert (stage.store.dead_letters(), stage.claim(service="listening")) == ([], [])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from onward.model.ledger import Charge, Dead, Done, Verdict, Wait
+import pytest
+
+from onward.model.ledger import Charge, Dead, Done, Part, Verdict, Wait
 from tests.store.stage import Stage, failure, ids, standings
 
 
@@ -72,10 +74,24 @@ def test_a_part_that_names_no_documents_is_about_all_of_them(stage: Stage) -> No
     assert stage.state("a").dead_letter == stage.state("b").dead_letter is not None
 
 
-def test_a_document_that_nobody_spoke_for_is_not_left_pointing_to_a_settled_row(stage: Stage) -> None:
+@pytest.mark.parametrize("part", (Done(["a"]), Wait(["a"]), Dead(["a"], failure=failure())))
+def test_a_document_that_nobody_spoke_for_is_not_left_pointing_to_a_row(stage: Stage, part: Part) -> None:
     stage.bring("a", "b")
-    stage.settle(stage.take(), Done(["a"]))
+    stage.settle(stage.take(), part)
     assert (stage.state("b").status, stage.state("b").row) == ("pending", None)
+
+
+def test_what_one_part_is_charged_is_not_charged_to_the_next(stage: Stage) -> None:
+    stage.bring("bad", "dead", "good")
+    stage.settle(
+        stage.take(),
+        Wait(["bad"], charge=Charge.TRY, failure=failure(), batch=1, deaths=1),
+        Dead(["dead"], charge=Charge.TRY, failure=failure()),
+        Wait(["good"]),
+    )
+    good = next(one for one in stage.claim() if standings(one) == {"good": "ready"})
+    assert (good.tries, good.deaths, good.batch, good.errors) == (0, 0, None, {})
+    assert len(stage.store.dead_letters()[0].errors) == 1
 
 
 def test_a_part_about_what_moved_on_meanwhile_leaves_nothing_behind(stage: Stage) -> None:

@@ -230,7 +230,7 @@ class Books:
             row.key += f"-{number}"
 
     def finish(self, row: Row) -> None:
-        """Settle a row for good; a document that nobody spoke for is left for the retry job to find."""
+        """Settle a row for good; nothing points to it any more."""
         if row.state == RowState.WAITING:
             self.db.run("done_rows", self.now, [row.id])
         else:

@@ -41,7 +41,7 @@ def claim(
         if breaker.open:
             books.save_breaker(probing(breaker, found[0][0], books.now))
     deliveries = [_delivery(service, values) for values in found]
-    _read_inputs(books, deliveries, [json.loads(values[9]) for values in found], adopt=True)
+    _read_inputs(books, deliveries, [values[9] for values in found], adopt=True)
     books.write()
     return deliveries
 
@@ -50,7 +50,7 @@ def claimed(books: Books, worker: str) -> list[Delivery]:
     """What a worker holds, for whoever has to judge it in its place."""
     found = books.db.read("claimed_rows", worker)
     deliveries = [_delivery(values[-1], values[:-1]) for values in found]
-    _read_inputs(books, deliveries, [json.loads(values[9]) for values in found], adopt=False)
+    _read_inputs(books, deliveries, [values[9] for values in found], adopt=False)
     return deliveries
 
 
@@ -80,7 +80,7 @@ def _cut(found: list[list[Any]]) -> list[list[Any]]:
     """No claim holds more documents than a commit may."""
     documents = 0
     for position, values in enumerate(found):
-        documents += values[9].count("[") - 1
+        documents += len(values[9])
         if documents > MAX_COMMIT_DOCUMENTS and position:
             return found[:position]
     return found

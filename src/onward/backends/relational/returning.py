@@ -26,8 +26,10 @@ def to_queue(books: Books, row: Row) -> Row:
         books.save(row)
         return row
     _carry_over(books, row, twin)
-    for count in ("tries", "not_ready", "deaths", "lapses"):
-        setattr(twin, count, max(getattr(twin, count), getattr(row, count)))
+    twin.tries = max(twin.tries, row.tries)
+    twin.not_ready = max(twin.not_ready, row.not_ready)
+    twin.deaths = max(twin.deaths, row.deaths)
+    twin.lapses = max(twin.lapses, row.lapses)
     books.save(twin)
     books.finish(row)
     return twin
@@ -48,7 +50,7 @@ def _carry_over(books: Books, row: Row, twin: Row) -> None:
 def revive(books: Books, row: Row, *, new_round: bool) -> bool:
     """A dead letter's documents become its own again; False: all of them have moved on without it."""
     named = list(books.named(row))
-    returning = {key for key, doc, round in named if _returns(doc, row, round)}
+    returning = {key for key, doc, round in named if _returns(doc, row, round, new_round)}
     if named and not returning:
         return False
     row.ids = []
@@ -69,10 +71,11 @@ def revive(books: Books, row: Row, *, new_round: bool) -> bool:
     return True
 
 
-def _returns(doc: Doc | None, row: Row, round: int) -> bool:
+def _returns(doc: Doc | None, row: Row, round: int, new_round: bool) -> bool:
     if doc is None:
         return not round
-    return doc.row is None and (doc.dead_letter == row.id or doc.untouched)
+    own = doc.dead_letter == row.id and (new_round or doc.round == round)
+    return doc.row is None and (own or doc.untouched)
 
 
 def give_back_try(books: Books, strike: Strike, due: float | None = None) -> None:

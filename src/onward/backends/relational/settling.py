@@ -13,6 +13,7 @@ from onward.backends.relational.returning import give_back, give_back_try, to_qu
 from onward.model import breaker as breakers
 from onward.model.breaker import Strike
 from onward.model.documents import Status
+from onward.model.events import Envelope
 from onward.model.ledger import (
     Charge,
     Dead,
@@ -88,8 +89,9 @@ class _Applied:
         self.settlement = settlement
         self.row = row
         self.settled = Settled(Verdict.COMMITTED)
-        self.rounds = dict(row.ids)
+        self.origin = replace(row)
         self.charged: list[Strike] = []
+        self.notices: list[tuple[Row, Envelope]] = []
         self._row_used = False
 
     def apply(self) -> Settled:
@@ -115,10 +117,13 @@ class _Applied:
                 envelope.source = envelope.source or row.source
             published = publish(books, settlement.emits)
             self.settled.duplicates = sum(one.duplicates for one in published)
-        if not self._row_used:
-            self._close_or_keep()
+        self._close_or_keep()
         if settlement.dependencies is not None:
             self._report(settlement.dependencies)
+        # Where an outage has brought a dead letter back at once, nothing was given up.
+        given_up = [notice for row, notice in self.notices if row.state == RowState.DEAD]
+        if given_up:
+            publish(books, given_up, notices=True)
         return self.settled
 
     def _source_of(self, parent: str | None) -> str | None:
@@ -133,7 +138,13 @@ class _Applied:
     def _close_or_keep(self) -> None:
         settlement, row = self.settlement, self.row
         if settlement.closes:
-            self.books.finish(row)
+            carried = dict(row.ids) if self._row_used else {}
+            # A document that nobody spoke for is left for the retry job to find.
+            for key, doc in self._owned([id for id, _ in self.origin.ids if id not in carried]):
+                doc.row = None
+                self.books.change(key)
+            if not self._row_used:
+                self.books.finish(row)
         elif settlement.starts or settlement.cursor is not None:
             row.started = 1 if settlement.starts else row.started
             row.cursor = settlement.cursor if settlement.cursor is not None else row.cursor
@@ -173,7 +184,7 @@ class _Applied:
 
         None: all that the part is about has moved on.
         """
-        rounds = self.rounds
+        rounds = dict(self.origin.ids)
         pairs: list[tuple[str, int]] = []
         for id in part.ids or rounds:
             key = (self.row.collection or "", id)
@@ -196,7 +207,7 @@ class _Applied:
         self.row.ids = [pair for pair in self.row.ids if pair[0] not in gone]
         if not self.settlement.closes:
             self.books.save(self.row)
-        return replace(self.row, id=0, ids=pairs, lapses=0, started=0)
+        return replace(self.origin, id=0, ids=pairs, lapses=0, started=0)
 
     def _split(self, row: Row) -> Row:
         row.id = self.books.db.reserve("ledger", 1)
@@ -263,7 +274,7 @@ class _Applied:
             self.books.change(key)
         if part.notice is not None:
             part.notice.source = part.notice.source or self.row.source
-            publish(self.books, [part.notice], notices=True)
+            self.notices.append((row, part.notice))
         if part.charge is Charge.TRY:
             self.charged.append(Strike(row.id, tuple(ids)))
 
@@ -290,8 +301,8 @@ class _Applied:
             books.save_breaker(breakers.paused(books.breaker(report.paused), books.now + report.pause))
         if report.opens is not None and not books.breaker(report.opens).open:
             self._open(report.opens, report)
-        elif report.struck is not None:
-            self._strike(report.struck, report)
+        elif struck := report.opens or report.struck:
+            self._strike(struck, report)
 
     def _strike(self, dependency: str, report: DependencyReport) -> None:
         before = self.books.breaker(dependency)

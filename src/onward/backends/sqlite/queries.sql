@@ -99,23 +99,23 @@ WHERE service = ? AND state = 'waiting' AND deaths < 2 AND priority < ?;
 
 -- name: due_rows
 SELECT json_group_array(json_array(id, token, event_id, event_type, version, data, timestamp, key, collection,
-                                   ids, round, priority, tries, not_ready, able, deaths, lapses, batch, cursor,
-                                   source, trace, errors))
+                                   json(ids), round, priority, tries, not_ready, able, deaths, lapses, batch,
+                                   cursor, source, trace, errors))
 FROM (SELECT * FROM ledger
       WHERE service = ? AND state = 'waiting' AND deaths < 2 AND priority = ? AND due <= ?
       ORDER BY due, id LIMIT ?);
 
 -- name: due_suspects
 SELECT json_group_array(json_array(id, token, event_id, event_type, version, data, timestamp, key, collection,
-                                   ids, round, priority, tries, not_ready, able, deaths, lapses, batch, cursor,
-                                   source, trace, errors))
+                                   json(ids), round, priority, tries, not_ready, able, deaths, lapses, batch,
+                                   cursor, source, trace, errors))
 FROM (SELECT * FROM ledger
       WHERE service = ? AND state = 'waiting' AND deaths >= 2 AND due <= ?
       ORDER BY due LIMIT ?);
 
 -- name: claimed_rows
 SELECT json_group_array(json_array(id, token - 1, event_id, event_type, version, data, timestamp, key,
-                                   collection, ids, round, priority, tries, not_ready, able, deaths, lapses,
+                                   collection, json(ids), round, priority, tries, not_ready, able, deaths, lapses,
                                    batch, cursor, source, trace, errors, service))
 FROM ledger WHERE state = 'claimed' AND worker = ?;
 
