@@ -47,6 +47,7 @@ class Fragile:
         with self._database.transaction():
             yield
             self._burn()  # everything is written, nothing is committed
+        self._burn()  # it is committed, and the worker never knew
 
     def read(self, name: str, *parameters: Any) -> Any:
         self._burn()

@@ -83,7 +83,6 @@ def test_two_culprits_are_both_found() -> None:
         assert calls < 40, "halving, not one by one"
 
 
-@pytest.mark.xfail(reason="in the store, a second part of a settlement inherits what the first was charged")
 def test_a_handler_may_fail_single_documents_of_its_batch() -> None:
     app, calls = new_app(), list[str]()
 
@@ -206,3 +205,19 @@ def test_a_whole_batch_failed_by_hand_opens_the_breaker() -> None:
         assert all_processed(world, *"abcdef")
         assert all(world.state(page).attempt_count == 1 for page in found)
         assert [opening["dependency"] for opening in world.store.openings()] == ["website"]
+
+
+def test_in_a_batch_an_added_document_names_its_parent() -> None:
+    app = new_app()
+
+    @app.service("reading", on=PagesFound, finishes=Page, batch=8)
+    def read(batch: Sequence[Page], work: Work) -> None:
+        for page in batch:
+            work.add(Word(id=f"of {page.id}"), parent=page)
+
+    with Simulation(app) as world:
+        bring(world, "a", "b")
+        world.drain()
+        app.replace(Page(id="a", text="new"))
+        assert app.get(Word, "of a") is None, "it descended from what is no more"
+        assert app.get(Word, "of b") is not None

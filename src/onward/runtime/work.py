@@ -112,14 +112,18 @@ class Work:
 
     # -- what a handler says
 
-    def add(self, document: D, *, source: str | None = None, priority: int = 0) -> D:
+    def add(
+        self, document: D, *, parent: Document | None = None, source: str | None = None, priority: int = 0
+    ) -> D:
         """Write a document if it is absent; one with this id that exists already stays as it is.
 
-        It belongs to the same source as what is being handled, and descends from it.
+        It belongs to the same source as what is being handled, and descends from it: changed content
+        takes its descendants along. In a batch, `parent` says from which document.
         """
         self._must_be(Document, document, "add")
         self._must_be_priority(priority)
-        parent = self._documents[0] if len(self._documents) == 1 else None
+        if parent is None and len(self._documents) == 1:
+            parent = self._documents[0]
         new = NewDocument(
             document.collection,
             document.id,

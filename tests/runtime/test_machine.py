@@ -1,0 +1,314 @@
+"""The whole runtime under everything at once: whatever happens, in the end every document is final.
+
+Three services read pages, spell their words and count what was spelled, while Hypothesis publishes,
+changes, breaks, kills and forgets. `MACHINE_EXAMPLES=2000` runs it for longer.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from onward import App, Document, DocumentState, Event, NotReady, Permanent, Status, Work, names
+from onward.testing import Simulation
+from tests.runtime.cast import DAY, HOUR, MINUTE, Page, PagesFound, Word, WordsFound, new_app, raw_event
+from tests.runtime.fragile import crashing
+
+PAGES = {"a1": "a", "a2": "a", "b1": "b", "b2": "b", "n1": None, "n2": None}
+"""Each page and its source."""
+TEXTS = ("", "one", "one two", "two one two", "five little words are here")
+MOST_WORDS = 5
+FAULTS = {
+    "transient": ValueError("a bad moment"),
+    "permanent": Permanent("a photograph"),
+    "not ready": NotReady("still being written"),
+    "timeout": TimeoutError("it never ends"),
+}
+
+
+class Entry(Document, collection="entries"):
+    text: str
+
+
+class Tally(Document, collection="tallies"):
+    count: int = 0
+
+
+class Receipt(Document): ...
+
+
+class Spelled(Event):
+    word_ids: list[str] = names(Word)
+    number: int
+
+
+def word_id(page: str, position: int) -> str:
+    return f"{page}.{position}"
+
+
+class Press:
+    """The app, and what goes wrong in it."""
+
+    def __init__(self) -> None:
+        self.app = new_app()
+        self.faults: dict[str, list[str]] = {}
+        self.spelled: dict[int, list[str]] = {}
+        """Who was spelled under which number; of several claims the last one is the one that was committed."""
+        self._declare(self.app)
+
+    def _trip(self, *ids: str) -> None:
+        for id in ids:
+            if waiting := self.faults.get(id):
+                raise FAULTS[waiting.pop()]
+
+    def _declare(self, app: App) -> None:
+        @app.service("reading", on=PagesFound, finishes=Page, needs="website")
+        async def read(page: Page, work: Work) -> None:
+            start = work.cursor or 0
+            words = page.text.split()
+            for position, text in enumerate(words[start:], start):
+                work.add(Word(id=word_id(page.id, position), text=text))
+                if position == 1:
+                    work.emit(WordsFound.of(work.added(Word)))
+                    await work.checkpoint(position + 1)
+            self._trip(page.id)
+            if words:
+                work.emit(WordsFound.of([Word(id=word_id(page.id, n)) for n in range(len(words))]))
+
+        @app.service("spelling", on=WordsFound, finishes=Word, batch=3)
+        def spell(batch: Sequence[Word], work: Work) -> None:
+            self._trip(*(word.id for word in batch))
+            number = self._tally(work, "spelled")
+            for word in batch:
+                work.add(Entry(id=word.id, text=word.text.upper()), parent=word)
+            self.spelled[number] = [word.id for word in batch]
+            work.emit(Spelled.of(batch, number=number))
+
+        @app.service("counting", on=Spelled)
+        def count(event: Spelled, work: Work) -> None:
+            self._trip(f"{event.number}")
+            self._tally(work, "counted")
+            work.add(Receipt(id=f"{event.number}"))
+
+    def _tally(self, work: Work, name: str) -> int:
+        """Count one more; a work that is dropped or redone must not count twice."""
+        tally = work.store.get(Tally, name)
+        assert tally is not None, "both tallies are there from the start"
+        work.replace(Tally(id=name, count=tally.count + 1))
+        return tally.count + 1
+
+
+pages = st.sampled_from(sorted(PAGES))
+some_pages = st.lists(pages, min_size=1, max_size=4, unique=True)
+words = st.builds(word_id, pages, st.integers(0, MOST_WORDS - 1))
+victims = pages | words | st.integers(1, 20).map(str)
+
+
+class RuntimeMachine(RuleBasedStateMachine):
+    """Everything that may happen to a press, in any order."""
+
+    @initialize()
+    def open(self) -> None:
+        self.press = Press()
+        self.app = self.press.app
+        self.world = Simulation(self.app)
+        self.world.__enter__()
+        self.fragile = crashing(self.world)
+        self.app.add(Tally(id="spelled"), Tally(id="counted"))
+        self.known: dict[str, DocumentState] = {}
+        self.begun_anew: set[str] = set()
+        """Pages whose count of attempts was just set to 0."""
+        self.forgotten: set[str] = set()
+        self.forgot = False
+        self.sent = 0
+
+    def teardown(self) -> None:
+        if hasattr(self, "world"):
+            self.heal_and_check()
+            self.world.__exit__(None, None, None)
+
+    # -- publishing
+
+    @rule(id=pages, text=st.sampled_from(TEXTS))
+    def publish(self, id: str, text: str) -> None:
+        page = Page(id=id, text=text)
+        self.app.publish(PagesFound.of(page), documents=[page], source=PAGES[id])
+        self.forgotten.discard(id)
+
+    @rule(ids=some_pages, by=st.sampled_from(["", "somebody else"]))
+    def publish_again(self, ids: list[str], by: str) -> None:
+        self.app.publish(PagesFound(page_ids=ids, found_by=by))
+
+    @rule(ids=some_pages, again=st.booleans())
+    def send(self, ids: list[str], again: bool) -> None:
+        self.sent += not again
+        self.app.publish_raw(raw_event(event_id=f"theirs-{self.sent}", data={"page_ids": ids}))
+
+    @rule(id=pages, text=st.sampled_from(TEXTS))
+    def change(self, id: str, text: str) -> None:
+        if self.app.get(Page, id) is not None and self.app.replace(Page(id=id, text=text)):
+            self.begun_anew.add(id)
+
+    # -- trouble
+
+    @rule(id=victims, fault=st.sampled_from(sorted(FAULTS)), times=st.integers(1, 4))
+    def fail_next(self, id: str, fault: str, times: int) -> None:
+        self.press.faults[id] = [fault] * times
+
+    @rule(hours=st.integers(1, 30))
+    def begin_outage(self, hours: int) -> None:
+        self.world.fail("website", for_seconds=hours * HOUR)
+
+    @rule()
+    def end_outage(self) -> None:
+        self.world.fail("website", for_seconds=0)
+
+    @rule(statements=st.integers(0, 60), minutes=st.sampled_from([0, 1, 20]))
+    def crash(self, statements: int, minutes: int) -> None:
+        self.fragile.crash_after(statements)
+        self.fragile.crashes(lambda: self.world.run_for(minutes * MINUTE))
+
+    # -- the operator
+
+    @rule(id=pages | words)
+    def reset(self, id: str) -> None:
+        collection = "words" if "." in id else "pages"
+        if self.world.store.reset(collection, id):
+            self.begun_anew.add(id)
+
+    @rule(id=pages | words)
+    def discard(self, id: str) -> None:
+        collection = "words" if "." in id else "pages"
+        if self.world.store.discard(collection, id):
+            self.begun_anew.add(id)
+
+    @rule()
+    def requeue(self) -> None:
+        for letter in self.world.dead_letters():
+            self.world.store.requeue(letter.row)
+
+    @rule(source=st.sampled_from(["a", "b"]))
+    def forget(self, source: str) -> None:
+        self.world.store.forget(source)
+        self.forgot = True
+        self.forgotten |= {id for id, of in PAGES.items() if of == source}
+
+    # -- time
+
+    @rule(seconds=st.sampled_from([0, 1, 10, MINUTE, 20 * MINUTE, HOUR, DAY, 3 * DAY]))
+    def let_time_pass(self, seconds: float) -> None:
+        self.world.run_for(seconds)
+
+    @precondition(lambda self: hasattr(self, "world"))
+    @rule(steps=st.integers(1, 5))
+    def work_a_little(self, steps: int) -> None:
+        for _ in range(steps):
+            self.world._pass()
+
+    # -- what always holds
+
+    @invariant()
+    def attempts_are_rounds_begun(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        states = {id: state for id in PAGES if (state := self.world.store.state(Page, id))}
+        for id, state in states.items():
+            before = self.known.get(id)
+            assert state.attempt_count <= state.round
+            if before is not None and id not in self.begun_anew and before.created_at == state.created_at:
+                begun = state.round - before.round
+                assert state.attempt_count - before.attempt_count == begun >= 0, f"page {id}"
+        self.known = states
+        self.begun_anew.clear()
+
+    @invariant()
+    def nothing_forgotten_is_back(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        for id in self.forgotten:
+            assert self.app.get(Page, id) is None
+            assert not self.words_of(id)
+
+    def words_of(self, page: str) -> dict[str, str]:
+        found = self.world.store.get_many(Word, [word_id(page, n) for n in range(MOST_WORDS)])
+        return {word.id: word.text for word in found}
+
+    # -- in the end
+
+    def heal_and_check(self) -> None:
+        self.press.faults.clear()
+        self.end_outage()
+        for _ in range(28):
+            self.requeue()
+            self.republish()
+            self.world.run_for(6 * HOUR)
+        self.every_document_is_final()
+        self.every_effect_exists_once()
+
+    def republish(self) -> None:
+        """What the retry job does for documents that nobody speaks for."""
+        for id in PAGES:
+            if self.unspoken(self.world.store.state(Page, id)):
+                self.app.publish(PagesFound(page_ids=[id]))
+            for word in self.words_of(id):
+                if self.unspoken(self.world.store.state(Word, word)):
+                    self.app.publish(WordsFound(word_ids=[word]))
+
+    def unspoken(self, state: DocumentState | None) -> bool:
+        return state is not None and not state.final and state.row is None
+
+    def every_document_is_final(self) -> None:
+        over = {Status.PROCESSED, Status.DISCARDED}
+        for id in PAGES:
+            for state in (
+                self.world.store.state(Page, id),
+                *(self.world.store.state(Word, word) for word in self.words_of(id)),
+            ):
+                assert state is None or state.status in over, state
+        for service, rows in self.world.store.counts().items():
+            assert not rows.keys() & {"waiting", "claimed"} or service == "reading", rows
+        for letter in self.world.dead_letters():
+            assert letter.last_error.startswith("pages not found: "), letter
+            assert all(self.app.get(Page, id) is None for _, id in letter.documents)
+
+    def every_effect_exists_once(self) -> None:
+        entries = receipts = 0
+        for id in PAGES:
+            page, found = self.app.get(Page, id), self.words_of(id)
+            state = self.world.store.state(Page, id)
+            if page is not None and state is not None and state.status == Status.PROCESSED:
+                expected = {word_id(id, n): text for n, text in enumerate(page.text.split())}
+                assert found == expected, f"page {id}"
+            for word, text in found.items():
+                entry = self.app.get(Entry, word)
+                entries += entry is not None
+                spelled = self.world.store.state(Word, word)
+                assert spelled is not None
+                assert entry == Entry(id=word, text=text.upper()) or spelled.status == Status.DISCARDED
+        assert self.world.store.document_counts().get("entries", {}).get("pending", 0) == entries
+        spelled_count, counted = (self.app.get(Tally, name) for name in ("spelled", "counted"))
+        assert spelled_count is not None
+        assert counted is not None
+        for number in range(1, spelled_count.count + 1):
+            if self.app.get(Receipt, f"{number}") is not None:
+                receipts += 1
+            else:
+                assert self.forgot, f"number {number} was lost: {self.press.spelled[number]}"
+                assert all(PAGES[word.partition(".")[0]] for word in self.press.spelled[number])
+        assert receipts <= counted.count <= spelled_count.count
+        assert self.forgot or receipts == counted.count, "counted once each"
+        total = self.world.store.document_counts().get("receipts", {}).get("pending", 0)
+        assert total == receipts, "and nothing was counted that was not spelled"
+
+
+TestRuntime = RuntimeMachine.TestCase
+TestRuntime.settings = settings(
+    max_examples=int(os.environ.get("MACHINE_EXAMPLES", "40")),
+    stateful_step_count=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
