@@ -277,6 +277,7 @@ class Work:
     # -- for the runtime
 
     def note_revision(self, collection: str, id: str, revision: int) -> None:
+        """Remember how a document was read; a replacement of it is checked against that."""
         self._revisions[collection, id] = revision
 
     def close(self) -> None:
