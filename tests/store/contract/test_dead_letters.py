@@ -198,3 +198,12 @@ def test_dead_letters_are_listed_by_service_in_pages(stage: Stage) -> None:
     rest = stage.store.dead_letters("reading", limit=2, after=first[-1].row)
     assert [one.documents[0][1] for one in [*first, *rest]] == ["a", "b", "c"]
     assert len(stage.store.dead_letters()) == 4
+
+
+def test_a_requeue_closes_what_has_healed_on_its_own(stage: Stage) -> None:
+    stage.publish("late")
+    letter = give_up(stage, "late")
+    stage.bring("late")
+    stage.settle(stage.take(), Done(["late"]))
+    assert not stage.store.requeue(letter.row)
+    assert stage.store.dead_letters() == []

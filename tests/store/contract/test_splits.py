@@ -110,3 +110,11 @@ def test_speaking_for_a_document_twice_changes_nothing(stage: Stage) -> None:
     stage.settle(delivery, Dead(["late"], failure=failure()), closes=False)
     assert stage.store.dead_letters() == []
     assert (stage.rows("waiting"), stage.rows("claimed")) == (1, 1)
+
+
+def test_every_try_of_a_document_has_the_same_idempotency_key(stage: Stage) -> None:
+    stage.bring("a", "b", "c")
+    first = stage.take()
+    stage.settle(first, Wait(["a"]), Wait(["b"]), Dead(["c"], failure=failure()))
+    assert {one.key for one in stage.claim()} == {first.key}
+    assert stage.store.dead_letters()[0].idempotency_key == first.key

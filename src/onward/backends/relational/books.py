@@ -16,6 +16,11 @@ from onward.model.ledger import NewDocument, RowState, Subscription
 Key = tuple[str, str]
 
 
+def requested(key: str) -> str:
+    """The idempotency key of what was asked for; a row split off adds its number, to be unique."""
+    return key.partition("/")[0]
+
+
 @dataclass(slots=True)
 class Doc:
     """A document's state, as a transaction sees and changes it."""
@@ -227,7 +232,7 @@ class Books:
         """A waiting row gives its key to another that asks for more."""
         self.db.run("free_key", number)
         if (row := self.rows.get(number)) is not None:
-            row.key += f"-{number}"
+            row.key += f"/{number}"
 
     def finish(self, row: Row) -> None:
         """Settle a row for good; nothing points to it any more."""
@@ -247,6 +252,11 @@ class Books:
         for id, round in row.ids:
             key = (row.collection or "", id)
             yield key, self.document(key), round
+
+    def keys_of(self, rows: Iterable[int]) -> list[Key]:
+        """All documents that these rows name."""
+        found = [row for number in rows if (row := self.rows[number]) is not None]
+        return [(row.collection or "", id) for row in found for id, _ in row.ids]
 
     def leave(self, number: int, ids: Collection[str]) -> None:
         """Documents go out of a row; the others have a life of their own."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from onward.backends.relational.books import Books, Doc
+from onward.backends.relational.books import Books, Doc, requested
 from onward.backends.relational.publishing import begin_round
 from onward.model.breaker import Breaker, allowance, probing
 from onward.model.ledger import MAX_COMMIT_BYTES, MAX_COMMIT_DOCUMENTS, Delivery, Input, Standing
@@ -98,7 +98,7 @@ def _delivery(service: str, values: list[Any]) -> Delivery:
         version=version,
         data=data,
         timestamp=timestamp,
-        key=key,
+        key=requested(key),
         collection=collection,
         round=round,
         priority=priority,

@@ -39,6 +39,9 @@ def requeue(books: Books, id: int) -> bool:
     if row is None or row.state != RowState.DEAD or not row.service:
         return False
     if not revive(books, row, new_round=True):
+        if not any(doc is not None and doc.dead_letter == id for _, doc, _ in books.named(row)):
+            books.finish(row)  # what it was about came after it was given up, and went on without it
+            books.write()
         return False
     row.due = books.now
     row.tries = row.not_ready = row.deaths = row.lapses = 0
@@ -100,6 +103,7 @@ def forget(db: Database, clock: Clock, source: str) -> int:
             books = Books(db, clock.now())
             removed += books.delete([tuple(key) for key in docs])
             books.read_rows(rows)
+            books.read_documents(books.keys_of(rows))
             kept = [id for id in rows if _left_to_others(books, id, source)]
             books.write()
             db.run("delete_rows", [id for id in rows if id not in kept])

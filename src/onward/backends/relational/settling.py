@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from onward.backends.relational.books import Books, Doc, Key, Row
+from onward.backends.relational.books import Books, Doc, Key, Row, requested
 from onward.backends.relational.publishing import begin_round, publish
 from onward.backends.relational.returning import give_back, give_back_try, to_queue
 from onward.model import breaker as breakers
@@ -32,9 +32,7 @@ def settle(books: Books, settlements: Sequence[Settlement]) -> list[Settled]:
     """Apply settlements in order; each sees what those before it did."""
     books.read_rows(settlement.row for settlement in settlements)
     books.read_generations(row.source for row in books.rows.values() if row is not None)
-    books.read_documents(
-        (row.collection or "", id) for row in books.rows.values() if row is not None for id, _ in row.ids
-    )
+    books.read_documents(books.keys_of(books.rows))
     books.read_documents(key for settlement in settlements for key in _keys(settlement))
     answers = [_settle_one(books, settlement) for settlement in settlements]
     books.write()
@@ -211,7 +209,7 @@ class _Applied:
 
     def _split(self, row: Row) -> Row:
         row.id = self.books.db.reserve("ledger", 1)
-        row.key = f"{self.row.key[:20]}{row.id:012x}"
+        row.key = f"{requested(row.key)}/{row.id}"
         stored = row.stored() | {"origin": self.row.id, "key": row.key}
         self.books.db.run("split_row", {name: stored[name] for name in _SPLIT})
         self.books.rows[row.id] = row

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from onward.backends.relational import claiming, operating, publishing, settling
-from onward.backends.relational.books import Books
+from onward.backends.relational.books import Books, requested
 from onward.backends.relational.database import Database
 from onward.model import breaker as breaker_rules
 from onward.model.breaker import Breaker
@@ -301,7 +301,7 @@ def _dead_letter(values: list[Any], queues: dict[str, str]) -> DeadLetter:
             "version": version,
             "data": data,
         },
-        idempotency_key=key,
+        idempotency_key=requested(key),
         attempt_count=tries,
         last_error=last.get("message", ""),
         error_type=last.get("error_type", ""),

@@ -75,7 +75,7 @@ SELECT json_group_array(json_array(key, id))
 FROM ledger WHERE state = 'waiting' AND service = ? AND key IN (SELECT value FROM json_each(?));
 
 -- name: free_key
-UPDATE ledger SET key = key || '-' || id WHERE id = ?;
+UPDATE ledger SET key = key || '/' || id WHERE id = ?;
 
 -- name: twin
 SELECT id FROM ledger WHERE state = 'waiting' AND service = ? AND key = ?;
