@@ -6,17 +6,19 @@ python -m examples.picture docs/images
 from __future__ import annotations
 
 import io
+import re
 import sys
 from pathlib import Path
 
+from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 
 from examples.demo import run
 from examples.display import SHOWN_NEWS, News, View, picture
 
 WIDTH = 96
-MOMENT = 6.0
-"""Seconds left until the breaker's probe: the middle of the outage."""
+MOMENT = 5.0
+"""Seconds after its beginning: the middle of the outage."""
 
 
 class Photographer:
@@ -43,22 +45,21 @@ class Photographer:
 
 
 def _recorder() -> Console:
-    return Console(
-        record=True,
-        width=WIDTH,
-        file=io.StringIO(),
-        force_terminal=True,
-        color_system="truecolor",
-        highlight=False,
-    )
+    return Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+
+
+def _save(console: Console, path: Path, title: str) -> None:
+    # A picture in a README may not load fonts from elsewhere; the reader's own will do.
+    frame = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+    path.write_text(console.export_svg(title=title, code_format=frame, unique_id=path.stem))
 
 
 def main(folder: Path) -> None:
     live, summary = _recorder(), _recorder()
     run(summary, Photographer(live))
     folder.mkdir(parents=True, exist_ok=True)
-    live.save_svg(str(folder / "demo.svg"), title="make demo")
-    summary.save_svg(str(folder / "demo-summary.svg"), title="make demo, 20 seconds later")
+    _save(live, folder / "demo.svg", "make demo")
+    _save(summary, folder / "demo-summary.svg", "make demo, at its end")
 
 
 if __name__ == "__main__":
