@@ -133,7 +133,7 @@ class Supervisor:
         self._idle_within = idle_within
         self._reload = reload
         self._on_poll = on_poll
-        self._stopping = 0
+        self._stopping = self._announced = 0
         self._hangup = False
         self._renewed = time.monotonic()
         self._restarts = Backoff()
@@ -200,6 +200,13 @@ class Supervisor:
         log.debug("worker %s started%s", worker, " for a suspect event" if alone else "")
 
     def _end_children(self, now: float) -> None:
+        if self._stopping > self._announced:
+            self._announced = self._stopping
+            log.info(
+                "ending: what runs is finished; a signal once more gives it back"
+                if self._stopping == 1
+                else "ending: what runs is given back"
+            )
         for child in self.children:
             child.tell("release" if self._stopping > 1 else "drain")
             if self._stopping > 2 or (child.told == "release" and now - child.told_at > RELEASE_GRACE):

@@ -10,6 +10,7 @@ import pytest
 
 from onward.app import App
 from onward.settings import Settings
+from tests.runtime.processes.trial import Trial
 
 REPORTS = pytest.StashKey[list[str]]()
 
@@ -36,6 +37,13 @@ def app(new_app: Callable[[], App]) -> App:
 def neighbour(new_app: Callable[[], App]) -> App:
     """Another app on the same file."""
     return new_app()
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> Iterator[Trial]:
+    """Supervised worker processes; none of them outlives the test."""
+    with ExitStack() as stack:
+        yield Trial(tmp_path, stack)
 
 
 @pytest.fixture

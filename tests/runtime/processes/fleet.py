@@ -18,22 +18,27 @@ from typing import Any, Self
 ROOT = Path(__file__).parents[3]
 _PROGRAM = """
 import json, logging, sys
+from onward.runtime import supervisor
 from onward.worker import supervise
 logging.basicConfig(level="INFO")
-supervise(sys.argv[1], log_level=logging.INFO, **json.loads(sys.argv[2]))
+reference, options, graces = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
+vars(supervisor).update(graces)
+supervise(reference, log_level=logging.INFO, **options)
 """
+SHORT_GRACES = {"HANG_GRACE": 0.5, "DRAIN_GRACE": 0.5}
 
 
 class Supervised:
     """One supervisor and its worker processes, in a process group of their own."""
 
-    def __init__(self, reference: str, log: Path, environ: Mapping[str, str], **options: Any) -> None:
-        self.log = log
-        with log.open("ab") as output:
+    def __init__(self, reference: str, folder: Path, environ: Mapping[str, str], **options: Any) -> None:
+        self.log = folder / "log"
+        arguments = [reference, json.dumps(options), json.dumps(SHORT_GRACES)]
+        with self.log.open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM, reference, json.dumps(options)],
-                cwd=ROOT,
-                env={**os.environ, **environ},
+                [sys.executable, "-c", _PROGRAM, *arguments],
+                cwd=folder,
+                env={**os.environ, **environ, "PYTHONPATH": str(ROOT)},
                 stdout=output,
                 stderr=output,
                 start_new_session=True,

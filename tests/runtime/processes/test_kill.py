@@ -50,7 +50,7 @@ class Fleet:
     def start(self) -> Supervised:
         supervised = Supervised(
             f"{chain.__name__}:app",
-            self.folder / "log",
+            self.folder,
             self.environ,
             processes=self.random.choice((1, 2)),
             lease=LEASE,

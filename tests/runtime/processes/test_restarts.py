@@ -1,0 +1,33 @@
+"""Processes that die are replaced: at once if they had done some work, ever later if they had not."""
+
+from __future__ import annotations
+
+import os
+from itertools import pairwise
+from signal import Signals
+
+from onward.runtime.supervisor import FIRST_RESTART, SLOWEST_RESTART, Backoff
+from tests.runtime.processes.trial import Trial
+
+
+def test_the_delay_doubles_up_to_a_limit_however_often_it_fails() -> None:
+    delays = []
+    for failures in (0, 1, 2, 3, 4, 5, 6, 7, 8, 1_000_000):
+        backoff = Backoff()
+        backoff.count(failures)
+        delays.append(backoff.delay)
+    assert delays[:3] == [0.0, FIRST_RESTART, 2 * FIRST_RESTART]
+    assert all(later == min(2 * sooner, SLOWEST_RESTART) for sooner, later in pairwise(delays[1:-1]))
+    assert delays[-1] == SLOWEST_RESTART
+
+
+def test_a_replacement_goes_on_where_the_dead_process_was(trial: Trial) -> None:
+    supervised = trial.start()
+    pids = set()
+    for round in range(3):
+        trial.notice(f"event {round}")
+        pid, _ = trial.word(f"event {round}").split()
+        pids.add(pid)
+        (worker,) = supervised.workers()
+        os.kill(worker, Signals.SIGKILL)
+    assert len(pids) == 3
