@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LETTERS = 300
 ARRIVAL = 7.0
 """Seconds over which the letters come in."""
-TROUBLE = {23: "soft", 52: "soft", 58: "soft", 77: "torn", 90: "sealed", 141: "thick", 204: "soft", 251: "soft"}
+TROUBLE = {23: "soft", 41: "soft", 58: "soft", 66: "thick", 77: "torn", 180: "soft", 210: "sealed", 251: "soft"}
 EARLY = 33
 """The event of this letter is published before the letter is written."""
 WRITTEN_AFTER = 2.5
