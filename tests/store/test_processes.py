@@ -32,7 +32,7 @@ def test_each_event_is_settled_exactly_once(tmp_path: Path) -> None:
     settled = [row for share in shares for row in share]
     assert len(settled) == len(set(settled)) == EVENTS
     assert store.counts() == {"listening": {"done": EVENTS}}
-    assert store.document_counts() == {"words": {"pending": EVENTS}}
+    assert store.document_counts() == {"words": {"processed": EVENTS}}
     store.close()
 
 
@@ -46,10 +46,10 @@ def test_processes_that_die_while_they_settle_lose_nothing_and_double_nothing(tm
     for child in children:
         child.join()
     assert [child.exitcode for child in children] == [9] * 3
-    assert store.document_counts() == {"words": {"pending": 3 * GROUP}}, "half a settlement is none"
+    assert store.document_counts() == {"words": {"processed": 3 * GROUP}}, "half a settlement is none"
     assert sum(store.bury(worker, []) for worker in workers) == 3 * GROUP
     assert len(work_until_done(url, "heir")) == EVENTS - 3 * GROUP
-    assert store.document_counts() == {"words": {"pending": EVENTS}}
+    assert store.document_counts() == {"words": {"processed": EVENTS}}
     store.close()
 
 

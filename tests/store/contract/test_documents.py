@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from onward.model.ledger import Done, Replacement
+from onward.model.events import Envelope
+from onward.model.ledger import Done, Replacement, Subscription
 from tests.store.stage import NOON, Page, Stage, page, word
 
 
@@ -65,7 +66,7 @@ def test_replacing_what_does_not_exist_adds_it(stage: Stage) -> None:
 def test_changed_content_removes_all_that_descended_from_the_old(stage: Stage) -> None:
     stage.store.add_documents([page("a"), word("w", parent="pages/a"), word("v", parent="words/w"), word("other")])
     stage.store.replace_document(page("a", "new"))
-    assert stage.store.document_counts() == {"pages": {"pending": 1}, "words": {"pending": 1}}
+    assert stage.store.document_counts() == {"pages": {"pending": 1}, "words": {"processed": 1}}
 
 
 def test_a_work_replaces_in_its_own_transaction_and_may_add_new_descendants(stage: Stage) -> None:
@@ -109,5 +110,20 @@ def test_documents_are_counted_by_collection_and_status(stage: Stage) -> None:
     stage.settle(stage.take(), Done(["a"]))
     assert stage.store.document_counts() == {
         "pages": {"processed": 1, "pending": 1},
-        "words": {"pending": 1},
+        "words": {"processed": 1},
     }
+
+
+def test_a_document_that_nobody_finishes_has_nothing_to_wait_for(stage: Stage) -> None:
+    stage.store.add_documents([word("w")])
+    assert stage.state("w", "words").status == "processed"
+
+
+def test_a_document_that_nobody_finished_is_taken_on_by_whoever_comes_to_finish_it(stage: Stage) -> None:
+    stage.store.add_documents([word("w")])
+    heard = Envelope("WordHeard", '{"word_ids": ["w"]}', "event-1", stage.store.now())
+    assert stage.store.publish([heard])[0].unrouted
+    stage.store.subscribe([Subscription("spelling", "WordHeard", "words", "word_ids", ("word_ids",))])
+    assert (stage.state("w", "words").status, stage.state("w", "words").round) == ("pending", 1)
+    stage.settle(stage.take(service="spelling"), Done(["w"]))
+    assert stage.state("w", "words").status == "processed"

@@ -11,7 +11,7 @@ def test_a_work_is_committed_once(stage: Stage) -> None:
     delivery = stage.take()
     assert stage.settle(delivery, Done(["a"]), adds=[word("w")]).verdict is Verdict.COMMITTED
     assert stage.settle(delivery, Done(["a"]), adds=[word("x")]).verdict is Verdict.FENCED
-    assert stage.store.document_counts() == {"pages": {"processed": 1}, "words": {"pending": 1}}
+    assert stage.store.document_counts() == {"pages": {"processed": 1}, "words": {"processed": 1}}
 
 
 def test_a_zombie_writes_nothing(stage: Stage) -> None:

@@ -44,7 +44,7 @@ class Doc:
 
     @property
     def final(self) -> bool:
-        return self.status in FINAL
+        return self.status in FINAL and not (self.untouched and self.status == Status.PROCESSED)
 
     @property
     def untouched(self) -> bool:
@@ -123,6 +123,7 @@ class Books:
     rows: dict[int, Row | None] = field(default_factory=dict)
     _generations: dict[str, int] = field(default_factory=dict)
     _subscriptions: list[Subscription] | None = None
+    _finished: frozenset[str] | None = None
     _breakers: dict[str, Breaker] | None = None
     _new: dict[Key, NewDocument] = field(default_factory=dict)
     _changed: set[Key] = field(default_factory=set)
@@ -158,6 +159,7 @@ class Books:
         self.docs[key] = Doc(
             self._next_doc,
             document.id,
+            status=self.first_status(document.collection),
             priority=document.priority,
             source=document.source,
             parent=document.parent,
@@ -166,6 +168,12 @@ class Books:
         self._next_doc += 1
         self._new[key] = document
         return True
+
+    def first_status(self, collection: str) -> Status:
+        """What nobody is responsible for has nothing left to wait for, until somebody takes it on."""
+        if self._finished is None:
+            self._finished = frozenset(one.finishes for one in self.subscriptions() if one.finishes)
+        return Status.PENDING if collection in self._finished else Status.PROCESSED
 
     def change(self, key: Key) -> None:
         if key not in self._new:

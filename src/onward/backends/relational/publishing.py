@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from onward.backends.relational.books import Books, Doc
+from onward.model.documents import Status
 from onward.model.events import Envelope, idempotency_key, new_id
 from onward.model.failures import Failure, remember
 from onward.model.ledger import Published, RowState, Subscription
@@ -162,6 +163,7 @@ def _row(books: Books, order: _Order, row: int) -> tuple[Any, ...]:
 
 def begin_round(doc: Doc, row: int, now: float) -> None:
     """The one place where rounds are counted."""
+    doc.status = Status.PENDING
     doc.round += 1
     doc.attempt_count += 1
     doc.last_attempt_time = now

@@ -346,7 +346,7 @@ def replace_content(books: Books, key: Key, body: str) -> bool:
     doc = books.document(key)
     if doc is None or not books.replace_body(key, body):
         return False
-    doc.status = Status.PENDING
+    doc.status = Status.PENDING if doc.round else books.first_status(key[0])
     doc.attempt_count = 0
     doc.last_error = None
     books.change(key)

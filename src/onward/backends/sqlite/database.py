@@ -14,6 +14,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import from_json
+
 from onward.ports import StoreError, StoreFull, StoreUnavailable
 
 SCHEMA_VERSION = 1
@@ -160,7 +162,7 @@ class Database:
                 found = self._reader().execute(queries()[name], values).fetchone()
         if found is None or not isinstance(found[0], str):
             return None if found is None else found[0]
-        return json.loads(found[0])
+        return from_json(found[0])
 
     def _depth_here(self) -> bool:
         """Whether this thread is inside a transaction (another thread's is none of its business)."""
