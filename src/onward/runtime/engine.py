@@ -106,6 +106,7 @@ class Engine:
         )
         self._board = board or Board()
         self._draining = self._released = self._stuck = self._ended = False
+        self._woken = True
         self._ticked = self._renewed = 0.0
         self._settled = self._claims = 0
         self._prober = Prober(store, registry, self.bus)
@@ -195,8 +196,9 @@ class Engine:
             self._wake()
 
     def _wake(self) -> None:
-        """There is something to do; called for each call that ends, mostly while others still wait."""
-        if not self._awake.is_set():
+        """There is something to do; said by every call that ends, so the loop is told once."""
+        if not self._woken:
+            self._woken = True
             self._wake_loop()
 
     def _wake_loop(self) -> None:
@@ -264,12 +266,13 @@ class Engine:
 
     async def _rest(self) -> None:
         self._awake.clear()
-        if not self._commits:
+        self._woken = False
+        if not self._commits:  # asked after that: whoever reports now will say so
             try:
                 await asyncio.wait_for(self._awake.wait(), self._patience())
             except TimeoutError:
                 self._look_again()
-        self._awake.set()
+        self._woken = True
         # Calls that end without ever waiting come in a row; one commit for all of them.
         count = -1
         while count < len(self._commits) < MAX_GROUP:

@@ -185,7 +185,6 @@ class LoopLane(Lane):
             settlement = await call.run_async()
         except asyncio.CancelledError:  # while the handler was over already, but not yet judged
             settlement = call.failed(call.timeout()) if call.timed_out else call.released()
-        task = asyncio.current_task()
-        if call.timed_out and task is not None:
+        if call.timed_out and (task := asyncio.current_task()) is not None:
             task.uncancel()  # the next call of this slot begins with a clean slate
         return settlement

@@ -52,6 +52,11 @@ def state(app: App, id: str) -> DocumentState:
     return found
 
 
+def words(app: App) -> int:
+    """How many words the handlers have written."""
+    return sum(app.store.document_counts().get("words", {}).values())
+
+
 def came(signal: threading.Event) -> bool:
     """Wait for a signal; False: it did not come."""
     return signal.wait(PATIENCE)

@@ -6,7 +6,7 @@ import pytest
 
 from onward.app import App
 from onward.runtime.work import Work
-from tests.runtime.processes.stage import AT_ONCE, Page, PagesFound, Word, bring, state
+from tests.runtime.processes.stage import AT_ONCE, Page, PagesFound, Word, bring, state, words
 
 
 @pytest.mark.parametrize("kind", ("def", "async def"))
@@ -36,7 +36,8 @@ def test_a_later_try_goes_on_from_the_last_checkpoint(app: App, kind: str) -> No
     app.work_until_idle()
     assert cursors.count(None) == 3
     assert cursors.count(20) == 3
-    assert app.store.document_counts() == {"pages": {"processed": 3}, "words": {"pending": 120}}
+    assert app.store.document_counts()["pages"] == {"processed": 3}
+    assert words(app) == 120
     assert state(app, "a").attempt_count == 1
 
 
