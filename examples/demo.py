@@ -90,11 +90,10 @@ class Demo:
             self._early = None
         if not self._closed_once and self._view.service("translating").done >= CLOSES_AFTER:
             self._closed_once = True
-            self._office.close()
+            self._office.open = False
         for breaker in self.app.store.breakers():
-            opened_at = breaker.opened_at or 0.0
-            if not self._office.is_open and self.app.store.now() > opened_at + CLOSED_FOR:
-                self._office.open()
+            if breaker.opened_at is not None and self.app.store.now() > breaker.opened_at + CLOSED_FOR:
+                self._office.open = True
 
     def _look_at_diary(self) -> None:
         for line in self._diary:
@@ -150,7 +149,7 @@ def run(console: Console, display: Display) -> None:
             demo.watch(app)
         finally:
             demo.end()
-            office.close()
+            office.end()
         console.print(summary(app, demo.letters))
         if waiting := tally(app, demo.letters).waiting:
             console.print(f"  Stopped early: {waiting} letters wait, and any worker would go on with them.\n")

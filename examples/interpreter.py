@@ -14,41 +14,33 @@ THINKING = 0.05
 """Seconds that a translation takes."""
 
 
-class Office:
-    """Answers `/?language=…&text=…` in English while it is open; refuses connections while it is closed."""
+class Office(ThreadingHTTPServer):
+    """Answers `/?language=…&text=…` in English while it is open, and 503 while it is not."""
 
     def __init__(self) -> None:
-        self._server: _Server | None = None
-        self._port = 0
-        self.open()
+        super().__init__(("127.0.0.1", 0), _Desk)
+        self.open = True
+        Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
+        return f"http://127.0.0.1:{self.server_port}"
 
-    @property
-    def is_open(self) -> bool:
-        return self._server is not None
+    def end(self) -> None:
+        self.shutdown()
+        self.server_close()
 
-    def open(self) -> None:
-        self._server = _Server(("127.0.0.1", self._port), _Desk)
-        self._port = self._server.server_address[1]
-        Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-
-    def close(self) -> None:
-        if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
-            self._server = None
-
-
-class _Server(ThreadingHTTPServer):
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing of a caller that was killed before it had its answer."""
 
 
 class _Desk(BaseHTTPRequestHandler):
+    server: Office
+
     def do_GET(self) -> None:
+        if not self.server.open:
+            self.send_error(503, "Closed for lunch")
+            return
         asked = parse_qs(urlsplit(self.path).query)
         answer = "open"
         if asked:
@@ -63,7 +55,7 @@ class _Desk(BaseHTTPRequestHandler):
 
 
 def ask(url: str) -> str:
-    """Ask the office; raises `URLError` when nobody is there."""
+    """Ask the office; raises `HTTPError` when it is closed."""
     with urlopen(url, timeout=5) as answer:
         text: str = answer.read().decode()
         return text
