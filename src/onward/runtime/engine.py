@@ -211,9 +211,7 @@ class Engine:
         self.context.stopping = True
         for lane in self._lanes:
             lane.stop()
-        tasks = [task for lane in self._lanes if isinstance(lane, LoopLane) for task in lane.tasks.values()]
-        if tasks:
-            await asyncio.wait(tasks, timeout=CANCEL_GRACE)
+        await self._end_tasks()
         try:
             self._commits.flush(lambda: None)
         except StoreError as error:
@@ -228,6 +226,17 @@ class Engine:
         self.bus.close()
         if self._listener.is_alive():
             self._listener.join(TICK)
+
+    async def _end_tasks(self) -> None:
+        """Let cancelled handlers clean up; then cancel what they have left running on the loop."""
+        handlers = [task for lane in self._lanes if isinstance(lane, LoopLane) for task in lane.tasks.values()]
+        if handlers:
+            await asyncio.wait(handlers, timeout=CANCEL_GRACE)
+        left = asyncio.all_tasks() - {asyncio.current_task(), *handlers}
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=CANCEL_GRACE)
 
     def _under_way(self) -> bool:
         # In this order: a call is reported before it leaves its lane.
@@ -361,10 +370,15 @@ class Engine:
     # -- taking back
 
     def _withdraw(self, lane: Lane) -> bool:
-        taken = lane.withdraw()
-        for call in taken:
-            self._commits.report(call, call.released())
-        return bool(taken)
+        deliveries: dict[int, list[Call]] = {}
+        for call in lane.withdraw():
+            deliveries.setdefault(call.handling.delivery.row, []).append(call)
+        for first, *others in deliveries.values():
+            # Together: settled one by one they would come back as so many events.
+            first.ids = [*first.ids, *(id for call in others for id in call.ids)]
+            first.handling.left -= len(others)
+            self._commits.report(first, first.released())
+        return bool(deliveries)
 
     def _withdraw_all(self) -> bool:
         return sum(self._withdraw(lane) for lane in self._lanes) > 0

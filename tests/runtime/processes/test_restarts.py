@@ -6,7 +6,11 @@ import os
 from itertools import pairwise
 from signal import Signals
 
+from onward.app import App
+from onward.runtime.engine import Ending
 from onward.runtime.supervisor import FIRST_RESTART, SLOWEST_RESTART, Backoff
+from onward.runtime.work import Work
+from tests.runtime.processes.stage import Page, PagesFound, bring
 from tests.runtime.processes.trial import Trial
 
 
@@ -31,3 +35,12 @@ def test_a_replacement_goes_on_where_the_dead_process_was(trial: Trial) -> None:
         (worker,) = supervised.workers()
         os.kill(worker, Signals.SIGKILL)
     assert len(pids) == 3
+
+
+def test_a_process_for_suspects_that_finds_none_says_so(app: App) -> None:
+    @app.service("reading", on=PagesFound, finishes=Page)
+    def read(page: Page, work: Work) -> None:
+        raise AssertionError("no suspect, so not for this process")
+
+    bring(app, "a")
+    assert app.engine(suspects=True).run() is Ending.IDLE

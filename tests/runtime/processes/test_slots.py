@@ -7,6 +7,7 @@ import threading
 
 from onward.app import App
 from onward.runtime.work import Work
+from tests.runtime.processes.fleet import until
 from tests.runtime.processes.stage import Heard, Noticed, Observed, Page, PagesFound, Running, bring, came
 
 
@@ -103,6 +104,23 @@ def test_what_waits_behind_a_slow_call_is_given_to_another_worker(app: App, neig
             assert observed.finished(10)
             go_on.set()
     assert app.store.document_counts() == {"pages": {"processed": 61}}
+
+
+def test_what_is_given_back_of_one_event_stays_one_event(app: App) -> None:
+    go_on, begun = threading.Event(), threading.Event()
+
+    @app.service("reading", on=PagesFound, finishes=Page, concurrency=1)
+    def read(page: Page, work: Work) -> None:
+        begun.set()
+        came(go_on)
+
+    pages = [Page(id=id) for id in "abcdefgh"]
+    app.publish(PagesFound.of(pages), documents=pages)
+    with Running(app):
+        assert came(begun)
+        until(lambda: app.store.counts() == {"reading": {"claimed": 1, "waiting": 1}}, "seven are given back")
+        go_on.set()
+        until(lambda: app.store.document_counts() == {"pages": {"processed": 8}}, "all are read")
 
 
 def test_a_flood_of_quick_calls_starves_no_other_service(app: App) -> None:

@@ -163,6 +163,25 @@ def test_a_thread_that_a_handler_left_behind_does_not_keep_the_engine(app: App) 
     assert untouched(app, "a")
 
 
+def test_a_task_that_a_handler_left_behind_is_cancelled_in_the_end(app: App) -> None:
+    cancelled, tasks = threading.Event(), []
+
+    async def linger() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    @app.service("reading", on=PagesFound, finishes=Page)
+    async def read(page: Page, work: Work) -> None:
+        tasks.append(asyncio.create_task(linger()))
+
+    bring(app, "a")
+    assert app.work_until_idle() is Ending.DRAINED
+    assert cancelled.is_set()
+
+
 def test_what_was_given_back_is_finished_by_another_worker(app: App, new_app: Callable[[], App]) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
