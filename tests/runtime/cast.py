@@ -70,6 +70,11 @@ def statuses(world: Simulation, *ids: str) -> dict[str, str]:
     return {state.id: state.status for state in states if state is not None}
 
 
+def how_many(world: Simulation, kind: type[Document]) -> int:
+    """How many documents of a kind exist, wherever they stand."""
+    return sum(world.store.document_counts().get(kind.collection, {}).values())
+
+
 def all_processed(world: Simulation, *ids: str) -> bool:
     return statuses(world, *ids) == dict.fromkeys(ids, Status.PROCESSED)
 

@@ -10,7 +10,7 @@ import pytest
 
 from onward import Document, Event, Status, Work
 from onward.testing import Simulation
-from tests.runtime.cast import HOUR, Noticed, Page, PagesFound, Word, bring, new_app, statuses
+from tests.runtime.cast import HOUR, Noticed, Page, PagesFound, Word, bring, how_many, new_app, statuses
 
 RAISED: list[BaseException] = [
     BaseException("base"),
@@ -49,7 +49,7 @@ def test_whatever_it_raises_is_a_failure_of_that_document_alone(error: BaseExcep
         assert (letter.service_name, letter.documents) == ("reading", (("pages", "bad"),))
         assert letter.attempt_count == 3
         assert statuses(world, "a", "bad", "b") == {"a": "processed", "bad": "pending", "b": "processed"}
-        assert world.store.document_counts()["words"] == {"pending": 2}, "and nothing of it was written"
+        assert how_many(world, Word) == 2, "and nothing of it was written"
 
 
 class Odd(Document):

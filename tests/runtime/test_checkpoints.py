@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from onward import Status, Work
 from onward.testing import Simulation
-from tests.runtime.cast import Page, PagesFound, Word, bring, new_app, statuses
+from tests.runtime.cast import Page, PagesFound, Word, bring, how_many, new_app, statuses
 from tests.runtime.fragile import crashing
 
 
@@ -26,10 +26,10 @@ def test_a_handler_that_fails_goes_on_from_its_checkpoint() -> None:
     with Simulation(app) as world:
         bring(world, "a")
         world.drain()
-        assert world.store.document_counts()["words"] == {"pending": 2}, "what was checkpointed is kept"
+        assert how_many(world, Word) == 2, "what was checkpointed is kept"
         world.run_for(60)
         assert cursors == [None, 2]
-        assert world.store.document_counts()["words"] == {"pending": 4}
+        assert how_many(world, Word) == 4
         assert statuses(world, "a") == {"a": Status.PROCESSED}
 
 
@@ -84,7 +84,7 @@ def test_a_crash_after_a_checkpoint_loses_nothing_before_it() -> None:
         assert fragile.crashes(world.drain)
         world.run_for(120)
         assert cursors == [None, 1]
-        assert world.store.document_counts()["words"] == {"pending": 2}
+        assert how_many(world, Word) == 2
         state = world.state(page)
         assert (state.status, state.attempt_count) == (Status.PROCESSED, 1), "a crash is no failed try"
 
@@ -121,7 +121,7 @@ def test_an_async_handler_awaits_its_checkpoint() -> None:
     with Simulation(app) as world:
         bring(world, "a")
         world.drain()
-        assert world.store.document_counts()["words"] == {"pending": 2}
+        assert how_many(world, Word) == 2
 
 
 def test_forgetting_to_await_it_is_a_clear_failure() -> None:

@@ -7,7 +7,8 @@ changes, breaks, kills and forgets. `MACHINE_EXAMPLES=2000` runs it for longer.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -15,7 +16,18 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from onward import App, Document, DocumentState, Event, NotReady, Permanent, Status, Work, names
 from onward.testing import Simulation
-from tests.runtime.cast import DAY, HOUR, MINUTE, Page, PagesFound, Word, WordsFound, new_app, raw_event
+from tests.runtime.cast import (
+    DAY,
+    HOUR,
+    MINUTE,
+    Page,
+    PagesFound,
+    Word,
+    WordsFound,
+    how_many,
+    new_app,
+    raw_event,
+)
 from tests.runtime.fragile import crashing
 
 PAGES = {"a1": "a", "a2": "a", "b1": "b", "b2": "b", "n1": None, "n2": None}
@@ -56,11 +68,15 @@ class Press:
     def __init__(self) -> None:
         self.app = new_app()
         self.faults: dict[str, list[str]] = {}
+        self.midway: list[Callable[[], None]] = []
+        """What happens while the next handler is at work."""
         self.spelled: dict[int, list[str]] = {}
         """Who was spelled under which number; of several claims the last one is the one that was committed."""
         self._declare(self.app)
 
     def _trip(self, *ids: str) -> None:
+        if self.midway:
+            self.midway.pop()()
         for id in ids:
             if waiting := self.faults.get(id):
                 raise FAULTS[waiting.pop()]
@@ -172,6 +188,21 @@ class RuntimeMachine(RuleBasedStateMachine):
         self.fragile.crash_after(statements)
         self.fragile.crashes(lambda: self.world.run_for(minutes * MINUTE))
 
+    @rule(
+        id=pages | words, text=st.sampled_from(TEXTS), what=st.sampled_from(["change", "reset", "forget", "again"])
+    )
+    def interfere(self, id: str, text: str, what: str) -> None:
+        page = id.partition(".")[0]
+        source = PAGES[page]
+        if what == "change":
+            self.press.midway.append(partial(self.change, page, text))
+        elif what == "reset":
+            self.press.midway.append(partial(self.reset, id))
+        elif what == "again":
+            self.press.midway.append(partial(self.publish_again, [page], text))
+        elif source is not None:
+            self.press.midway.append(partial(self.forget, source))
+
     # -- the operator
 
     @rule(id=pages | words)
@@ -241,6 +272,7 @@ class RuntimeMachine(RuleBasedStateMachine):
 
     def heal_and_check(self) -> None:
         self.press.faults.clear()
+        self.press.midway.clear()
         self.end_outage()
         for _ in range(28):
             self.requeue()
@@ -273,7 +305,6 @@ class RuntimeMachine(RuleBasedStateMachine):
             assert not rows.keys() & {"waiting", "claimed"} or service == "reading", rows
         for letter in self.world.dead_letters():
             assert letter.last_error.startswith("pages not found: "), letter
-            assert all(self.app.get(Page, id) is None for _, id in letter.documents)
 
     def every_effect_exists_once(self) -> None:
         entries = receipts = 0
@@ -289,7 +320,7 @@ class RuntimeMachine(RuleBasedStateMachine):
                 spelled = self.world.store.state(Word, word)
                 assert spelled is not None
                 assert entry == Entry(id=word, text=text.upper()) or spelled.status == Status.DISCARDED
-        assert self.world.store.document_counts().get("entries", {}).get("pending", 0) == entries
+        assert how_many(self.world, Entry) == entries
         spelled_count, counted = (self.app.get(Tally, name) for name in ("spelled", "counted"))
         assert spelled_count is not None
         assert counted is not None
@@ -301,8 +332,7 @@ class RuntimeMachine(RuleBasedStateMachine):
                 assert all(PAGES[word.partition(".")[0]] for word in self.press.spelled[number])
         assert receipts <= counted.count <= spelled_count.count
         assert self.forgot or receipts == counted.count, "counted once each"
-        total = self.world.store.document_counts().get("receipts", {}).get("pending", 0)
-        assert total == receipts, "and nothing was counted that was not spelled"
+        assert how_many(self.world, Receipt) == receipts, "and nothing was counted that was not spelled"
 
 
 TestRuntime = RuntimeMachine.TestCase

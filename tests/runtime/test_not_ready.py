@@ -112,6 +112,21 @@ def test_a_document_that_never_comes_leaves_a_dead_letter_too() -> None:
         assert statuses(world, "never") == {"never": Status.PROCESSED}, "better late than never"
 
 
+def test_its_dead_letter_is_closed_when_the_page_comes_and_is_read_for_another_event() -> None:
+    app = new_app()
+    app.service("reading", on=PagesFound, finishes=Page)(lambda page, work: None)
+    with Simulation(app) as world:
+        app.publish(PagesFound(page_ids=["a"]))
+        world.run_for(HOUR)
+        (letter,) = world.dead_letters()
+        bring(world, "a")
+        world.drain()
+        world.store.requeue(letter.row)
+        world.drain()
+        assert all_processed(world, "a")
+        assert world.dead_letters() == [], "it has healed"
+
+
 def test_the_waits_are_jittered_and_grow_to_a_minute() -> None:
     app, times = new_app(), list[float]()
 

@@ -20,6 +20,7 @@ from tests.runtime.cast import (
     WordsFound,
     all_processed,
     bring,
+    how_many,
     new_app,
     statuses,
 )
@@ -473,4 +474,4 @@ def test_a_thousand_documents_are_not_too_many() -> None:
     with Simulation(app) as world:
         bring(world, "a")
         world.drain()
-        assert world.store.document_counts()["words"] == {"pending": 1000}
+        assert how_many(world, Word) == 1000
