@@ -278,10 +278,10 @@ class Call:
             event=handling.event,
             documents=documents,
             store=context.reader,
-            key=self._key(),
+            key=self._key,
             try_number=delivery.tries + 1,
             round=delivery.round,
-            cursor=handling.cursors.get(self._cursor_name()),
+            cursor=handling.cursors.get(self._cursor_name()) if handling.cursors else None,
             now=context.now,
             checkpoint=self._checkpoint,
             trace=delivery.trace,
@@ -338,9 +338,9 @@ class Call:
         judgements = [self._judged([id], error) for id, error in work.failed.items()]
         parts += [part for judgement in judgements for part in judgement.parts]
         settlement = self._written(work, parts)
-        settlement.dependencies = combined(
-            [judgement.report for judgement in judgements], self.service.needs if went_well else ()
-        )
+        if self.service.needs:
+            reports = [judgement.report for judgement in judgements]
+            settlement.dependencies = combined(reports, self.service.needs if went_well else ())
         return settlement
 
     def _closed_work(self) -> Work:

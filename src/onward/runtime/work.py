@@ -67,7 +67,7 @@ class Work:
         event: Event,
         documents: Sequence[Document],
         store: Reader,
-        key: str,
+        key: Callable[[], str],
         try_number: int,
         round: int,
         cursor: Any,
@@ -77,8 +77,7 @@ class Work:
     ) -> None:
         self.event = event
         """The event that brought the documents."""
-        self.key = key
-        """The same for every try and round of this work: an idempotency key for calls to the outside."""
+        self._key = key
         self.try_number = try_number
         """1 for the first try of this round."""
         self.round = round
@@ -104,6 +103,11 @@ class Work:
         self.emits: list[Envelope] = []
         self._added: list[Document] = []
         self._size = self._count = 0
+
+    @property
+    def key(self) -> str:
+        """The same for every try and round of this work: an idempotency key for calls to the outside."""
+        return self._key()
 
     @property
     def store(self) -> Reader:
