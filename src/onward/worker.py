@@ -23,6 +23,7 @@ from onward.ports import StoreError, StoreFull
 from onward.runtime.board import Board
 from onward.runtime.engine import LEASE, Ending, Engine
 from onward.runtime.handling import Call, Context
+from onward.runtime.service import Registry
 from onward.runtime.supervisor import ExitCode, Supervisor
 from onward.runtime.work import Checkpointed
 from onward.settings import Settings, load_settings
@@ -109,7 +110,8 @@ def _context(app: App) -> Context:
     return Context(
         worker=worker_name(),
         version=app.version,
-        registry=app.registry,
+        # Without dependencies: a health call that hangs must not keep it from renewing leases.
+        registry=Registry(app.registry.services),
         reader=app.store,
         now=app.store.now,
         ladder=settings.ladder,

@@ -61,11 +61,7 @@ class Lane:
 
     def overdue(self, now: float) -> list[Call]:
         """Running calls that have passed their time limit."""
-        return [
-            one
-            for one in list(self.running.values())
-            if one.began and not one.took and now - one.began > one.time_limit
-        ]
+        return [one for one in list(self.running.values()) if one.began and now - one.began > one.time_limit]
 
     def withdraw(self) -> list[Call]:
         """Take back the calls that have not begun."""

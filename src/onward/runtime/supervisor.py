@@ -309,7 +309,8 @@ class Supervisor:
             if not alone and self._suspects.is_ready and self.store.overdue_suspects(names):
                 self._start(alone=True)
             if self._idle_within is not None and self._is_idle(names, self._idle_within):
-                self.stop()
+                log.info("nothing falls due within %g s", self._idle_within)
+                self._stopping = self._announced = 1
         except StoreUnavailable as error:
             log.error("%s", error)
 
