@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from onward.backends import open_store
 from onward.model.documents import Document, DocumentState
-from onward.model.events import Envelope, Event, decode, new_id, read_event
+from onward.model.events import Envelope, Event, decode, is_text, new_id, read_event
 from onward.model.failures import Failure
 from onward.model.ledger import NewDocument, Published
 from onward.ports import Clock, Store
@@ -25,6 +25,8 @@ from onward.runtime.engine import Ending, Engine, EngineSettings
 from onward.runtime.service import Dependency, Registry, Service
 from onward.runtime.signals import Hook, Hooks
 from onward.settings import Settings, load_settings
+
+MAX_VERSION = 2**31
 
 H = TypeVar("H", bound=Callable[..., Any])
 D = TypeVar("D", bound=Document)
@@ -202,8 +204,8 @@ class App:
                 known = ", ".join(sorted(one.event_type for one in self.registry.events())) or "none"
                 raise Malformed(f"the event type {event_type!r} is unknown; known are: {known}")
             version = envelope.get("version", kind.version)
-            if not isinstance(version, int):
-                raise Malformed(f"the field 'version' is {version!r:.50}, not a whole number")
+            if not isinstance(version, int) or not 0 < version < MAX_VERSION:
+                raise Malformed(f"the field 'version' is {version!r:.50}, not a whole number from 1 on")
             if version <= kind.version:
                 data = read_event(kind, data).model_dump_json()
         except Malformed as error:
@@ -211,8 +213,8 @@ class App:
             self.store.publish_malformed(raw, failure, event_type=event_type)
             return None
         given = envelope.get("event_id")
-        foreign = isinstance(given, str) and 0 < len(given) <= 200
-        event_id = given if isinstance(given, str) and foreign else new_id()
+        foreign = is_text(given) and 0 < len(given) <= 200
+        event_id = given if is_text(given) and foreign else new_id()
         taken = Envelope(event_type, data, event_id, self.store.now(), version, foreign=foreign)
         return self.store.publish([taken])[0]
 

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeGuard
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -204,6 +204,14 @@ def idempotency_key(
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
+def is_text(value: object) -> TypeGuard[str]:
+    """Whether a value is text that can be written: JSON can spell half a character, a lone surrogate."""
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
 def decode(raw: bytes | str) -> dict[str, Any]:
     """Read an event's envelope from what somebody sent, or raise `Malformed` and say why."""
     if len(raw) > MAX_BYTES * 2:
@@ -215,7 +223,7 @@ def decode(raw: bytes | str) -> dict[str, Any]:
         raise Malformed(f"not JSON: {error}") from error
     if not isinstance(envelope, dict):
         raise Malformed(f"an event is a JSON object, this is a {type(envelope).__name__}")
-    if not isinstance(envelope.get("event_type"), str):
+    if not is_text(envelope.get("event_type")):
         raise Malformed("the field 'event_type' is missing or not a string")
     if not isinstance(envelope.get("data", {}), dict):
         raise Malformed("the field 'data' is not an object")
