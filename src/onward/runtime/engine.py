@@ -321,6 +321,8 @@ class Engine:
         return [(lane, room) for lane, room in rooms if room > 0]
 
     def _claim(self, lane: Lane, room: int) -> list[Call]:
+        if self.settings.suspects and self._claims:
+            return []  # alone means alone in the process, not in the service
         service = lane.service
         lane.dry = True  # unless somebody says otherwise meanwhile
         deliveries = self.store.claim(
