@@ -42,62 +42,38 @@ The names:
   Permanent
   RetryPolicy, Exponential,   when to try again, and when to give up
   Schedule, Ladder
-  retrying, classify          the same policies around any call, outside of services
-  DocumentState, DeadLetter,  what is known of a document, of an event given up, of a dependency
-  Breaker
-  Settings, load_settings     what the environment and onward.toml say
+  retrying                    the same policies around any call, outside of services
+  classify, Classified, Kind  which failures may pass, and which are final
+  DocumentState, DeadLetter   what is known of a document, and of an event given up
+  Settings                    what the environment and onward.toml say
   OnwardError                 the base of everything raised here
 
 For readers of the event-retry design: `RetryConfig`, `handle_event_with_retry`, `DocumentNotFoundError`.
 To test a service, see `onward.testing`.
 """
 
-from onward.app import App
-from onward.model.breaker import Breaker
-from onward.model.documents import Document, DocumentState, Status
-from onward.model.events import Event, names
-from onward.model.ledger import DeadLetter
-from onward.retry import (
-    DocumentNotFoundError,
-    Exponential,
-    Ladder,
-    NotReady,
-    OnwardError,
-    Permanent,
-    RetryConfig,
-    RetryPolicy,
-    Schedule,
-    Unavailable,
-    classify,
-    handle_event_with_retry,
-    retrying,
-)
-from onward.runtime.work import Work
-from onward.settings import Settings, load_settings
-
-__all__ = [
-    "App",
-    "Breaker",
-    "DeadLetter",
-    "Document",
-    "DocumentNotFoundError",
-    "DocumentState",
-    "Event",
-    "Exponential",
-    "Ladder",
-    "NotReady",
-    "OnwardError",
-    "Permanent",
-    "RetryConfig",
-    "RetryPolicy",
-    "Schedule",
-    "Settings",
-    "Status",
-    "Unavailable",
-    "Work",
-    "classify",
-    "handle_event_with_retry",
-    "load_settings",
-    "names",
-    "retrying",
-]
+# No `__all__`: with one, help(onward) would unroll every class; `as` says that a name is meant for users.
+from onward.app import App as App
+from onward.model.documents import Document as Document
+from onward.model.documents import DocumentState as DocumentState
+from onward.model.documents import Status as Status
+from onward.model.events import Event as Event
+from onward.model.events import names as names
+from onward.model.ledger import DeadLetter as DeadLetter
+from onward.retry import Classified as Classified
+from onward.retry import DocumentNotFoundError as DocumentNotFoundError
+from onward.retry import Exponential as Exponential
+from onward.retry import Kind as Kind
+from onward.retry import Ladder as Ladder
+from onward.retry import NotReady as NotReady
+from onward.retry import OnwardError as OnwardError
+from onward.retry import Permanent as Permanent
+from onward.retry import RetryConfig as RetryConfig
+from onward.retry import RetryPolicy as RetryPolicy
+from onward.retry import Schedule as Schedule
+from onward.retry import Unavailable as Unavailable
+from onward.retry import classify as classify
+from onward.retry import handle_event_with_retry as handle_event_with_retry
+from onward.retry import retrying as retrying
+from onward.runtime.work import Work as Work
+from onward.settings import Settings as Settings
