@@ -146,9 +146,7 @@ def test_another_file_can_be_named_and_must_then_exist(tmp_path: Path) -> None:
         ("ONWARD_LOG_FORMAT", "xml", "one of text, json"),
     ),
 )
-def test_a_value_that_makes_no_sense_is_named_with_what_is_allowed(
-    name: str, value: str, allowed: str
-) -> None:
+def test_a_value_that_makes_no_sense_is_named_with_what_is_allowed(name: str, value: str, allowed: str) -> None:
     with pytest.raises(SettingsError) as caught:
         load_settings({name: value})
     assert str(caught.value) == f"{name} is {value!r}, but must be {allowed}."

@@ -56,9 +56,7 @@ def _expanded(folder: Path) -> Path:
 
 # The description is what an error message says is allowed.
 Count = Annotated[int, BeforeValidator(_no_bool), Field(ge=1, description="a whole number of at least 1")]
-CountOrNone = Annotated[
-    int, BeforeValidator(_no_bool), Field(ge=0, description="a whole number of at least 0")
-]
+CountOrNone = Annotated[int, BeforeValidator(_no_bool), Field(ge=0, description="a whole number of at least 0")]
 Port = Annotated[int, BeforeValidator(_no_bool), Field(ge=1, le=65535, description="a port from 1 to 65535")]
 Positive = Annotated[
     float, BeforeValidator(_no_bool), Field(gt=0, allow_inf_nan=False, description="a number above 0")
@@ -161,8 +159,7 @@ class Settings(_Shared):
                 name="retry job",
             ),
             rounds={
-                collection: getattr(self, f"retry_job_max_attempts_{collection}")
-                for collection in usual.rounds
+                collection: getattr(self, f"retry_job_max_attempts_{collection}") for collection in usual.rounds
             },
         )
 
@@ -224,9 +221,7 @@ def _read_toml(path: str | Path | None) -> dict[str, _Given]:
     try:
         tables = tomllib.loads(file.read_text("utf-8"))
     except OSError as error:
-        raise SettingsError(
-            f"{file} cannot be read: {error.strerror}. Name another file, or make it."
-        ) from None
+        raise SettingsError(f"{file} cannot be read: {error.strerror}. Name another file, or make it.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{file} is not valid TOML: {redact(str(error))}.") from None
     given: dict[str, _Given] = {}
@@ -234,9 +229,7 @@ def _read_toml(path: str | Path | None) -> dict[str, _Given]:
         name, dotted = "_".join(keys), ".".join(keys)
         if name not in Settings.model_fields:
             close = difflib.get_close_matches(name, Settings.model_fields, n=1)
-            meant = (
-                f"Did you mean {close[0]}?" if close else f"Known are: {', '.join(Settings.model_fields)}."
-            )
+            meant = f"Did you mean {close[0]}?" if close else f"Known are: {', '.join(Settings.model_fields)}."
             raise SettingsError(f"{file}: there is no setting {dotted}. {meant}")
         if name in given:
             raise SettingsError(f"{file}: {dotted} is set twice, in different spellings. Keep one.")
@@ -244,9 +237,7 @@ def _read_toml(path: str | Path | None) -> dict[str, _Given]:
     return given
 
 
-def _flatten(
-    table: Mapping[str, Any], prefix: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], object]]:
+def _flatten(table: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _flatten(value, (*prefix, key))

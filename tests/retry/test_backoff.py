@@ -39,9 +39,7 @@ def test_a_schedule_repeats_its_last_wait() -> None:
 
 
 @given(exponentials | schedules, failures, st.integers())
-def test_every_wait_is_finite_and_within_its_bounds(
-    backoff: Exponential | Schedule, n: int, seed: int
-) -> None:
+def test_every_wait_is_finite_and_within_its_bounds(backoff: Exponential | Schedule, n: int, seed: int) -> None:
     low, high = backoff.bounds(n)
     wait = backoff.delay(n, Random(seed))
     assert 0 <= low <= wait <= high

@@ -117,9 +117,7 @@ def test_after_last_comes_the_end(policy: RetryPolicy, n: int, elapsed: float) -
 
 
 @given(policies, tries, times, st.integers())
-def test_the_same_question_gets_the_same_answer(
-    policy: RetryPolicy, n: int, elapsed: float, seed: int
-) -> None:
+def test_the_same_question_gets_the_same_answer(policy: RetryPolicy, n: int, elapsed: float, seed: int) -> None:
     assert policy.decide(n, elapsed=elapsed, random=Random(seed)) == policy.decide(
         n, elapsed=elapsed, random=Random(seed)
     )

@@ -114,9 +114,7 @@ def test_redacting_twice_changes_nothing_more(text: str) -> None:
     assert redact(once) == once
 
 
-@given(
-    st.text("abcdefghijklmnopqrstuvwxyz0123456789!#$%*+./:?@^_|~-", min_size=4).map(lambda s: "Q" + s + "Z")
-)
+@given(st.text("abcdefghijklmnopqrstuvwxyz0123456789!#$%*+./:?@^_|~-", min_size=4).map(lambda s: "Q" + s + "Z"))
 def test_a_quoted_password_never_survives(secret: str) -> None:
     assert secret not in redact(f'connecting with {{"user": "app", "password": "{secret}"}} failed')
     assert secret not in redact(f"connecting with password='{secret}' failed")

@@ -46,9 +46,7 @@ class RetryConfig:
     def policy(self) -> RetryPolicy:
         """Return the policy these numbers describe: full jitter, capped, within the time to live."""
         return RetryPolicy(
-            Exponential(
-                self.base_delay_ms / 1000, self.backoff_factor, cap=self.max_delay_seconds, jitter=True
-            ),
+            Exponential(self.base_delay_ms / 1000, self.backoff_factor, cap=self.max_delay_seconds, jitter=True),
             max_tries=self.max_attempts + 1,
             max_elapsed=self.ttl_minutes * 60,
             name="not ready",
@@ -106,14 +104,10 @@ def handle_event_with_retry(
             errors.append({"timestamp": _iso(now), "error_type": type(error).__name__, "error": described})
             if len(errors) > _KEPT_ERRORS:
                 del errors[1]  # the first and the latest tell most
-            decision = policy.decide(
-                n, elapsed=now - started, error=_only_not_ready(on(error)), random=random
-            )
+            decision = policy.decide(n, elapsed=now - started, error=_only_not_ready(on(error)), random=random)
             if isinstance(decision, GiveUp):
                 trace = redact("".join(traceback.format_exception(error)))
-                log.error(
-                    "%s gave up event %s: %s\n%s", service_name, idempotency_key, decision.reason, trace
-                )
+                log.error("%s gave up event %s: %s\n%s", service_name, idempotency_key, decision.reason, trace)
                 if dead_letter is None:
                     raise
                 dead_letter(
