@@ -293,9 +293,7 @@ class Supervisor:
             return
         overdue = child.board.overdue(HANG_GRACE)
         if overdue and not child.hung:
-            log.error(
-                "worker %s hangs: an event is past its time limit; it is drained and ended", child.worker
-            )
+            log.error("worker %s hangs: an event is past its time limit; it is drained and ended", child.worker)
             child.hung_at = now
             child.tell("drain")
         elif overdue and now - child.hung_at > DRAIN_GRACE:
