@@ -12,7 +12,7 @@ from functools import partial
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from onward import App, Document, DocumentState, Event, NotReady, Permanent, Status, Work, names
 from onward.testing import Simulation
@@ -32,7 +32,7 @@ from tests.runtime.fragile import crashing
 
 PAGES = {"a1": "a", "a2": "a", "b1": "b", "b2": "b", "n1": None, "n2": None}
 """Each page and its source."""
-TEXTS = ("", "one", "one two", "two one two", "five little words are here")
+TEXTS = ("five little words are here", "two one two", "one", "")
 MOST_WORDS = 5
 FAULTS = {
     "transient": ValueError("a bad moment"),
@@ -121,6 +121,8 @@ class Press:
 pages = st.sampled_from(sorted(PAGES))
 some_pages = st.lists(pages, min_size=1, max_size=4, unique=True)
 words = st.builds(word_id, pages, st.integers(0, MOST_WORDS - 1))
+texts = st.sampled_from(TEXTS)
+pauses = st.sampled_from([0, None, MINUTE, 2 * HOUR])
 victims = pages | words | st.integers(1, 20).map(str)
 
 
@@ -149,25 +151,35 @@ class RuntimeMachine(RuleBasedStateMachine):
 
     # -- publishing
 
-    @rule(id=pages, text=st.sampled_from(TEXTS))
-    def publish(self, id: str, text: str) -> None:
-        page = Page(id=id, text=text)
-        self.app.publish(PagesFound.of(page), documents=[page], source=PAGES[id])
-        self.forgotten.discard(id)
+    @rule(ids=some_pages, text=texts, pause=pauses)
+    def publish_and_wait(self, ids: list[str], text: str, pause: float | None) -> None:
+        self.publish(ids, text)
+        self.rest(pause)
 
-    @rule(ids=some_pages, by=st.sampled_from(["", "somebody else"]))
-    def publish_again(self, ids: list[str], by: str) -> None:
-        self.app.publish(PagesFound(page_ids=ids, found_by=by))
+    def publish(self, ids: list[str], text: str) -> None:
+        for id in ids:
+            page = Page(id=id, text=text)
+            self.forgotten.discard(id)
+            self.app.publish(PagesFound.of(page), documents=[page], source=PAGES[id])
 
-    @rule(ids=some_pages, again=st.booleans())
-    def send(self, ids: list[str], again: bool) -> None:
-        self.sent += not again
-        self.app.publish_raw(raw_event(event_id=f"theirs-{self.sent}", data={"page_ids": ids}))
+    @rule(ids=some_pages, how=st.sampled_from(["the same", "otherwise", "from outside", "the same from outside"]))
+    def publish_again(self, ids: list[str], how: str) -> None:
+        if "outside" in how:
+            self.sent += how == "from outside"
+            self.app.publish_raw(raw_event(event_id=f"theirs-{self.sent}", data={"page_ids": ids}))
+        else:
+            self.app.publish(PagesFound(page_ids=ids, found_by=how))
 
-    @rule(id=pages, text=st.sampled_from(TEXTS))
+    @rule(id=pages, text=texts, pause=pauses)
+    def change_and_wait(self, id: str, text: str, pause: float | None) -> None:
+        self.change(id, text)
+        self.app.publish(PagesFound(page_ids=[id]))
+        self.rest(pause)
+
     def change(self, id: str, text: str) -> None:
-        if self.app.get(Page, id) is not None and self.app.replace(Page(id=id, text=text)):
+        if self.app.get(Page, id) is not None:
             self.begun_anew.add(id)
+            self.app.replace(Page(id=id, text=text))
 
     # -- trouble
 
@@ -175,66 +187,71 @@ class RuntimeMachine(RuleBasedStateMachine):
     def fail_next(self, id: str, fault: str, times: int) -> None:
         self.press.faults[id] = [fault] * times
 
-    @rule(hours=st.integers(1, 30))
-    def begin_outage(self, hours: int) -> None:
-        self.world.fail("website", for_seconds=hours * HOUR)
+    @rule(minutes=st.sampled_from([10, 0, 180]), pause=pauses)
+    def begin_or_end_outage(self, minutes: int, pause: float | None) -> None:
+        self.world.fail("website", for_seconds=minutes * MINUTE)
+        self.rest(pause)
 
-    @rule()
-    def end_outage(self) -> None:
-        self.world.fail("website", for_seconds=0)
-
-    @rule(statements=st.integers(0, 60), minutes=st.sampled_from([0, 1, 20]))
-    def crash(self, statements: int, minutes: int) -> None:
+    @rule(ids=some_pages, text=texts, statements=st.integers(0, 300))
+    def crash(self, ids: list[str], text: str, statements: int) -> None:
+        """Kill the worker at any statement on the way of some pages."""
+        self.publish(ids, text)
         self.fragile.crash_after(statements)
-        self.fragile.crashes(lambda: self.world.run_for(minutes * MINUTE))
+        self.fragile.crashes(lambda: self.world.run_for(20 * MINUTE))
 
-    @rule(
-        id=pages | words, text=st.sampled_from(TEXTS), what=st.sampled_from(["change", "reset", "forget", "again"])
-    )
+    @rule(id=pages | words, text=texts, what=st.sampled_from(["change", "reset", "forget", "publish"]))
     def interfere(self, id: str, text: str, what: str) -> None:
+        """Do something while the next handler is at work."""
         page = id.partition(".")[0]
-        source = PAGES[page]
-        if what == "change":
-            self.press.midway.append(partial(self.change, page, text))
-        elif what == "reset":
-            self.press.midway.append(partial(self.reset, id))
-        elif what == "again":
-            self.press.midway.append(partial(self.publish_again, [page], text))
-        elif source is not None:
-            self.press.midway.append(partial(self.forget, source))
+        deeds: dict[str, Callable[[], None]] = {
+            "change": partial(self.change, page, text),
+            "reset": partial(self.operate, id, "reset"),
+            "forget": partial(self.forget, page),
+            "publish": partial(self.publish_again, [page], text),
+        }
+        self.press.midway.append(deeds[what])
 
     # -- the operator
 
-    @rule(id=pages | words)
-    def reset(self, id: str) -> None:
+    @rule(id=pages | words, what=st.sampled_from(["requeue", "reset", "discard"]))
+    def operate(self, id: str, what: str) -> None:
+        self.begun_anew.add(id)
         collection = "words" if "." in id else "pages"
-        if self.world.store.reset(collection, id):
-            self.begun_anew.add(id)
+        if what == "reset":
+            self.world.store.reset(collection, id)
+        elif what == "discard":
+            self.world.store.discard(collection, id)
+        else:
+            self.requeue()
 
-    @rule(id=pages | words)
-    def discard(self, id: str) -> None:
-        collection = "words" if "." in id else "pages"
-        if self.world.store.discard(collection, id):
-            self.begun_anew.add(id)
-
-    @rule()
     def requeue(self) -> None:
         for letter in self.world.dead_letters():
             self.world.store.requeue(letter.row)
 
-    @rule(source=st.sampled_from(["a", "b"]))
-    def forget(self, source: str) -> None:
-        self.world.store.forget(source)
-        self.forgot = True
-        self.forgotten |= {id for id, of in PAGES.items() if of == source}
+    @rule(page=pages)
+    def forget(self, page: str) -> None:
+        if (source := PAGES[page]) is not None:
+            self.forgot = True
+            gone = {id for id, of in PAGES.items() if of == source}
+            self.begun_anew |= gone
+            self.world.store.forget(source)
+            self.forgotten |= gone
 
     # -- time
 
-    @rule(seconds=st.sampled_from([0, 1, 10, MINUTE, 20 * MINUTE, HOUR, DAY, 3 * DAY]))
-    def let_time_pass(self, seconds: float) -> None:
+    def rest(self, pause: float | None) -> None:
+        """Of most examples some rules are left out, so time must not pass by rules of its own alone."""
+        if pause is not None:
+            self.world.run_for(pause)
+
+    @rule(seconds=st.sampled_from([MINUTE, 1, 20 * MINUTE, 0]))
+    def let_some_time_pass(self, seconds: float) -> None:
         self.world.run_for(seconds)
 
-    @precondition(lambda self: hasattr(self, "world"))
+    @rule(seconds=st.sampled_from([HOUR, DAY, 3 * DAY]))
+    def let_much_time_pass(self, seconds: float) -> None:
+        self.world.run_for(seconds)
+
     @rule(steps=st.integers(1, 5))
     def work_a_little(self, steps: int) -> None:
         for _ in range(steps):
@@ -273,7 +290,7 @@ class RuntimeMachine(RuleBasedStateMachine):
     def heal_and_check(self) -> None:
         self.press.faults.clear()
         self.press.midway.clear()
-        self.end_outage()
+        self.begin_or_end_outage(0, None)
         for _ in range(28):
             self.requeue()
             self.republish()
@@ -305,6 +322,7 @@ class RuntimeMachine(RuleBasedStateMachine):
             assert not rows.keys() & {"waiting", "claimed"} or service == "reading", rows
         for letter in self.world.dead_letters():
             assert letter.last_error.startswith("pages not found: "), letter
+            assert all(self.app.get(Page, id) is None for _, id in letter.documents)
 
     def every_effect_exists_once(self) -> None:
         entries = receipts = 0
@@ -338,7 +356,7 @@ class RuntimeMachine(RuleBasedStateMachine):
 TestRuntime = RuntimeMachine.TestCase
 TestRuntime.settings = settings(
     max_examples=int(os.environ.get("MACHINE_EXAMPLES", "40")),
-    stateful_step_count=30,
+    stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
