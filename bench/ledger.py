@@ -2,7 +2,8 @@
 
 Ours commits a document with every event, settles it by its fencing token and keeps its history; the
 others take a job from the file and mark it done (huey: delete it when it is taken). Everyone finds the
-same number of jobs waiting, and works them off in this process.
+same number of jobs waiting, and works them off in this process. That number matters: some get slower
+the more there is to do.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from bench.table import Row, medians
 from onward import App, Document, Event, Settings, Work
 from onward.worker import tune_process
 
-EVENTS = 10_000
-PEER_JOBS = 2_000
-"""The peers' rates do not depend on it, and they take long enough."""
-REPEATS = 5
-MEASURE = "no-op events, SQLite"
+BACKLOGS = {2_000: 5, 10_000: 1}
+"""How many jobs wait, and how often that is measured; the long ones take minutes as it is."""
+
+
+Contestant = Callable[[Path, int], float]
 
 
 class Ping(Event):
@@ -48,35 +49,39 @@ def run() -> list[Row]:
         "onward, def": "the same, handlers in threads",
         "huey": "its default, synchronous=OFF; a crash loses the job",
         "huey, fsync": "a crash loses the job",
-        "litequeue": "crash-safe; no document",
+        "litequeue": "crash-safe, synchronous=NORMAL; no document",
         "persist-queue": "crash-safe; no document",
     }
-    contestants: dict[str, Callable[[Path], float]] = {
-        "onward, async def": lambda folder: _onward(folder, is_async=True),
-        "onward, def": lambda folder: _onward(folder, is_async=False),
-        "huey": lambda folder: _huey(folder, fsync=False),
-        "huey, fsync": lambda folder: _huey(folder, fsync=True),
+    contestants: dict[str, Contestant] = {
+        "onward, async def": lambda folder, jobs: _onward(folder, jobs, is_async=True),
+        "onward, def": lambda folder, jobs: _onward(folder, jobs, is_async=False),
+        "huey": lambda folder, jobs: _huey(folder, jobs, fsync=False),
+        "huey, fsync": lambda folder, jobs: _huey(folder, jobs, fsync=True),
         "litequeue": _litequeue,
         "persist-queue": _persist_queue,
     }
-    rates = medians({name: _in_folder(one) for name, one in contestants.items()}, REPEATS)
-    return [
-        Row(name, name.startswith("onward, async"), rate, notes[name], MEASURE) for name, rate in rates.items()
-    ]
+    rows: list[Row] = []
+    for jobs, repeats in BACKLOGS.items():
+        rates = medians({name: _in_folder(one, jobs) for name, one in contestants.items()}, repeats)
+        measure = f"{jobs:,} no-op events, SQLite"
+        rows += [
+            Row(name, name == "onward, async def", rate, notes[name], measure) for name, rate in rates.items()
+        ]
+    return rows
 
 
-def _in_folder(contestant: Callable[[Path], float]) -> Callable[[], float]:
+def _in_folder(contestant: Contestant, jobs: int) -> Callable[[], float]:
     def measure() -> float:
         folder = Path(tempfile.mkdtemp(prefix="onward-bench-"))
         try:
-            return contestant(folder)
+            return contestant(folder, jobs)
         finally:
             shutil.rmtree(folder)
 
     return measure
 
 
-def _onward(folder: Path, *, is_async: bool) -> float:
+def _onward(folder: Path, jobs: int, *, is_async: bool) -> float:
     app = App(store=f"sqlite:///{folder}/onward.db", settings=Settings())
 
     def answer(event: Ping, work: Work) -> None:
@@ -86,26 +91,23 @@ def _onward(folder: Path, *, is_async: bool) -> float:
         answer(event, work)
 
     app.service("answering", on=Ping)(answer_async if is_async else answer)
-    for start in range(0, EVENTS, 500):
+    for start in range(0, jobs, 500):
         app.publish(*(Ping(number=number) for number in range(start, start + 500)))
     began = time.perf_counter()
     app.work_until_idle()
     took = time.perf_counter() - began
     written = sum(app.store.document_counts()["pongs"].values())
     app.close()
-    if written != EVENTS:
-        raise RuntimeError(f"{written} of {EVENTS} documents were written")
-    return EVENTS / took
+    if written != jobs:
+        raise RuntimeError(f"{written} of {jobs} documents were written")
+    return jobs / took
 
 
-def _huey(folder: Path, *, fsync: bool) -> float:
+def _huey(folder: Path, jobs: int, *, fsync: bool) -> float:
     huey = SqliteHuey("bench", filename=str(folder / "huey.db"), fsync=fsync, results=False)
 
-    @huey.task()
-    def job(number: int) -> None:
-        del number
-
-    for number in range(PEER_JOBS):
+    job = huey.task()(_no_op)
+    for number in range(jobs):
         job(number)
     began = time.perf_counter()
     done = 0
@@ -115,9 +117,13 @@ def _huey(folder: Path, *, fsync: bool) -> float:
     return done / (time.perf_counter() - began)
 
 
-def _litequeue(folder: Path) -> float:
+def _no_op(number: int) -> None:
+    del number
+
+
+def _litequeue(folder: Path, jobs: int) -> float:
     queue = litequeue.LiteQueue(str(folder / "litequeue.db"))
-    for number in range(PEER_JOBS):
+    for number in range(jobs):
         queue.put(str(number))
     began = time.perf_counter()
     done = 0
@@ -127,13 +133,11 @@ def _litequeue(folder: Path) -> float:
     return done / (time.perf_counter() - began)
 
 
-def _persist_queue(folder: Path) -> float:
+def _persist_queue(folder: Path, jobs: int) -> float:
     queue = persistqueue.SQLiteAckQueue(str(folder), auto_commit=True)
-    for number in range(PEER_JOBS):
+    for number in range(jobs):
         queue.put(number)
     began = time.perf_counter()
-    done = 0
-    while queue.size:
+    for _ in range(jobs):
         queue.ack(queue.get(block=False))
-        done += 1
-    return done / (time.perf_counter() - began)
+    return jobs / (time.perf_counter() - began)

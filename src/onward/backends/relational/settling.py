@@ -87,7 +87,7 @@ class _Applied:
         self.settlement = settlement
         self.row = row
         self.settled = Settled(Verdict.COMMITTED)
-        self.origin = replace(row)
+        self.origin = row if all(isinstance(part, Done) for part in settlement.parts) else replace(row)
         self.charged: list[Strike] = []
         self.notices: list[tuple[Row, Envelope]] = []
         self._row_used = False
