@@ -26,6 +26,7 @@ BACKLOGS = {2_000: 5, 10_000: 1}
 """How many jobs wait, and how often that is measured; the long ones take minutes as it is."""
 
 
+OURS = "onward, async def"
 Contestant = Callable[[Path, int], float]
 
 
@@ -45,7 +46,7 @@ def run() -> list[Row]:
     """Measure everyone in turn, a few times."""
     tune_process()
     notes = {
-        "onward, async def": "a document with each, synchronous=FULL",
+        OURS: "a document with each, synchronous=FULL",
         "onward, def": "the same, handlers in threads",
         "huey": "its default, synchronous=OFF; a crash loses the job",
         "huey, fsync": "a crash loses the job",
@@ -53,7 +54,7 @@ def run() -> list[Row]:
         "persist-queue": "crash-safe; no document",
     }
     contestants: dict[str, Contestant] = {
-        "onward, async def": lambda folder, jobs: _onward(folder, jobs, is_async=True),
+        OURS: lambda folder, jobs: _onward(folder, jobs, is_async=True),
         "onward, def": lambda folder, jobs: _onward(folder, jobs, is_async=False),
         "huey": lambda folder, jobs: _huey(folder, jobs, fsync=False),
         "huey, fsync": lambda folder, jobs: _huey(folder, jobs, fsync=True),
