@@ -41,13 +41,21 @@ from tests.store.stage import LEASE, LISTENING, READING, Clock, Noticed, PagesFo
 
 A = TypeVar("A")
 
+MEMORY = Path("/dev/shm")
+"""Where it exists, a folder that is never synced: the machine crashes in many ways, but not the power."""
 PAGES = [f"p{n}" for n in range(5)]
 SOURCES = [None, "s", "t"]
 WORKERS = ["anna", "bert"]
 a_page = st.sampled_from(PAGES)
 some_pages = st.lists(a_page, min_size=1, max_size=4, unique=True)
 a_worker = st.sampled_from(WORKERS)
-fates = st.lists(st.sampled_from(["done", "wait", "try", "dead", "failed", "nothing"]), min_size=4, max_size=4)
+DISTURBANCES = [
+    "write", "change", "decide", "requeue", "requeue", "forget", "outage", "checkpoint", "restart", "fuse", "fuse",
+]  # fmt: skip
+seldom = st.sampled_from([False, False, False, True])
+fates = st.lists(
+    st.sampled_from(["done", "done", "done", "wait", "try", "dead", "failed", "nothing"]), min_size=4, max_size=4
+)
 
 
 @dataclass
@@ -84,7 +92,7 @@ class Known:
 class StoreMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp(prefix="onward-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="onward-", dir=MEMORY if MEMORY.is_dir() else None))
         self.clock = Clock()
         self.store = FragileStore(str(self.folder / "onward.db"), self.clock)
         self.eye = sqlite3.connect(self.folder / "onward.db", isolation_level=None)
@@ -98,9 +106,13 @@ class StoreMachine(RuleBasedStateMachine):
         """What works have made, and from which page."""
         self.works = 0
 
-    @initialize()
-    def subscribe(self) -> None:
+    @initialize(sources=st.lists(st.sampled_from(SOURCES), min_size=len(PAGES), max_size=len(PAGES)))
+    def begin(self, sources: list[str | None]) -> None:
         self.store.subscribe([READING, LISTENING])
+        for id, source in zip(PAGES[:-1], sources, strict=False):
+            self.write([id], source)
+        self.publish(PAGES[:2], "")
+        self.publish(PAGES[2:], "")
 
     def teardown(self) -> None:
         try:
@@ -142,16 +154,42 @@ class StoreMachine(RuleBasedStateMachine):
 
     # -- what happens
 
-    @rule(fuse=st.integers(1, 12))
+    @rule(what=st.sampled_from(DISTURBANCES), data=st.data())
+    def disturb(self, what: str, data: st.DataObject) -> None:
+        """Whatever is not the daily work; one rule, so that the daily work gets its turns."""
+        yes = data.draw(st.booleans())
+        match what:
+            case "write":
+                self.write(data.draw(some_pages), data.draw(st.sampled_from(SOURCES)))
+            case "change":
+                self.content_changes(data.draw(a_page), data.draw(st.sampled_from(["", "new", "newer"])))
+            case "decide":
+                self.an_operator_decides(data.draw(a_page), discards=yes)
+            case "requeue":
+                self.requeue(data)
+            case "forget":
+                self.forget("s" if yes else "t")
+            case "outage":
+                self.an_outage(begins=yes)
+            case "checkpoint":
+                self.checkpoint(data, data.draw(st.sampled_from(['"x"', "7"])), starts=yes)
+            case "restart":
+                self.a_new_process(prunes=yes)
+            case "fuse":
+                self.light_a_fuse(data.draw(st.integers(1, 12)))
+
     def light_a_fuse(self, fuse: int) -> None:
         self.store.db.fuse = fuse
 
-    @rule()
+    def a_new_process(self, prunes: bool) -> None:
+        self.reopen()
+        if prunes:
+            self.store.prune(keep_seconds=10, keep_count=3)
+
     def reopen(self) -> None:
         self.store.close()
         self.store = FragileStore(str(self.folder / "onward.db"), self.clock)
 
-    @rule(ids=some_pages, source=st.sampled_from(SOURCES))
     def write(self, ids: list[str], source: str | None) -> None:
         added = self.attempt(lambda: self.store.add_documents([page(id, source=source) for id in ids]))
         if added is not None:
@@ -181,7 +219,7 @@ class StoreMachine(RuleBasedStateMachine):
                 doc.begin(row)
             assert row == doc.row
 
-    @rule(worker=a_worker, limit=st.integers(1, 3), suspects=st.booleans(), needs=st.booleans())
+    @rule(worker=a_worker, limit=st.integers(1, 3), suspects=seldom, needs=seldom)
     def claim(self, worker: str, limit: int, suspects: bool, needs: bool) -> None:
         due = {
             row for (row,) in self.ask(
@@ -225,10 +263,8 @@ class StoreMachine(RuleBasedStateMachine):
                 assert doc is None or doc.row != delivery.row
 
     @precondition(lambda self: self.held)
-    @rule(data=st.data(), fates=fates, closes=st.booleans(), strikes=st.booleans(), removes=st.none() | a_page)
-    def settle(
-        self, data: st.DataObject, fates: list[str], closes: bool, strikes: bool, removes: str | None
-    ) -> None:
+    @rule(data=st.data(), fates=fates, stays=seldom, strikes=seldom, removes=seldom)
+    def settle(self, data: st.DataObject, fates: list[str], stays: bool, strikes: bool, removes: bool) -> None:
         """A worker, maybe a zombie, comes back with its work."""
         delivery = data.draw(st.sampled_from(self.held))
         self.works += 1
@@ -241,9 +277,9 @@ class StoreMachine(RuleBasedStateMachine):
             inputs=[(id, revisions[id]) for id in done],
             adds=[NewDocument("words", f"{id}-{self.works}", "{}", parent=f"pages/{id}") for id in done],
             emits=Envelope.of(Noticed(what=str(self.works)), now=self.clock.now()),
-            removes=[("pages", removes)] if removes and removes not in revisions else [],
+            removes=[("pages", id) for id in PAGES if id not in revisions][: 1 if removes else 0],
             parts=parts,
-            closes=closes,
+            closes=not stays,
             dependencies=self._report(strikes, parts),
         )
         named = self.pairs(delivery.row)
@@ -374,9 +410,9 @@ class StoreMachine(RuleBasedStateMachine):
     def _unmade(self, pages: Iterable[str]) -> None:
         self.words = {word: made_from for word, made_from in self.words.items() if made_from not in set(pages)}
 
-    @precondition(lambda self: self.held)
-    @rule(data=st.data(), cursor=st.sampled_from(['"x"', "7"]), starts=st.booleans())
     def checkpoint(self, data: st.DataObject, cursor: str, starts: bool) -> None:
+        if not self.held:
+            return
         delivery = data.draw(st.sampled_from(self.held))
         settlement = Settlement(delivery.row, delivery.token, "pages", closes=False, cursor=cursor, starts=starts)
         answer = self.attempt(lambda: self.store.settle([settlement]))
@@ -385,15 +421,12 @@ class StoreMachine(RuleBasedStateMachine):
             if self._fenced(delivery):
                 self.held.remove(delivery)
 
-    @rule(seconds=st.sampled_from([-20.0, 0.5, 5.0, 12.0, LEASE, 3600.0]))
-    def clock_jumps(self, seconds: float) -> None:
+    @rule(seconds=st.sampled_from([-20.0, 0.5, 5.0, 12.0, LEASE, 3600.0]), reaps=st.booleans())
+    def time_passes(self, seconds: float, reaps: bool) -> None:
         self.clock.advance(seconds)
-
-    @rule()
-    def reap(self) -> None:
-        count = self.attempt(self.store.reap)
-        lapsed = [row for row, (_, _, ends) in self.live.items() if ends <= self.clock.now()]
+        count = self.attempt(self.store.reap) if reaps else None
         if count is not None:
+            lapsed = [row for row, (_, _, ends) in self.live.items() if ends <= self.clock.now()]
             assert count == len(lapsed)
             self._returned(lapsed)
 
@@ -402,36 +435,27 @@ class StoreMachine(RuleBasedStateMachine):
             self.live.pop(row)
             self._moved(row)
 
-    @rule(worker=a_worker, data=st.data())
-    def a_worker_dies(self, worker: str, data: st.DataObject) -> None:
+    @rule(worker=a_worker, fate=st.sampled_from(["dies", "stops", "goes on"]), innocent=st.booleans())
+    def a_worker(self, worker: str, fate: str, innocent: bool) -> None:
         mine = self._claims_of(worker)
-        running = data.draw(st.lists(st.sampled_from(mine), unique=True)) if mine else []
-        count = self.attempt(lambda: self.store.bury(worker, running))
-        if count is not None:
-            assert count == len(mine)
-            self._returned(mine)
-
-    @rule(worker=a_worker)
-    def a_worker_stops(self, worker: str) -> None:
-        mine = self._claims_of(worker)
-        count = self.attempt(lambda: self.store.release(worker))
-        if count is not None:
-            assert count == len(mine)
-            self._returned(mine)
-
-    @rule(worker=a_worker)
-    def renew(self, worker: str) -> None:
-        mine = self._claims_of(worker)
-        count = self.attempt(lambda: self.store.renew(worker, LEASE))
-        if count is not None:
-            assert count == len(mine)
+        if fate == "dies":
+            count = self.attempt(lambda: self.store.bury(worker, [] if innocent else mine))
+        elif fate == "stops":
+            count = self.attempt(lambda: self.store.release(worker))
+        else:
+            count = self.attempt(lambda: self.store.renew(worker, LEASE))
+        if count is None:
+            return
+        assert count == len(mine)
+        if fate == "goes on":
             for row in mine:
                 self.live[row] = (self.live[row][0], worker, self.clock.now() + LEASE)
+        else:
+            self._returned(mine)
 
     def _claims_of(self, worker: str) -> list[int]:
         return [row for row, (_, owner, _) in self.live.items() if owner == worker]
 
-    @rule(id=a_page, text=st.sampled_from(["", "new", "newer"]))
     def content_changes(self, id: str, text: str) -> None:
         known = self.docs.get(id)
         source = known.source if known else None
@@ -446,27 +470,20 @@ class StoreMachine(RuleBasedStateMachine):
             known.revision += 1
             self._unmade([id])
 
-    @rule(id=a_page)
-    def reset(self, id: str) -> None:
-        answer = self.attempt(lambda: self.store.reset("pages", id))
+    def an_operator_decides(self, id: str, discards: bool) -> None:
+        decide = self.store.discard if discards else self.store.reset
+        answer = self.attempt(lambda: decide("pages", id))
         if answer is None:
             return
         assert answer == (id in self.docs)
         if doc := self.docs.get(id):
-            doc.status, doc.attempts, doc.row, doc.promised = Status.PENDING, 0, None, False
+            doc.row, doc.promised = None, False
             doc.round += 1
+            if discards:
+                doc.status, doc.letter = Status.DISCARDED, None
+            else:
+                doc.status, doc.attempts = Status.PENDING, 0
 
-    @rule(id=a_page)
-    def discard(self, id: str) -> None:
-        answer = self.attempt(lambda: self.store.discard("pages", id))
-        if answer is None:
-            return
-        assert answer == (id in self.docs)
-        if doc := self.docs.get(id):
-            doc.status, doc.row, doc.letter, doc.promised = Status.DISCARDED, None, None, False
-            doc.round += 1
-
-    @rule(data=st.data())
     def requeue(self, data: st.DataObject) -> None:
         letters = [row for (row,) in self.ask("SELECT id FROM ledger WHERE state = 'dead' ORDER BY id")]
         if not letters:
@@ -495,7 +512,6 @@ class StoreMachine(RuleBasedStateMachine):
             return round == 0
         return doc.row is None and (doc.letter == letter or doc.round == 0)
 
-    @rule(source=st.sampled_from(["s", "t"]))
     def forget(self, source: str) -> None:
         try:
             self.store.forget(source)
@@ -520,18 +536,12 @@ class StoreMachine(RuleBasedStateMachine):
     def kept(self, forgotten: str) -> list[Known]:
         return [doc for doc in self.docs.values() if doc.source != forgotten]
 
-    @rule()
-    def an_outage_begins(self) -> None:
-        self.attempt(lambda: self.store.open_breaker("model", "down"))
-        self._revived()
-
-    @rule()
-    def an_outage_ends(self) -> None:
-        self.attempt(lambda: self.store.close_breaker("model"))
-
-    @rule()
-    def prune(self) -> None:
-        self.attempt(lambda: self.store.prune(keep_seconds=10, keep_count=3))
+    def an_outage(self, begins: bool) -> None:
+        if begins:
+            self.attempt(lambda: self.store.open_breaker("model", "down"))
+            self._revived()
+        else:
+            self.attempt(lambda: self.store.close_breaker("model"))
 
     # -- what must hold
 
@@ -632,7 +642,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 settings.register_profile(
-    "ci", max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    "ci", max_examples=300, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
 )
 settings.register_profile("nightly", parent=settings.get_profile("ci"), max_examples=2000, stateful_step_count=80)
 TestMachine = StoreMachine.TestCase
