@@ -14,6 +14,7 @@ from multiprocessing.process import BaseProcess
 
 from onward.model.ledger import Delivery, Standing
 from onward.ports import Store, StoreError, StoreFull, StoreUnavailable
+from onward.retry import OnwardError
 from onward.runtime.board import Board
 from onward.runtime.handling import Call, Context, Handling
 from onward.runtime.outcomes import log_outcome
@@ -29,6 +30,11 @@ DRAIN_GRACE = 5.0
 RELEASE_GRACE = 2.0
 FIRST_RESTART = 0.1
 SLOWEST_RESTART = 10.0
+MAX_FAILED_STARTS = 6
+
+
+class WorkersFail(OnwardError):
+    """Worker processes end before they do anything, over and over."""
 
 
 class ExitCode(IntEnum):
@@ -139,7 +145,7 @@ class Supervisor:
         self._restarts = Backoff()
         self._suspects = Backoff()
         self._looked = 0.0
-        self._fatal: StoreFull | None = None
+        self._fatal: OnwardError | None = None
 
     # -- life
 
@@ -248,6 +254,13 @@ class Supervisor:
         backoff = self._suspects if child.alone else self._restarts
         if parted in (ExitCode.FAILED, ExitCode.IDLE) or not (explained or child.board.has_finished_any()):
             backoff.count(backoff.failures + 1)
+            if self._idle_within is not None and self._restarts.failures >= MAX_FAILED_STARTS:
+                # Somebody waits for this run to end. A service goes on trying: its trouble may pass.
+                self._fatal = WorkersFail(
+                    f"worker processes ended {self._restarts.failures} times in a row before they had done "
+                    "anything; their messages above say why"
+                )
+                self._stopping = max(1, self._stopping)
         else:
             # It got to work. One that crashed over and over would still be a busy loop of starts.
             backoff.count(0 if explained else 1)

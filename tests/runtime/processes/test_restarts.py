@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from itertools import pairwise
+from pathlib import Path
 from signal import Signals
 
 from onward.app import App
 from onward.runtime.engine import Ending
-from onward.runtime.supervisor import FIRST_RESTART, SLOWEST_RESTART, Backoff
+from onward.runtime.supervisor import FIRST_RESTART, MAX_FAILED_STARTS, SLOWEST_RESTART, Backoff
 from onward.runtime.work import Work
 from tests.runtime.processes.stage import Page, PagesFound, bring
 from tests.runtime.processes.trial import Trial
+
+
+BROKEN = """
+import multiprocessing
+from onward import App, Event
+
+class Rang(Event):
+    pass
+
+app = App(store="sqlite:///onward.db")
+app.service("answering", on=Rang)(lambda event, work: None)
+if multiprocessing.parent_process():
+    raise RuntimeError("not in a worker")
+app.publish(Rang())
+"""
 
 
 def test_the_delay_doubles_up_to_a_limit_however_often_it_fails() -> None:
@@ -44,3 +62,13 @@ def test_a_process_for_suspects_that_finds_none_says_so(app: App) -> None:
 
     bring(app, "a")
     assert app.engine(suspects=True).run() is Ending.IDLE
+
+
+def test_a_run_that_somebody_waits_for_ends_when_no_process_gets_to_work(tmp_path: Path) -> None:
+    """A service goes on trying, for its trouble may pass."""
+    (tmp_path / "broken.py").write_text(BROKEN)
+    command = [sys.executable, "-m", "onward", "worker", "--app", "broken:app", "--until-idle", "1"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    assert "not in a worker" in run.stderr
+    assert f"ended {MAX_FAILED_STARTS} times in a row before they had done anything" in run.stderr

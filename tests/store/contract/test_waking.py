@@ -56,3 +56,11 @@ def test_the_bus_wakes_up_when_it_is_told_to(stage: Stage) -> None:
     bus.wake()
     bus.wait(3600)
     bus.close()
+
+
+def test_the_bus_wakes_up_when_this_process_publishes(stage: Stage) -> None:
+    bus = stage.store.bus()
+    stage.store.publish([stage.noticed()])
+    bus.wait(3600)
+    bus.close()
+    assert stage.take(service="listening").event_type == "Noticed"

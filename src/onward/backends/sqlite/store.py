@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from weakref import WeakSet
 
 from onward.backends.relational.store import RelationalStore
 from onward.backends.sqlite.bus import PollingBus
 from onward.backends.sqlite.database import Database
+from onward.model.events import Envelope
+from onward.model.ledger import Published
 from onward.ports import Bus, Clock, SystemClock
 
 
@@ -17,9 +21,19 @@ class SQLiteStore(RelationalStore):
 
     def __init__(self, path: str | Path = ":memory:", clock: Clock | None = None) -> None:
         super().__init__(Database(path), clock or SystemClock())
+        self._hearing: WeakSet[PollingBus] = WeakSet()
 
     def bus(self) -> Bus:
-        return PollingBus(self.db)
+        bus = PollingBus(self.db)
+        self._hearing.add(bus)
+        return bus
+
+    def publish(self, envelopes: Sequence[Envelope]) -> list[Published]:
+        """Put events on the ledger; engines in this process hear of it at once."""
+        published = super().publish(envelopes)
+        for bus in list(self._hearing):
+            bus.wake()
+        return published
 
     def close(self) -> None:
         self.db.close()
