@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from hypothesis import HealthCheck, settings
@@ -34,6 +35,7 @@ PAGES = {"a1": "a", "a2": "a", "b1": "b", "b2": "b", "n1": None, "n2": None}
 """Each page and its source."""
 TEXTS = ("five little words are here", "two one two", "one", "")
 MOST_WORDS = 5
+DEEDS = ("others", "lapse", "change", "reset", "forget", "publish")
 FAULTS = {
     "transient": ValueError("a bad moment"),
     "permanent": Permanent("a photograph"),
@@ -70,8 +72,8 @@ class Press:
         self.faults: dict[str, list[str]] = {}
         self.midway: list[Callable[[], None]] = []
         """What happens while the next handler is at work."""
-        self.spelled: dict[int, list[str]] = {}
-        """Who was spelled under which number; of several claims the last one is the one that was committed."""
+        self.spelled: dict[int, set[str]] = {}
+        """Which words may have been spelled under which number; works that came to nothing count, too."""
         self._declare(self.app)
 
     def _trip(self, *ids: str) -> None:
@@ -97,18 +99,18 @@ class Press:
 
         @app.service("spelling", on=WordsFound, finishes=Word, batch=3)
         def spell(batch: Sequence[Word], work: Work) -> None:
-            self._trip(*(word.id for word in batch))
             number = self._tally(work, "spelled")
+            self.spelled.setdefault(number, set()).update(word.id for word in batch)
             for word in batch:
                 work.add(Entry(id=word.id, text=word.text.upper()), parent=word)
-            self.spelled[number] = [word.id for word in batch]
             work.emit(Spelled.of(batch, number=number))
+            self._trip(*(word.id for word in batch))
 
         @app.service("counting", on=Spelled)
         def count(event: Spelled, work: Work) -> None:
-            self._trip(f"{event.number}")
             self._tally(work, "counted")
             work.add(Receipt(id=f"{event.number}"))
+            self._trip(f"{event.number}")
 
     def _tally(self, work: Work, name: str) -> int:
         """Count one more; a work that is dropped or redone must not count twice."""
@@ -199,7 +201,7 @@ class RuntimeMachine(RuleBasedStateMachine):
         self.fragile.crash_after(statements)
         self.fragile.crashes(lambda: self.world.run_for(20 * MINUTE))
 
-    @rule(id=pages | words, text=texts, what=st.sampled_from(["change", "reset", "forget", "publish"]))
+    @rule(id=pages | words, text=texts, what=st.sampled_from(DEEDS))
     def interfere(self, id: str, text: str, what: str) -> None:
         """Do something while the next handler is at work."""
         page = id.partition(".")[0]
@@ -208,8 +210,20 @@ class RuntimeMachine(RuleBasedStateMachine):
             "reset": partial(self.operate, id, "reset"),
             "forget": partial(self.forget, page),
             "publish": partial(self.publish_again, [page], text),
+            "lapse": self.lose_leases,
+            "others": self.let_others_work,
         }
         self.press.midway.append(deeds[what])
+
+    def lose_leases(self) -> None:
+        """Whoever is at work now is taken for dead."""
+        self.world.clock.advance(61)
+        self.world.store.reap()
+
+    def let_others_work(self) -> None:
+        """Another worker is at it at the same time; in a thread, as a handler may be inside a loop."""
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(self.world._pass).result()
 
     # -- the operator
 
@@ -347,7 +361,7 @@ class RuntimeMachine(RuleBasedStateMachine):
                 receipts += 1
             else:
                 assert self.forgot, f"number {number} was lost: {self.press.spelled[number]}"
-                assert all(PAGES[word.partition(".")[0]] for word in self.press.spelled[number])
+                assert any(PAGES[word.partition(".")[0]] for word in self.press.spelled[number])
         assert receipts <= counted.count <= spelled_count.count
         assert self.forgot or receipts == counted.count, "counted once each"
         assert how_many(self.world, Receipt) == receipts, "and nothing was counted that was not spelled"
