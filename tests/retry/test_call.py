@@ -76,7 +76,7 @@ def test_a_dependency_s_wish_is_respected(time: FakeTime) -> None:
 
 def test_the_caller_decides_what_may_pass(time: FakeTime) -> None:
     def everything(error: BaseException) -> Classified:
-        return Classified(Kind.transient)
+        return Classified(Kind.TRANSIENT)
 
     flaky = Flaky(KeyError("not there yet"))
     assert retrying(POLICY, on=everything, sleep=time.sleep)(flaky)() == "done"

@@ -67,33 +67,33 @@ PsycopgOperationalError.__name__ = "OperationalError"
 @pytest.mark.parametrize(
     ("error", "kind"),
     (
-        (NotReady("soon"), Kind.not_ready),
-        (Malformed("not JSON"), Kind.malformed),
-        (Permanent("no such model"), Kind.permanent),
-        (raised(lambda: Model.model_validate({"n": "x"})), Kind.permanent),
-        (sqlite3.IntegrityError("UNIQUE"), Kind.permanent),
-        (look_alike("UniqueViolation", sqlite3.IntegrityError), Kind.permanent),
-        (look_alike("IntegrityConstraintViolationError"), Kind.permanent),
-        (look_alike("ValidationError"), Kind.permanent),
-        (raised(b"\xff".decode), Kind.permanent),
-        (TypeError(), Kind.permanent),
-        (AttributeError(), Kind.permanent),
-        (KeyError(), Kind.permanent),
-        (AssertionError(), Kind.permanent),
-        (NotImplementedError(), Kind.permanent),
-        (Unavailable("embedder"), Kind.transient),
-        (ConnectionResetError(), Kind.transient),
-        (ConnectionRefusedError(), Kind.transient),
-        (TimeoutError(), Kind.transient),
-        (urllib.error.URLError("no route"), Kind.transient),
-        (sqlite3.OperationalError("database is locked"), Kind.transient),
-        (look_alike("AdminShutdown", PsycopgOperationalError), Kind.transient),
-        (MemoryError(), Kind.transient),
-        (RecursionError(), Kind.transient),
-        (OSError(28, "No space left on device"), Kind.transient),
-        (ValueError("who knows"), Kind.transient),
-        (raised(lambda: json.loads("{")), Kind.transient),
-        (RuntimeError("who knows"), Kind.transient),
+        (NotReady("soon"), Kind.NOT_READY),
+        (Malformed("not JSON"), Kind.MALFORMED),
+        (Permanent("no such model"), Kind.PERMANENT),
+        (raised(lambda: Model.model_validate({"n": "x"})), Kind.PERMANENT),
+        (sqlite3.IntegrityError("UNIQUE"), Kind.PERMANENT),
+        (look_alike("UniqueViolation", sqlite3.IntegrityError), Kind.PERMANENT),
+        (look_alike("IntegrityConstraintViolationError"), Kind.PERMANENT),
+        (look_alike("ValidationError"), Kind.PERMANENT),
+        (raised(b"\xff".decode), Kind.PERMANENT),
+        (TypeError(), Kind.PERMANENT),
+        (AttributeError(), Kind.PERMANENT),
+        (KeyError(), Kind.PERMANENT),
+        (AssertionError(), Kind.PERMANENT),
+        (NotImplementedError(), Kind.PERMANENT),
+        (Unavailable("embedder"), Kind.TRANSIENT),
+        (ConnectionResetError(), Kind.TRANSIENT),
+        (ConnectionRefusedError(), Kind.TRANSIENT),
+        (TimeoutError(), Kind.TRANSIENT),
+        (urllib.error.URLError("no route"), Kind.TRANSIENT),
+        (sqlite3.OperationalError("database is locked"), Kind.TRANSIENT),
+        (look_alike("AdminShutdown", PsycopgOperationalError), Kind.TRANSIENT),
+        (MemoryError(), Kind.TRANSIENT),
+        (RecursionError(), Kind.TRANSIENT),
+        (OSError(28, "No space left on device"), Kind.TRANSIENT),
+        (ValueError("who knows"), Kind.TRANSIENT),
+        (raised(lambda: json.loads("{")), Kind.TRANSIENT),
+        (RuntimeError("who knows"), Kind.TRANSIENT),
     ),
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else str(value),
 )
@@ -104,18 +104,18 @@ def test_errors_by_type(error: BaseException, kind: Kind) -> None:
 @pytest.mark.parametrize(
     ("status", "expected"),
     (
-        (400, Classified(Kind.permanent)),
-        (404, Classified(Kind.permanent)),
-        (410, Classified(Kind.permanent)),
-        (422, Classified(Kind.permanent)),
-        (408, Classified(Kind.transient, unavailable=True)),
-        (425, Classified(Kind.transient, unavailable=True)),
-        (429, Classified(Kind.transient, unavailable=True, rate_limited=True)),
-        (500, Classified(Kind.transient, unavailable=True)),
-        (502, Classified(Kind.transient, unavailable=True)),
-        (503, Classified(Kind.transient, unavailable=True)),
-        (599, Classified(Kind.transient, unavailable=True)),
-        (302, Classified(Kind.transient)),
+        (400, Classified(Kind.PERMANENT)),
+        (404, Classified(Kind.PERMANENT)),
+        (410, Classified(Kind.PERMANENT)),
+        (422, Classified(Kind.PERMANENT)),
+        (408, Classified(Kind.TRANSIENT, unavailable=True)),
+        (425, Classified(Kind.TRANSIENT, unavailable=True)),
+        (429, Classified(Kind.TRANSIENT, unavailable=True, rate_limited=True)),
+        (500, Classified(Kind.TRANSIENT, unavailable=True)),
+        (502, Classified(Kind.TRANSIENT, unavailable=True)),
+        (503, Classified(Kind.TRANSIENT, unavailable=True)),
+        (599, Classified(Kind.TRANSIENT, unavailable=True)),
+        (302, Classified(Kind.TRANSIENT)),
     ),
 )
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_errors_by_http_status(library: Any, status: int, expected: Classified) 
 @pytest.mark.parametrize("status", (401, 403))
 def test_a_refused_key_opens_the_breaker_and_says_what_to_do(status: int) -> None:
     failure = classify(httpx_error(status))
-    assert failure.kind is Kind.transient
+    assert failure.kind is Kind.TRANSIENT
     assert failure.opens
     assert failure.remedy is not None
     assert str(status) in failure.remedy
@@ -154,7 +154,7 @@ def test_a_refused_key_opens_the_breaker_and_says_what_to_do(status: int) -> Non
     ),
 )
 def test_what_only_resembles_a_status_is_none(error: BaseException) -> None:
-    assert classify(error) == Classified(Kind.transient)
+    assert classify(error) == Classified(Kind.TRANSIENT)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_some_failures_may_be_a_dependency_s_fault(error: BaseException, unavail
 def test_unavailable_passes_on_all_it_knows() -> None:
     error = Unavailable("embedder", retry_after=9.0, opens=True, remedy="set OPENAI_API_KEY")
     assert classify(error) == Classified(
-        Kind.transient,
+        Kind.TRANSIENT,
         unavailable=True,
         dependency="embedder",
         retry_after=9.0,
@@ -195,19 +195,19 @@ def test_unavailable_passes_on_all_it_knows() -> None:
 def test_a_cause_does_not_count() -> None:
     error = RuntimeError("the call failed")
     error.__cause__ = Permanent("bad key")
-    assert classify(error).kind is Kind.transient
+    assert classify(error).kind is Kind.TRANSIENT
 
 
 @pytest.mark.parametrize(
     ("members", "kind"),
     (
-        ([KeyError(), TypeError()], Kind.permanent),
-        ([NotReady(), NotReady()], Kind.not_ready),
-        ([Malformed(), Malformed()], Kind.malformed),
-        ([Malformed(), KeyError()], Kind.permanent),
-        ([NotReady(), KeyError()], Kind.transient),
-        ([KeyError(), TimeoutError()], Kind.transient),
-        ([ExceptionGroup("inner", [KeyError()]), TypeError()], Kind.permanent),
+        ([KeyError(), TypeError()], Kind.PERMANENT),
+        ([NotReady(), NotReady()], Kind.NOT_READY),
+        ([Malformed(), Malformed()], Kind.MALFORMED),
+        ([Malformed(), KeyError()], Kind.PERMANENT),
+        ([NotReady(), KeyError()], Kind.TRANSIENT),
+        ([KeyError(), TimeoutError()], Kind.TRANSIENT),
+        ([ExceptionGroup("inner", [KeyError()]), TypeError()], Kind.PERMANENT),
     ),
 )
 def test_a_group_is_final_only_if_all_of_it_is(members: list[Exception], kind: Kind) -> None:
@@ -217,10 +217,10 @@ def test_a_group_is_final_only_if_all_of_it_is(members: list[Exception], kind: K
 def test_a_group_waits_for_its_most_patient_member() -> None:
     both = [Unavailable("embedder", retry_after=2.0), Unavailable("embedder", retry_after=8.0)]
     assert classify(ExceptionGroup("two", both)) == Classified(
-        Kind.transient, unavailable=True, dependency="embedder", retry_after=8.0
+        Kind.TRANSIENT, unavailable=True, dependency="embedder", retry_after=8.0
     )
     mixed = ExceptionGroup("two", [Unavailable("a", opens=True, remedy="pay"), Unavailable("b")])
-    assert classify(mixed) == Classified(Kind.transient, unavailable=True, opens=True, remedy="pay")
+    assert classify(mixed) == Classified(Kind.TRANSIENT, unavailable=True, opens=True, remedy="pay")
 
 
 def test_a_rate_limit_tells_how_long_to_wait() -> None:

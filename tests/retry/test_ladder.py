@@ -16,8 +16,8 @@ def test_not_ready_waits_with_full_jitter_for_eight_retries_within_half_an_hour(
     assert [high for _, high in ladder.not_ready.schedule(99)] == [0.25, 0.5, 1, 2, 4, 8, 16, 32]
     assert all(low == 0 for low, _ in ladder.not_ready.schedule(99))
     assert isinstance(ladder.not_ready.decide(8, random=Random(0)), Retry)
-    assert ladder.not_ready.decide(9, random=Random(0)) == GiveUp(Reason.max_attempts_exceeded)
-    assert ladder.not_ready.decide(1, elapsed=1800, random=Random(0)) == GiveUp(Reason.ttl_exceeded)
+    assert ladder.not_ready.decide(9, random=Random(0)) == GiveUp(Reason.MAX_ATTEMPTS_EXCEEDED)
+    assert ladder.not_ready.decide(1, elapsed=1800, random=Random(0)) == GiveUp(Reason.TTL_EXCEEDED)
 
 
 def test_transient_errors_get_three_tries_and_fetching_starts_sooner() -> None:
@@ -46,7 +46,7 @@ def test_rounds_depend_on_the_collection(collection: str, rounds: int) -> None:
     assert ladder.max_rounds(collection) == rounds
     policy = ladder.retry_job_for(collection)
     assert isinstance(policy.decide(rounds - 1, random=Random(0)), Retry)
-    assert policy.decide(rounds, random=Random(0)) == GiveUp(Reason.max_attempts_exceeded)
+    assert policy.decide(rounds, random=Random(0)) == GiveUp(Reason.MAX_ATTEMPTS_EXCEEDED)
 
 
 def test_a_ladder_crosses_to_another_process() -> None:

@@ -41,7 +41,7 @@ policies = st.builds(
 def test_three_tries_are_two_waits() -> None:
     assert three_tries.decide(1, random=random) == Retry(after=5.0, last=False)
     assert three_tries.decide(2, random=random) == Retry(after=10.0, last=True)
-    assert three_tries.decide(3, random=random) == GiveUp(Reason.max_attempts_exceeded)
+    assert three_tries.decide(3, random=random) == GiveUp(Reason.MAX_ATTEMPTS_EXCEEDED)
 
 
 def test_without_limits_it_never_gives_up() -> None:
@@ -52,8 +52,8 @@ def test_it_gives_up_when_its_time_is_over_or_would_be_after_the_wait() -> None:
     policy = RetryPolicy(doubling, max_elapsed=30.0)
     assert policy.decide(1, elapsed=24.9, random=random) == Retry(5.0, last=False)
     assert policy.decide(1, elapsed=25.0, random=random) == Retry(5.0, last=True)
-    assert policy.decide(1, elapsed=25.1, random=random) == GiveUp(Reason.ttl_exceeded)
-    assert policy.decide(1, elapsed=30.0, hint=0.0, random=random) == GiveUp(Reason.ttl_exceeded)
+    assert policy.decide(1, elapsed=25.1, random=random) == GiveUp(Reason.TTL_EXCEEDED)
+    assert policy.decide(1, elapsed=30.0, hint=0.0, random=random) == GiveUp(Reason.TTL_EXCEEDED)
 
 
 @pytest.mark.parametrize(
@@ -76,13 +76,13 @@ def test_the_dependency_s_own_wish_wins_within_reason(hint: float | None, after:
 @pytest.mark.parametrize(
     ("error", "decision"),
     (
-        (Permanent("no"), GiveUp(Reason.non_retryable)),
-        (Malformed("no"), GiveUp(Reason.malformed)),
-        (KeyError("x"), GiveUp(Reason.non_retryable)),
+        (Permanent("no"), GiveUp(Reason.NON_RETRYABLE)),
+        (Malformed("no"), GiveUp(Reason.MALFORMED)),
+        (KeyError("x"), GiveUp(Reason.NON_RETRYABLE)),
         (NotReady("soon"), Retry(5.0, last=False)),
         (Unavailable("embedder", retry_after=42.0), Retry(42.0, last=False)),
-        (Classified(Kind.permanent), GiveUp(Reason.non_retryable)),
-        (Classified(Kind.transient, retry_after=7.0), Retry(7.0, last=False)),
+        (Classified(Kind.PERMANENT), GiveUp(Reason.NON_RETRYABLE)),
+        (Classified(Kind.TRANSIENT, retry_after=7.0), Retry(7.0, last=False)),
     ),
 )
 def test_the_error_decides_whether_and_perhaps_when(
@@ -105,7 +105,7 @@ def test_no_decision_breaks_a_limit(policy: RetryPolicy, n: int, elapsed: float,
         assert policy.max_tries is None or n < policy.max_tries
         assert policy.max_elapsed is None or elapsed + decision.after <= policy.max_elapsed
     else:
-        assert decision.reason in (Reason.max_attempts_exceeded, Reason.ttl_exceeded)
+        assert decision.reason in (Reason.MAX_ATTEMPTS_EXCEEDED, Reason.TTL_EXCEEDED)
 
 
 @given(policies, tries, times)

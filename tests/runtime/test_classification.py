@@ -73,7 +73,7 @@ def test_what_may_pass_is_tried_three_times(error: BaseException) -> None:
 
 def test_a_service_may_judge_for_itself() -> None:
     def judge(error: BaseException) -> Classified:
-        return Classified(Kind.permanent) if "for ever" in str(error) else classify(error)
+        return Classified(Kind.PERMANENT) if "for ever" in str(error) else classify(error)
 
     app = new_app()
 

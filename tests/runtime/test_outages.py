@@ -8,7 +8,8 @@ from threading import Event
 
 import pytest
 
-from onward import App, Breaker, Status, Unavailable, Work
+from onward import App, Status, Unavailable, Work
+from onward.model.breaker import Breaker
 from onward.model.ledger import Delivery, DependencyReport, Done, Settlement
 from onward.runtime import service
 from onward.runtime.service import Dependency

@@ -154,7 +154,7 @@ class Dead:
     """The event of these documents (none named: all) is given up for now, with its diagnosis."""
 
     ids: Sequence[str] = ()
-    reason: Reason = Reason.max_attempts_exceeded
+    reason: Reason = Reason.MAX_ATTEMPTS_EXCEEDED
     failure: Failure | None = None
     final: bool = False
     """The documents become `failed`; else they stay `pending` for the retry job."""

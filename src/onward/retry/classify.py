@@ -17,10 +17,10 @@ from onward.retry.errors import Malformed, NotReady, Permanent, Unavailable
 class Kind(StrEnum):
     """How a failure is treated."""
 
-    not_ready = "not_ready"
-    transient = "transient"
-    permanent = "permanent"
-    malformed = "malformed"
+    NOT_READY = "not_ready"
+    TRANSIENT = "transient"
+    PERMANENT = "permanent"
+    MALFORMED = "malformed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,11 @@ class Classified:
 
 Classifier: TypeAlias = Callable[[BaseException], Classified]
 
-_NOT_READY = Classified(Kind.not_ready)
-_TRANSIENT = Classified(Kind.transient)
-_UNAVAILABLE = Classified(Kind.transient, unavailable=True)
-_PERMANENT = Classified(Kind.permanent)
-_MALFORMED = Classified(Kind.malformed)
+_NOT_READY = Classified(Kind.NOT_READY)
+_TRANSIENT = Classified(Kind.TRANSIENT)
+_UNAVAILABLE = Classified(Kind.TRANSIENT, unavailable=True)
+_PERMANENT = Classified(Kind.PERMANENT)
+_MALFORMED = Classified(Kind.MALFORMED)
 
 # Programming errors and bad data come back the same however often they are tried.
 _FINAL_TYPES = (
@@ -86,7 +86,7 @@ def classify(error: BaseException, *, now: float | None = None) -> Classified:
         return _MALFORMED
     if isinstance(error, Unavailable):
         return Classified(
-            Kind.transient,
+            Kind.TRANSIENT,
             unavailable=True,
             dependency=error.dependency,
             retry_after=error.retry_after,
@@ -117,16 +117,16 @@ def _judge_type(kind: type[BaseException]) -> tuple[bool, Classified]:
 
 def _classify_group(members: list[Classified]) -> Classified:
     kinds = {member.kind for member in members}
-    if kinds == {Kind.not_ready}:
+    if kinds == {Kind.NOT_READY}:
         return _NOT_READY
-    if kinds == {Kind.malformed}:
+    if kinds == {Kind.MALFORMED}:
         return _MALFORMED
-    if kinds <= {Kind.permanent, Kind.malformed}:
+    if kinds <= {Kind.PERMANENT, Kind.MALFORMED}:
         return _PERMANENT
-    passing = [member for member in members if member.kind is Kind.transient]
+    passing = [member for member in members if member.kind is Kind.TRANSIENT]
     dependencies = {member.dependency for member in passing}
     return Classified(
-        Kind.transient,
+        Kind.TRANSIENT,
         unavailable=any(member.unavailable for member in passing),
         dependency=dependencies.pop() if len(dependencies) == 1 else None,
         retry_after=max((m.retry_after for m in passing if m.retry_after is not None), default=None),
@@ -139,7 +139,7 @@ def _classify_group(members: list[Classified]) -> Classified:
 def _classify_status(status: int, error: BaseException, now: float | None) -> Classified:
     if status in (401, 403):
         return Classified(
-            Kind.transient,
+            Kind.TRANSIENT,
             unavailable=True,
             opens=True,
             remedy=f"The server answered {status}: check the key or token, and what it is allowed to do.",
@@ -147,7 +147,7 @@ def _classify_status(status: int, error: BaseException, now: float | None) -> Cl
     if 400 <= status < 500 and status not in _PASSING_STATUS:
         return _PERMANENT
     return Classified(
-        Kind.transient,
+        Kind.TRANSIENT,
         unavailable=status >= 400,
         retry_after=_retry_after(error, now),
         rate_limited=status == 429,

@@ -141,7 +141,7 @@ def handle_event_with_retry(
 
 def _only_not_ready(failure: Classified) -> Classified:
     """Take what would pass with time for final too: only the race is waited out in place."""
-    return Classified(Kind.permanent) if failure.kind is Kind.transient else failure
+    return Classified(Kind.PERMANENT) if failure.kind is Kind.TRANSIENT else failure
 
 
 def _iso(seconds: float) -> str:

@@ -15,11 +15,11 @@ from onward.retry.classify import Classified, Kind, classify
 class Reason(StrEnum):
     """Why something was given up; a dead letter's `abandoned_reason`."""
 
-    max_attempts_exceeded = "max_attempts_exceeded"
-    ttl_exceeded = "ttl_exceeded"
-    non_retryable = "non_retryable"
-    malformed = "malformed"
-    crash_loop = "crash_loop"
+    MAX_ATTEMPTS_EXCEEDED = "max_attempts_exceeded"
+    TTL_EXCEEDED = "ttl_exceeded"
+    NON_RETRYABLE = "non_retryable"
+    MALFORMED = "malformed"
+    CRASH_LOOP = "crash_loop"
 
 
 # Tuples rather than dataclasses: they are made once for each failure, and cost half as much.
@@ -38,12 +38,12 @@ class GiveUp(NamedTuple):
 
 Decision: TypeAlias = Retry | GiveUp
 
-_TOO_OFTEN = GiveUp(Reason.max_attempts_exceeded)
-_TOO_LATE = GiveUp(Reason.ttl_exceeded)
-_FINAL = GiveUp(Reason.non_retryable)
-_BROKEN = GiveUp(Reason.malformed)
+_TOO_OFTEN = GiveUp(Reason.MAX_ATTEMPTS_EXCEEDED)
+_TOO_LATE = GiveUp(Reason.TTL_EXCEEDED)
+_FINAL = GiveUp(Reason.NON_RETRYABLE)
+_BROKEN = GiveUp(Reason.MALFORMED)
 # An enum's member is slow to reach through its class.
-_PERMANENT, _MALFORMED = Kind.permanent, Kind.malformed
+_PERMANENT, _MALFORMED = Kind.PERMANENT, Kind.MALFORMED
 
 
 @dataclass(frozen=True, slots=True)

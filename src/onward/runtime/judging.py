@@ -54,7 +54,7 @@ class Judge:
 
         `ill` is what the health call of the dependency complained of, if it was asked and did.
         """
-        if classified.kind is Kind.not_ready:
+        if classified.kind is Kind.NOT_READY:
             return self._not_ready(delivery, ids, error, failure, took)
         report = self._report(classified, ids, failure, ill)
         if report is not None and report.opens is not None:
@@ -66,7 +66,7 @@ class Judge:
         if isinstance(decision, Retry):
             wait = Wait(ids, after=decision.after, charge=Charge.TRY, failure=failure)
             return Judgement((wait,), report, decision.last)
-        final = classified.kind in (Kind.permanent, Kind.malformed)
+        final = classified.kind in (Kind.PERMANENT, Kind.MALFORMED)
         return Judgement((self._dead(delivery, ids, decision, failure, Charge.TRY, final=final),), report)
 
     def _not_ready(
@@ -155,12 +155,12 @@ class Judge:
 
     def crash_loop(self, delivery: Delivery, ids: Sequence[str], failure: Failure) -> Dead:
         """An event whose handler took its process down once too often, the last time alone."""
-        return self._dead(delivery, ids, GiveUp(Reason.crash_loop), failure, Charge.NOTHING, final=True)
+        return self._dead(delivery, ids, GiveUp(Reason.CRASH_LOOP), failure, Charge.NOTHING, final=True)
 
     def malformed(self, delivery: Delivery, failure: Failure) -> Dead:
         """An event that cannot be read: kept with its bytes; its documents wait for a better one."""
         ids = [one.id for one in delivery.inputs]
-        dead = self._dead(delivery, ids, GiveUp(Reason.malformed), failure, Charge.NOTHING)
+        dead = self._dead(delivery, ids, GiveUp(Reason.MALFORMED), failure, Charge.NOTHING)
         dead.raw = delivery.data.encode()
         return dead
 

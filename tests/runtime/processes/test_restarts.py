@@ -16,7 +16,6 @@ from onward.runtime.work import Work
 from tests.runtime.processes.stage import Page, PagesFound, bring
 from tests.runtime.processes.trial import Trial
 
-
 BROKEN = """
 import multiprocessing
 from onward import App, Event

@@ -139,7 +139,7 @@ def test_an_event_whose_document_never_came_can_be_requeued(stage: Stage) -> Non
     letter = give_up(stage, "late")
     assert letter.documents == (("pages", "late"),)
     assert stage.store.requeue(letter.row)
-    stage.settle(stage.take(), Dead(["late"], reason=Reason.ttl_exceeded, failure=failure()))
+    stage.settle(stage.take(), Dead(["late"], reason=Reason.TTL_EXCEEDED, failure=failure()))
     stage.store.add_documents([page("late")])
     assert stage.store.requeue(letter.row)
     stage.settle(stage.take(), Done(["late"]))
@@ -172,7 +172,7 @@ def test_what_could_not_be_read_and_was_for_nobody_is_kept_too_but_cannot_go_bac
 
 def test_a_work_may_find_its_event_malformed_and_keep_the_bytes(stage: Stage) -> None:
     stage.bring("a")
-    stage.settle(stage.take(), Dead(["a"], reason=Reason.malformed, failure=failure(), raw=b"{}"))
+    stage.settle(stage.take(), Dead(["a"], reason=Reason.MALFORMED, failure=failure(), raw=b"{}"))
     (letter,) = stage.store.dead_letters()
     assert (letter.abandoned_reason, letter.raw) == ("malformed", b"{}")
 
