@@ -201,8 +201,8 @@ class RuntimeMachine(RuleBasedStateMachine):
         self.fragile.crash_after(statements)
         self.fragile.crashes(lambda: self.world.run_for(20 * MINUTE))
 
-    @rule(id=pages | words, text=texts, what=st.sampled_from(DEEDS))
-    def interfere(self, id: str, text: str, what: str) -> None:
+    @rule(id=pages | words, text=texts, what=st.sampled_from(DEEDS), times=st.integers(1, 6))
+    def interfere(self, id: str, text: str, what: str, times: int) -> None:
         """Do something while the next handler is at work."""
         page = id.partition(".")[0]
         deeds: dict[str, Callable[[], None]] = {
@@ -213,7 +213,7 @@ class RuntimeMachine(RuleBasedStateMachine):
             "lapse": self.lose_leases,
             "others": self.let_others_work,
         }
-        self.press.midway.append(deeds[what])
+        self.press.midway += [deeds[what]] * times
 
     def lose_leases(self) -> None:
         """Whoever is at work now is taken for dead."""
@@ -223,7 +223,8 @@ class RuntimeMachine(RuleBasedStateMachine):
     def let_others_work(self) -> None:
         """Another worker is at it at the same time; in a thread, as a handler may be inside a loop."""
         with ThreadPoolExecutor(1) as pool:
-            pool.submit(self.world._pass).result()
+            for _ in range(3):
+                pool.submit(self.world._pass).result()
 
     # -- the operator
 

@@ -254,7 +254,8 @@ class Supervisor:
         backoff = self._suspects if child.alone else self._restarts
         if parted in (ExitCode.FAILED, ExitCode.IDLE) or not (explained or child.board.has_finished_any()):
             backoff.count(backoff.failures + 1)
-            if self._idle_within is not None and self._restarts.failures >= MAX_FAILED_STARTS:
+            hopeless = self._restarts.failures >= MAX_FAILED_STARTS and self._fatal is None
+            if hopeless and self._idle_within is not None:
                 # Somebody waits for this run to end. A service goes on trying: its trouble may pass.
                 self._fatal = WorkersFail(
                     f"worker processes ended {self._restarts.failures} times in a row before they had done "

@@ -11,7 +11,7 @@ from signal import Signals
 
 from onward.app import App
 from onward.runtime.engine import Ending
-from onward.runtime.supervisor import FIRST_RESTART, MAX_FAILED_STARTS, SLOWEST_RESTART, Backoff
+from onward.runtime.supervisor import FIRST_RESTART, SLOWEST_RESTART, Backoff
 from onward.runtime.work import Work
 from tests.runtime.processes.stage import Page, PagesFound, bring
 from tests.runtime.processes.trial import Trial
@@ -70,4 +70,4 @@ def test_a_run_that_somebody_waits_for_ends_when_no_process_gets_to_work(tmp_pat
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert run.returncode == 1
     assert "not in a worker" in run.stderr
-    assert f"ended {MAX_FAILED_STARTS} times in a row before they had done anything" in run.stderr
+    assert "times in a row before they had done anything" in run.stderr
