@@ -1,4 +1,4 @@
-"""An app on a file for each test; and what the kill test counted, at the end of the summary."""
+"""An app on a file for each test, and trials of supervised worker processes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import pytest
 from onward.app import App
 from onward.settings import Settings
 from tests.runtime.processes.trial import Trial
-
-REPORTS = pytest.StashKey[list[str]]()
 
 
 @pytest.fixture
@@ -44,17 +42,3 @@ def trial(tmp_path: Path) -> Iterator[Trial]:
     """Supervised worker processes; none of them outlives the test."""
     with ExitStack() as stack:
         yield Trial(tmp_path, stack)
-
-
-@pytest.fixture
-def report(request: pytest.FixtureRequest) -> list[str]:
-    """Lines for the end of the run's summary."""
-    return request.config.stash.setdefault(REPORTS, [])
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    lines = config.stash.get(REPORTS, [])
-    if lines:
-        terminalreporter.section("kill test")
-    for line in lines:
-        terminalreporter.line(line)

@@ -7,7 +7,7 @@ import signal
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,8 +151,8 @@ class Count:
 
 
 @pytest.mark.timeout(400)
-def test_nothing_is_lost_doubled_or_blamed(fleet: Fleet, app: App, report: list[str]) -> None:
-    report.append(f"seed {SEED} (set KILL_TEST_SEED to repeat it)")
+def test_nothing_is_lost_doubled_or_blamed(fleet: Fleet, app: App, report: Callable[[str], None]) -> None:
+    report(f"seed {SEED} (set KILL_TEST_SEED to repeat it)")
     archives: list[str] = []
     kills, pause = 0, threading.Event()
     while kills < KILLS:
@@ -168,11 +168,11 @@ def test_nothing_is_lost_doubled_or_blamed(fleet: Fleet, app: App, report: list[
     assert [supervised.wait() for supervised in fleet.supervisors] == [0] * SUPERVISORS
 
     count = Count.of(app, fleet.folder, archives)
-    report.append(
+    report(
         f"kills {kills} ({fleet.supervisors_killed} of a supervisor), events {count.rows}, "
         f"redelivered {count.redelivered}, calls to the outside repeated {count.repeated_outside}"
     )
-    report.append(
+    report(
         f"lost {count.lost}, doubled {count.doubled}, innocent neighbours blamed {count.blamed}; "
         f"deaths counted on events that were running: {count.deaths}"
     )
