@@ -5,23 +5,30 @@ from __future__ import annotations
 import importlib
 import json
 from dataclasses import asdict
+from pathlib import Path
 
 import click
 
-from bench.table import Row, print_table
+from bench.table import Row, print_table, render_markdown
 
 PARTS = ("policy", "ledger")
+BEGIN, END = "<!-- bench -->", "<!-- /bench -->"
 
 
 @click.command()
 @click.argument("parts", nargs=-1, type=click.Choice(PARTS))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def main(parts: tuple[str, ...], as_json: bool) -> None:
+@click.option("--readme", type=click.Path(path_type=Path, exists=True), help="Put the table into this file, too.")
+def main(parts: tuple[str, ...], as_json: bool, readme: Path | None) -> None:
     """Compare with other libraries, in one run on this machine."""
     rows: list[Row] = []
     for part in parts or PARTS:
         click.echo(f"measuring {part} …", err=True)
         rows += importlib.import_module(f"bench.{part}").run()
+    if readme is not None:
+        table = f"Made by `make bench`, on 2 shared cores; ratios count, not the rates.\n\n{render_markdown(rows)}"
+        before, _, rest = readme.read_text().partition(BEGIN)
+        readme.write_text(f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}")
     if as_json:
         click.echo(json.dumps([asdict(row) for row in rows], indent=2))
     else:
