@@ -35,7 +35,7 @@ PAGES = {"a1": "a", "a2": "a", "b1": "b", "b2": "b", "n1": None, "n2": None}
 """Each page and its source."""
 TEXTS = ("five little words are here", "two one two", "one", "")
 MOST_WORDS = 5
-DEEDS = ("others", "lapse", "change", "reset", "forget", "publish")
+DEEDS = ("others", "others", "lapse", "change", "reset", "forget", "publish")
 FAULTS = {
     "transient": ValueError("a bad moment"),
     "permanent": Permanent("a photograph"),
@@ -370,7 +370,7 @@ class RuntimeMachine(RuleBasedStateMachine):
 
 TestRuntime = RuntimeMachine.TestCase
 TestRuntime.settings = settings(
-    max_examples=int(os.environ.get("MACHINE_EXAMPLES", "40")),
+    max_examples=int(os.environ.get("MACHINE_EXAMPLES", "100")),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
