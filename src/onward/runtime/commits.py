@@ -18,7 +18,7 @@ from onward.runtime.work import Checkpointed, WorkRefused
 log = logging.getLogger("onward")
 T = TypeVar("T")
 
-MAX_GROUP = 256
+MAX_GROUP = 1000
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from onward.runtime.service import Service
 
 AHEAD_SECONDS = 0.25
 """How much work is claimed ahead of the slots: as much as they get done in this time."""
-MAX_AHEAD = 512
+MAX_AHEAD = 2000
 YIELD_EVERY = 32
 """Handlers that never wait for anything must not keep the loop from the others."""
 
