@@ -370,7 +370,7 @@ class RuntimeMachine(RuleBasedStateMachine):
 
 TestRuntime = RuntimeMachine.TestCase
 TestRuntime.settings = settings(
-    max_examples=int(os.environ.get("MACHINE_EXAMPLES", "40")),
+    max_examples=int(os.environ.get("MACHINE_EXAMPLES", "25")),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
