@@ -174,7 +174,7 @@ def _cut(event: Event) -> Iterable[Event]:
         return (event,)
     ids: list[str] = getattr(event, longest)
     # Half of the byte limit for the ids leaves room for the other fields.
-    size = min(MAX_IDS, max(1, MAX_BYTES // 2 // max((len(one) for one in ids), default=1)))
+    size = min(MAX_IDS, max(1, MAX_BYTES // 2 // max((len(one.encode()) for one in ids), default=1)))
     if len(ids) <= size:
         return (event,)
     return [event.model_copy(update={longest: ids[start : start + size]}) for start in range(0, len(ids), size)]

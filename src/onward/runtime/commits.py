@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from onward.model.ledger import MAX_COMMIT_BYTES, MAX_COMMIT_DOCUMENTS, Settled, Settlement, Verdict
 from onward.ports import Store, StoreFull, StoreUnavailable
+from onward.retry import redact
 from onward.runtime.handling import Call
 from onward.runtime.work import Checkpointed, WorkRefused
 
@@ -119,7 +120,7 @@ class Commits:
         except Exception as error:
             if not group:
                 raise
-            log.debug("a group of %d works failed (%s); they are redone singly", len(group), error)
+            log.debug("a group of %d works failed (%s); they are redone singly", len(group), type(error).__name__)
             while group:
                 settled = self._commit_alone(group[0])
                 self._answer([] if settled is None else [(group[0], settled)])
@@ -137,7 +138,7 @@ class Commits:
         except (StoreUnavailable, StoreFull):
             raise
         except Exception as error:
-            log.warning("a work of service %r cannot be committed: %s", one.call.service.name, error)
+            log.warning("a work of service %r cannot be committed: %s", one.call.service.name, redact(str(error)))
             if one.answer is not None:
                 one.answer.set_exception(error)  # the handler is still there to fail by it
                 return None

@@ -20,7 +20,7 @@ from onward.retry import Ladder
 from onward.runtime import signals
 from onward.runtime.board import Board
 from onward.runtime.commits import MAX_GROUP, Commits, Done
-from onward.runtime.handling import Call, Context, prepare
+from onward.runtime.handling import Call, Context, Handling, prepare
 from onward.runtime.lanes import Lane, LoopLane, ThreadLane
 from onward.runtime.outcomes import log_outcome, tell
 from onward.runtime.probes import Prober
@@ -88,7 +88,7 @@ class Engine:
         self.settings = settings or EngineSettings()
         self.registry = registry
         self.services = services
-        self.hooks = hooks or signals.Hooks()
+        self.hooks = hooks if hooks is not None else signals.Hooks()
         self.bus = bus or store.bus()
         self._commits = Commits(store, self._wake, self._told)
         self.context = Context(
@@ -109,7 +109,7 @@ class Engine:
         self._woken = True
         self._ticked = self._renewed = 0.0
         self._settled = self._claims = 0
-        self._prober = Prober(store, registry, self.bus)
+        self._prober = Prober(store, registry, self.bus, self.hooks)
         self._lanes: list[Lane] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._awake = asyncio.Event()
@@ -308,11 +308,20 @@ class Engine:
         if not self._commits and not wanting:
             return False
         settled, before = bool(self._commits), self._claims
+        openings: list[tuple[Handling, Settled]] = []
+
+        def claim() -> list[tuple[Lane, list[Call]]]:
+            openings.clear()  # of a try that was rolled back
+            return [(lane, self._claim(lane, room, openings)) for lane, room in wanting]
+
         # One transaction, one sync to disk, for both.
-        claimed = self._commits.flush(lambda: [(lane, self._claim(lane, room)) for lane, room in wanting])
-        for lane, calls in claimed:
+        for lane, calls in self._commits.flush(claim):
             if calls:
                 lane.feed(calls)
+        for handling, answer in openings:
+            if handling.opening is not None:
+                log_outcome(handling, handling.opening)
+                tell(self.hooks, handling, handling.opening, answer)
         return settled or self._claims > before
 
     def _wanting(self) -> list[tuple[Lane, int]]:
@@ -320,7 +329,7 @@ class Engine:
         rooms = [(lane, min(lane.room(now), MAX_GROUP)) for lane in self._lanes if not lane.dry]
         return [(lane, room) for lane, room in rooms if room > 0]
 
-    def _claim(self, lane: Lane, room: int) -> list[Call]:
+    def _claim(self, lane: Lane, room: int, openings: list[tuple[Handling, Settled]]) -> list[Call]:
         if self.settings.suspects and self._claims:
             return []  # alone means alone in the process, not in the service
         service = lane.service
@@ -341,7 +350,7 @@ class Engine:
             handling = prepare(service, delivery, self.context)
             calls += handling.calls
             if handling.opening is not None:
-                self.store.settle([handling.opening])
+                openings.append((handling, self.store.settle([handling.opening])[0]))
                 lane.dry = False
         return calls
 

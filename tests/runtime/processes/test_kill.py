@@ -150,7 +150,7 @@ class Count:
         )
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_nothing_is_lost_doubled_or_blamed(fleet: Fleet, app: App, report: Callable[[str], None]) -> None:
     report(f"seed {SEED} (set KILL_TEST_SEED to repeat it)")
     archives: list[str] = []

@@ -1,0 +1,31 @@
+"""What is given up without ever being run is told of, too."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from onward.app import App
+from onward.runtime.signals import AnySignal, GaveUp
+from onward.runtime.work import Work
+from tests.runtime.processes.stage import Page, PagesFound, bring
+
+
+def test_a_crash_loop_is_logged_and_observed(app: App, caplog: pytest.LogCaptureFixture) -> None:
+    heard: list[AnySignal] = []
+    app.observe(heard.append)
+
+    @app.service("reading", on=PagesFound, finishes=Page)
+    def read(page: Page, work: Work) -> None:
+        raise AssertionError("it has died too often to be run again")
+
+    bring(app, "a")
+    for worker in ("first", "second", "third"):
+        suspects = worker == "third"
+        (delivery,) = app.store.claim(worker, "reading", limit=1, lease=60.0, suspects=suspects)
+        app.store.bury(worker, [delivery.row])
+    with caplog.at_level(logging.ERROR, logger="onward"):
+        app.engine(suspects=True).run()
+    assert [(one.reason, one.ids) for one in heard if isinstance(one, GaveUp)] == [("crash_loop", ("a",))]
+    assert "given up (crash_loop)" in caplog.text
