@@ -110,8 +110,8 @@ def write_diary(service: str, what: str, id: str, text: str) -> None:
 
 
 def observe(signal: AnySignal) -> None:
-    """What is repeated goes into the diary; what an outage gives back at once does not count."""
-    if isinstance(signal, Retried) and signal.after > 0:
+    """What is repeated goes into the diary; what an outage gives back or comes too early does not count."""
+    if isinstance(signal, Retried) and signal.after > 0 and not signal.not_ready:
         text = f"fails in {signal.service} ({signal.error_type}), again in {signal.after:.1f} s"
         write_diary(signal.service, "retried", signal.ids[0], text)
 
