@@ -101,23 +101,24 @@ class App:
         """
 
         def declare(handler: H) -> H:
-            self.registry.add(
-                Service(
-                    name=name,
-                    handler=handler,
-                    on=on,
-                    finishes=finishes,
-                    needs=(needs,) if isinstance(needs, str) else tuple(needs),
-                    batch=batch,
-                    time_limit=time_limit,
-                    concurrency=concurrency,
-                    policy=policy,
-                    not_ready=not_ready,
-                    classify=classify,
-                    failed_queue=failed_queue,
-                    notice=notice,
-                )
+            service = Service(
+                name=name,
+                handler=handler,
+                on=on,
+                finishes=finishes,
+                needs=(needs,) if isinstance(needs, str) else tuple(needs),
+                batch=batch,
+                time_limit=time_limit,
+                concurrency=concurrency,
+                policy=policy,
+                not_ready=not_ready,
+                classify=classify,
+                failed_queue=failed_queue,
+                notice=notice,
             )
+            self.registry.add(service)
+            if self._store is not None:
+                self._store.subscribe([service.subscription()])
             return handler
 
         return declare
@@ -148,6 +149,7 @@ class App:
         return self._store
 
     def close(self) -> None:
+        """Close the store; it is opened again when it is next used."""
         if self._store is not None:
             self._store.close()
             self._store = None

@@ -10,6 +10,7 @@ import pytest
 
 from onward import App, Document, Event, OnwardError, Work, names
 from onward.runtime.service import RegistrationError, Service
+from onward.testing import Simulation
 from tests.runtime.cast import Noticed, Page, PagesFound, Word, new_app
 
 
@@ -136,3 +137,12 @@ def test_documents_and_events_know_their_names() -> None:
 
     assert (MailBox.collection, Entry.collection) == ("mail_boxs", "entries")
     assert (JSONParsed.event_type, JSONParsed.routing_key, JSONParsed.version) == ("JSONParsed", "json.parsed", 2)
+
+
+def test_a_service_may_be_declared_when_the_store_is_in_use_already(app: App) -> None:
+    with Simulation(app) as world:
+        app.publish(Noticed())
+        heard: list[Noticed] = []
+        app.service("listening", on=Noticed)(lambda event, work: heard.append(event))
+        world.drain()
+        assert heard == [Noticed()]

@@ -95,6 +95,7 @@ class Event(BaseModel):
 
     @classmethod
     def field_naming(cls, collection: str) -> str | None:
+        """The field that names documents of a collection, if there is one."""
         return next((field for field, named in cls.naming.items() if named == collection), None)
 
 
