@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
@@ -20,6 +21,7 @@ from typing import Any
 from onward.app import App, load_app, worker_name
 from onward.model.ledger import Settlement
 from onward.ports import StoreError, StoreFull
+from onward.retry import redact
 from onward.runtime.board import Board
 from onward.runtime.engine import LEASE, Ending, Engine
 from onward.runtime.handling import Call, Context
@@ -165,7 +167,7 @@ def child_main(
         log.error("%s", error)
         code = ExitCode.FAILED
     except Exception:
-        log.exception("worker %s failed", worker)
+        log.error("worker %s failed\n%s", worker, redact(traceback.format_exc()))
         code = ExitCode.FAILED
     board.part(code)
     sys.stdout.flush()

@@ -12,7 +12,6 @@ from typing import TypeVar
 
 from onward.model.ledger import MAX_COMMIT_BYTES, MAX_COMMIT_DOCUMENTS, Settled, Settlement, Verdict
 from onward.ports import Store, StoreFull, StoreUnavailable
-from onward.retry import redact
 from onward.runtime.handling import Call
 from onward.runtime.work import Checkpointed, WorkRefused
 
@@ -138,7 +137,8 @@ class Commits:
         except (StoreUnavailable, StoreFull):
             raise
         except Exception as error:
-            log.warning("a work of service %r cannot be committed: %s", one.call.service.name, redact(str(error)))
+            problem = one.call.handling.failure(error).message  # without secrets, as it is stored
+            log.warning("a work of service %r cannot be committed: %s", one.call.service.name, problem)
             if one.answer is not None:
                 one.answer.set_exception(error)  # the handler is still there to fail by it
                 return None

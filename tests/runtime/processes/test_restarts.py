@@ -26,7 +26,7 @@ class Rang(Event):
 app = App(store="sqlite:///onward.db")
 app.service("answering", on=Rang)(lambda event, work: None)
 if multiprocessing.parent_process():
-    raise RuntimeError("not in a worker")
+    raise RuntimeError("not in a worker, password=hunter2")
 app.publish(Rang())
 """
 
@@ -70,4 +70,5 @@ def test_a_run_that_somebody_waits_for_ends_when_no_process_gets_to_work(tmp_pat
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert run.returncode == 1
     assert "not in a worker" in run.stderr
+    assert "hunter2" not in run.stderr
     assert "times in a row before they had done anything" in run.stderr
