@@ -147,3 +147,10 @@ def test_data_that_breaks_its_schema_names_the_fields_and_not_their_values() -> 
     with pytest.raises(Malformed, match=r"PagesFound fails its schema: page_ids: .*array") as caught:
         read_event(PagesFound, '{"page_ids": "secret"}')
     assert "secret" not in str(caught.value)
+
+
+def test_ids_are_cut_by_the_bytes_they_take() -> None:
+    ids = [f"{number:03}" + "頁" * 400 for number in range(60)]
+    pieces = Envelope.of(PagesFound(page_ids=ids), now=0.0)
+    assert [id for piece in pieces for id in json.loads(piece.data)["page_ids"]] == ids
+    assert all(len(piece.data.encode()) <= MAX_BYTES for piece in pieces)

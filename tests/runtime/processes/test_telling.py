@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from onward.app import App
-from onward.runtime.signals import AnySignal, GaveUp
+from onward.runtime.signals import AnySignal, Finished, GaveUp
 from onward.runtime.work import Work
 from tests.runtime.processes.stage import Page, PagesFound, bring
 
@@ -29,3 +29,12 @@ def test_a_crash_loop_is_logged_and_observed(app: App, caplog: pytest.LogCapture
         app.engine(suspects=True).run()
     assert [(one.reason, one.ids) for one in heard if isinstance(one, GaveUp)] == [("crash_loop", ("a",))]
     assert "given up (crash_loop)" in caplog.text
+
+
+def test_an_observer_may_come_after_the_engine_was_made(app: App) -> None:
+    app.service("reading", on=PagesFound, finishes=Page)(lambda page, work: None)
+    bring(app, "a")
+    engine, heard = app.engine(until_idle=True), list[AnySignal]()
+    app.observe(heard.append)
+    engine.run()
+    assert [one.ids for one in heard if isinstance(one, Finished)] == [("a",)]
