@@ -8,7 +8,7 @@ LOCK = $(UV) pip compile pyproject.toml --quiet --upgrade --universal --python-v
 	--generate-hashes --no-header --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check format demo bench lock clean
+.PHONY: help setup test check format demo mailroom bench lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -28,8 +28,11 @@ format: setup ## format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-demo: setup ## watch documents survive crashes, races and an outage
-	$(BIN)/python -m examples.demo
+demo: setup ## ingest the sample archive, search it, read a summary
+	@$(BIN)/python -m examples.tour
+
+mailroom: setup ## watch documents survive crashes, races and an outage
+	@$(BIN)/python -m examples.demo
 
 bench: $(VENV)/.bench ## compare with stamina, tenacity, huey, litequeue, persist-queue
 	$(BIN)/python -m bench $(ARGS)
@@ -39,7 +42,7 @@ lock: setup ## resolve the dependencies anew into requirements/
 	$(LOCK) --extra dev --extra bench --constraint requirements/dev.txt -o requirements/bench.txt
 
 clean: ## remove .venv, caches and build results
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) onward-demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(UV):

@@ -11,22 +11,30 @@ import click
 
 from bench.table import Row, print_table, render_markdown
 
-PARTS = ("policy", "ledger")
+PARTS = ("policy", "ledger", "pipeline")
 BEGIN, END = "<!-- bench -->", "<!-- /bench -->"
 
 
 @click.command()
 @click.argument("parts", nargs=-1, type=click.Choice(PARTS))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option(
+    "--archive",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A mailing-list archive (mbox, .gz) for the pipeline; the shipped sample by default.",
+)
 @click.option("--readme", type=click.Path(path_type=Path, exists=True), help="Put the table into this file, too.")
-def main(parts: tuple[str, ...], as_json: bool, readme: Path | None) -> None:
+def main(parts: tuple[str, ...], as_json: bool, archive: Path | None, readme: Path | None) -> None:
     """Compare with other libraries, in one run on this machine."""
     rows: list[Row] = []
     for part in parts or PARTS:
         click.echo(f"measuring {part} …", err=True)
-        rows += importlib.import_module(f"bench.{part}").run()
+        module = importlib.import_module(f"bench.{part}")
+        rows += module.run(archive) if part == "pipeline" else module.run()
     if readme is not None:
-        table = f"Made by `make bench`, on 2 shared cores; ratios count, not the rates.\n\n{render_markdown(rows)}"
+        given = ' ARGS="--archive ARCHIVE"' if archive else ""
+        made = f"Made by `make bench{given}`, on 2 shared cores; ratios count, not the rates."
+        table = f"{made}\n\n{render_markdown(rows)}"
         before, _, rest = readme.read_text().partition(BEGIN)
         readme.write_text(f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}")
     if as_json:

@@ -23,6 +23,7 @@ class Row:
     per_second: float
     note: str = ""
     measure: str = ""
+    digits: int = 0
 
 
 def medians(contestants: Mapping[str, Callable[[], float]], repeats: int = 9) -> dict[str, float]:
@@ -44,9 +45,13 @@ def cells(rows: list[Row]) -> list[tuple[str, ...]]:
         compared = list(group)
         ours = max((row.per_second for row in compared if row.ours), default=None)
         for row in compared:
-            ratio = "" if row.ours or ours is None else f"{ours / row.per_second:.1f} ×"
-            body.append((measure, row.name, f"{row.per_second:,.0f}", ratio, row.note))
+            ratio = "" if row.ours or ours is None else _times(ours / row.per_second)
+            body.append((measure, row.name, f"{row.per_second:,.{row.digits}f}", ratio, row.note))
     return body
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.{2 if ratio < 2 else 1}f} ×"
 
 
 def render_markdown(rows: list[Row]) -> str:

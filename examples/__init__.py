@@ -1,1 +1,1 @@
-"""Examples: a mail room to watch (`make demo`), and the files of the tutorial."""
+"""Examples: a tour of the pipeline (`make demo`), a mail room (`make mailroom`), the files of the tutorial."""

@@ -1,4 +1,4 @@
-"""Watch documents survive crashes, a race, an outage and poison: `make demo`."""
+"""Watch documents survive crashes, a race, an outage and poison: `make mailroom`."""
 
 from __future__ import annotations
 

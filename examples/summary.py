@@ -40,6 +40,7 @@ def tally(app: App, letters: Sequence[str]) -> Tally:
     aside = {id for letter in dead for _, id in letter.documents}
     unreadable = sum(letter.raw is not None for letter in dead)
     count = Tally(published=len(letters) + unreadable, set_aside=unreadable)
+    ahead = _events_ahead(app, letters)
     for id in letters:
         states = {name: state for name in COLLECTIONS if (state := app.state(name, id)) is not None}
         retries = {name: _outcomes(state).count("retried") for name, state in states.items()}
@@ -51,7 +52,18 @@ def tally(app: App, letters: Sequence[str]) -> Tally:
             count.set_aside += 1
         elif any(state.row is not None for state in states.values()):
             count.waiting += 1
+        elif ahead and states.keys() <= {COLLECTIONS[0]}:
+            ahead -= 1
+            count.waiting += 1
     return count
+
+
+def _events_ahead(app: App, letters: Sequence[str]) -> int:
+    """How many events wait for a letter that does not know of them, because they came before it."""
+    rows = app.store.counts().get("sorting", {})
+    states = [app.state(COLLECTIONS[0], id) for id in letters]
+    known = sum(state is not None and state.row is not None for state in states)
+    return rows.get("waiting", 0) + rows.get("claimed", 0) - known
 
 
 def _outcomes(state: DocumentState) -> list[str]:

@@ -37,7 +37,17 @@ NAMED_IN_THE_MANUAL = {
     "ONWARD_BLOBS": None,
     "ONWARD_VECTORS": None,
     "ONWARD_EMBEDDER": "static",
+    "ONWARD_EMBEDDER_MODEL": "",
+    "ONWARD_EMBEDDER_KEY": None,
+    "ONWARD_EMBEDDER_TIMEOUT_SECONDS": 60.0,
+    "ONWARD_EMBEDDER_MAX_TOKENS": 512,
+    "ONWARD_EMBEDDER_BATCH": 64,
     "ONWARD_SUMMARIZER": "extractive",
+    "ONWARD_SUMMARIZER_MODEL": "",
+    "ONWARD_SUMMARIZER_KEY": None,
+    "ONWARD_SUMMARIZER_TIMEOUT_SECONDS": 300.0,
+    "ONWARD_CHUNK_TOKENS": 384,
+    "ONWARD_CHUNK_OVERLAP": 40,
     "ONWARD_CONCURRENCY": 3,
     "ONWARD_MAX_RETRIES": 3,
     "ONWARD_RETRY_BACKOFF_SECONDS": 5,
@@ -45,6 +55,10 @@ NAMED_IN_THE_MANUAL = {
     "ONWARD_KEEP_COMPLETED_SECONDS": 3600,
     "ONWARD_KEEP_COMPLETED_COUNT": 1000,
     "ONWARD_FETCH_ALLOW_PRIVATE": False,
+    "ONWARD_FETCH_MAX_BYTES": 2_000_000_000,
+    "ONWARD_FETCH_SECONDS": 300.0,
+    "ONWARD_FETCH_MAX_REDIRECTS": 10,
+    "ONWARD_UNPACK_MAX_BYTES": 50_000_000_000,
     "ONWARD_LOG_FORMAT": "text",
     "ONWARD_TOKEN": None,
 }
@@ -270,3 +284,17 @@ def test_each_number_reaches_its_rung() -> None:
     assert ladder.fetching.schedule(9) == ((2, 2), (4, 4), (8, 8))
     assert [high for _, high in ladder.retry_job.schedule(3)] == [10, 20, 25]
     assert (ladder.max_rounds("chunks"), ladder.max_rounds("archives")) == (9, 3)
+
+
+@pytest.mark.parametrize(
+    ("environ", "words"),
+    (
+        ({"ONWARD_CHUNK_TOKENS": "8"}, ("ONWARD_CHUNK_TOKENS", "'8'", "at least 32")),
+        ({"ONWARD_CHUNK_OVERLAP": "200"}, ("ONWARD_CHUNK_OVERLAP", "200", "half of ONWARD_CHUNK_TOKENS", "384")),
+        ({"ONWARD_CHUNK_TOKENS": "40"}, ("ONWARD_CHUNK_OVERLAP", "40", "half of ONWARD_CHUNK_TOKENS", "40")),
+    ),
+)
+def test_chunks_must_be_large_enough_for_their_overlap(environ: dict[str, str], words: tuple[str, ...]) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(environ)
+    assert all(word in str(caught.value) for word in words), caught.value

@@ -45,6 +45,7 @@ The names:
   retrying                    the same policies around any call, outside of services
   classify, Classified, Kind  which failures may pass, and which are final
   DocumentState, DeadLetter   what is known of a document, and of an event given up
+  Passage                     what a summarizer is given to read
   Settings                    what the environment and onward.toml say
   OnwardError                 the base of everything raised here
 
@@ -60,6 +61,7 @@ from onward.model.documents import Status as Status
 from onward.model.events import Event as Event
 from onward.model.events import names as names
 from onward.model.ledger import DeadLetter as DeadLetter
+from onward.ports.models import Passage as Passage
 from onward.retry import Classified as Classified
 from onward.retry import DocumentNotFoundError as DocumentNotFoundError
 from onward.retry import Exponential as Exponential

@@ -9,22 +9,26 @@ import json
 import os
 import socket
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from onward.backends import open_store
+from onward.backends import open_blobs, open_embedder, open_store, open_summarizer
 from onward.model.documents import Document, DocumentState
 from onward.model.events import Envelope, Event, decode, is_text, new_id, read_event
 from onward.model.failures import Failure
 from onward.model.ledger import NewDocument, Published
-from onward.ports import Clock, Store
+from onward.ports import Blobs, Clock, Store
 from onward.retry import Classified, Malformed, OnwardError, RetryPolicy, classify
 from onward.runtime.engine import Ending, Engine, EngineSettings
 from onward.runtime.service import Dependency, Registry, Service
 from onward.runtime.signals import Hook, Hooks
 from onward.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from onward.ports.models import Embedder, Summarizer
 
 MAX_VERSION = 2**31
 
@@ -64,6 +68,10 @@ class App:
         self._clock = clock
         self._given = store
         self._store: Store | None = None
+        self._blobs: Blobs | None = None
+        self._embedder: Embedder | None = None
+        self._summarizer: Summarizer | None = None
+        self._opening = threading.Lock()
 
     @property
     def settings(self) -> Settings:
@@ -82,11 +90,13 @@ class App:
         needs: str | Sequence[str] = (),
         batch: int | None = None,
         time_limit: float | None = None,
-        concurrency: int | None = None,
+        concurrency: int | Callable[[], int] | None = None,
         policy: RetryPolicy | None = None,
         not_ready: RetryPolicy | None = None,
+        rung: Literal["transient", "fetching"] = "transient",
         classify: Callable[[BaseException], Classified] = classify,
         failed_queue: str = "",
+        sets_aside: bool = False,
         notice: str = "",
     ) -> Callable[[H], H]:
         """Declare a service: the decorated handler is run for each document that an event names.
@@ -96,8 +106,9 @@ class App:
         event and a `Work`. A `def` handler runs in a thread, an `async def` handler on the loop.
 
         `needs` names dependencies: while one is down, the service's events wait and lose nothing.
-        `policy` and `not_ready` replace the ladder's rungs 2 and 1, `classify` the usual judgement of
-        errors.
+        With `sets_aside`, a document that fails every try joins the failed batch of its source.
+        `policy` and `not_ready` replace the ladder's rungs 2 and 1, `rung="fetching"` takes its shorter
+        waits, `classify` replaces the usual judgement of errors.
         """
 
         def declare(handler: H) -> H:
@@ -112,8 +123,10 @@ class App:
                 concurrency=concurrency,
                 policy=policy,
                 not_ready=not_ready,
+                rung=rung,
                 classify=classify,
                 failed_queue=failed_queue,
+                sets_aside=sets_aside,
                 notice=notice,
             )
             self.registry.add(service)
@@ -149,10 +162,37 @@ class App:
         return self._store
 
     def close(self) -> None:
-        """Close the store; it is opened again when it is next used."""
+        """Close the store and the models; they are opened again when they are next used."""
+        for model in (self._embedder, self._summarizer):
+            if model is not None:
+                model.close()
+        self._embedder = self._summarizer = None
         if self._store is not None:
             self._store.close()
             self._store = None
+
+    @property
+    def blobs(self) -> Blobs:
+        """Where large bytes are kept, by their content."""
+        if self._blobs is None:
+            self._blobs = open_blobs(self.settings.blobs, self.settings.home)
+        return self._blobs
+
+    @property
+    def embedder(self) -> Embedder:
+        """The model that turns texts into vectors, opened when it is first used."""
+        with self._opening:
+            if self._embedder is None:
+                self._embedder = open_embedder(self.settings)
+            return self._embedder
+
+    @property
+    def summarizer(self) -> Summarizer:
+        """The model that writes summaries, opened when it is first used."""
+        with self._opening:
+            if self._summarizer is None:
+                self._summarizer = open_summarizer(self.settings)
+            return self._summarizer
 
     def transaction(self) -> AbstractContextManager[None]:
         """Make several calls of this app one transaction."""
@@ -162,7 +202,14 @@ class App:
         """Write documents from outside of any handler, those that are absent; answer how many were."""
         return self.store.add_documents(
             [
-                NewDocument(one.collection, one.id, one.to_json(), source=source, priority=priority)
+                NewDocument(
+                    one.collection,
+                    one.id,
+                    one.to_json(),
+                    source=source,
+                    priority=priority,
+                    keys=one.key_values(),
+                )
                 for one in documents
             ]
         )
@@ -170,7 +217,9 @@ class App:
     def replace(self, document: Document, *, source: str | None = None) -> bool:
         """Write a document's new content; answer whether that changed it, and it is `pending` again."""
         return self.store.replace_document(
-            NewDocument(document.collection, document.id, document.to_json(), source=source)
+            NewDocument(
+                document.collection, document.id, document.to_json(), source=source, keys=document.key_values()
+            )
         )
 
     def publish(

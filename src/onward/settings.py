@@ -57,6 +57,7 @@ def _expanded(folder: Path) -> Path:
 # The description is what an error message says is allowed.
 Count = Annotated[int, BeforeValidator(_no_bool), Field(ge=1, description="a whole number of at least 1")]
 CountOrNone = Annotated[int, BeforeValidator(_no_bool), Field(ge=0, description="a whole number of at least 0")]
+ChunkTokens = Annotated[int, BeforeValidator(_no_bool), Field(ge=32, description="a whole number of at least 32")]
 Port = Annotated[int, BeforeValidator(_no_bool), Field(ge=1, le=65535, description="a port from 1 to 65535")]
 Positive = Annotated[
     float, BeforeValidator(_no_bool), Field(gt=0, allow_inf_nan=False, description="a number above 0")
@@ -116,7 +117,17 @@ class Settings(_Shared):
     blobs: str | None = None
     vectors: str | None = None
     embedder: Model = "static"
+    embedder_model: str = ""
+    embedder_key: Secret | None = None
+    embedder_timeout_seconds: Positive = 60.0
+    embedder_max_tokens: Count = 512
+    embedder_batch: Count = 64
     summarizer: Model = "extractive"
+    summarizer_model: str = ""
+    summarizer_key: Secret | None = None
+    summarizer_timeout_seconds: Positive = 300.0
+    chunk_tokens: ChunkTokens = 384
+    chunk_overlap: CountOrNone = 40
 
     concurrency: Count = 3
     max_retries: Count = 3
@@ -126,6 +137,10 @@ class Settings(_Shared):
     keep_completed_count: CountOrNone = 1000
 
     fetch_allow_private: bool = False
+    fetch_max_bytes: Count = 2_000_000_000
+    fetch_seconds: Positive = 300.0
+    fetch_max_redirects: CountOrNone = 10
+    unpack_max_bytes: Count = 50_000_000_000
     log_format: Literal["text", "json"] = "text"
     token: Secret | None = None
 
@@ -201,6 +216,12 @@ def load_settings(environ: Mapping[str, str] | None = None, path: str | Path | N
         wrong = dict.fromkeys(str(problem["loc"][0]) for problem in error.errors())
         lines = [_complaint(name, given[name]) for name in wrong if name in given]
         raise SettingsError("\n".join(lines)) from None
+    if settings.chunk_overlap > settings.chunk_tokens // 2:
+        found = given.get("chunk_overlap", _Given(settings.chunk_overlap, variable("chunk_overlap")))
+        raise SettingsError(
+            f"{found.where} is {settings.chunk_overlap}, but must be at most half of "
+            f"{variable('chunk_tokens')}, which is {settings.chunk_tokens}."
+        )
     for name, value, needed in _NEEDS:
         if getattr(settings, name) == value and getattr(settings, needed) is None:
             raise SettingsError(

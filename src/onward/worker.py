@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import logging
 import multiprocessing
@@ -11,10 +12,11 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from multiprocessing.resource_tracker import ensure_running
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -39,6 +41,9 @@ _EXIT_CODES = {
     Ending.IDLE: ExitCode.IDLE,
 }
 
+_M_ARENA_MAX = -8
+"""Of glibc's mallopt; other C libraries do without."""
+
 SWITCH_INTERVAL = 0.001
 """How long a busy thread keeps the others waiting; the usual 5 ms would slow every commit down."""
 
@@ -52,14 +57,21 @@ def supervise(
     idle_within: float | None = None,
     lease: float = LEASE,
     log_level: int | None = None,
+    log_file: Path | None = None,
     on_poll: Callable[[App], None] | None = None,
+    on_signal: Callable[[], None] | None = None,
     signals: bool = True,
+    app: App | None = None,
 ) -> None:
-    """Run the services of the app that a reference names (`package.module:app`) until stopped."""
-    app = load_app(reference)
+    """Run the services of the app that a reference names (`package.module:app`) until stopped.
+
+    With `log_file` the worker processes write there whatever they would print. `app` is the app that
+    the reference names, where the caller has made one with settings of its own, which all processes get.
+    """
+    given, app = app, app or load_app(reference)
     # Its own settings win; else every process gets the ones that were read here, even if the file is
     # broken by the time one has to be replaced.
-    shares_settings = app._settings is None
+    shares_settings = given is not None or app._settings is None
     chosen = app.registry.select(services)
     options: dict[str, Any] = {"services": [service.name for service in chosen], "lease": lease}
     if concurrency is not None:
@@ -78,7 +90,7 @@ def supervise(
         settings = app.settings if shares_settings else None
         process = spawning.Process(
             target=child_main,
-            args=(reference, settings, worker, board, theirs, options | {"suspects": alone}, log_level),
+            args=(reference, settings, worker, board, theirs, options | {"suspects": alone}, log_level, log_file),
             name=f"onward-worker-{worker}",
         )
         with _without_interrupts(), theirs:
@@ -98,7 +110,7 @@ def supervise(
         on_poll=(lambda: on_poll(app)) if on_poll else None,
     )
     if signals:
-        supervisor.install_signals()
+        supervisor.install_signals(on_signal)
     supervisor.run()
 
 
@@ -144,10 +156,13 @@ def child_main(
     pipe: Connection,
     options: dict[str, Any],
     log_level: int | None,
+    log_file: Path | None = None,
 ) -> None:
     """The life of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the supervisor acts on it
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    if log_file is not None:
+        _print_to(log_file)
     if log_level is not None:
         logging.basicConfig(level=log_level, format="%(asctime)s %(levelname)-7s %(message)s")
     try:
@@ -177,12 +192,24 @@ def child_main(
     sys.exit(code)
 
 
+def _print_to(file: Path) -> None:
+    """Send all output there, also that of libraries which know no logging."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    for standard in (sys.stdout, sys.stderr):
+        standard.flush()
+        os.dup2(descriptor, standard.fileno())
+    os.close(descriptor)
+
+
 def tune_process() -> None:
     """Make this process a good worker: threads take turns quickly, garbage is looked for rarely."""
     sys.setswitchinterval(SWITCH_INTERVAL)
     # What was imported stays; a group of works makes thousands of short-lived objects, none in cycles.
     gc.freeze()
-    gc.set_threshold(50_000, 50, 100)
+    gc.set_threshold(50_000, 20, 10)
+    with suppress(OSError, AttributeError):
+        # Each of many threads would keep a heap of its own, and what it once held.
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
 
 
 def _obey(pipe: Connection, engine: Engine) -> None:

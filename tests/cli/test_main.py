@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.metadata
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import click
@@ -73,3 +75,20 @@ def test_a_bad_setting_stops_the_command_with_its_name() -> None:
     result = CliRunner().invoke(main, ["policies"], env={"RETRY_MAX_ATTEMPTS": "many"})
     assert result.exit_code == 1
     assert result.stderr == "Error: RETRY_MAX_ATTEMPTS is 'many', but must be a whole number of at least 0.\n"
+
+
+def test_help_starts_without_the_pipeline() -> None:
+    """It must be quick, and work where the pipeline's packages are not installed."""
+    program = (
+        "import sys; from onward.cli import main; main(['--help'], standalone_mode=False); "
+        "print([name for name in sys.modules if name in ('numpy', 'httpx2', 'onward.pipeline', 'onward.worker')])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "ingest" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_ctrl_c_ends_a_command_with_130(failing: list[Exception]) -> None:
+    failing.append(KeyboardInterrupt())  # type: ignore[arg-type]  # no Exception, but it can be raised
+    result = CliRunner().invoke(main, ["fail"])
+    assert (result.exit_code, result.stderr) == (130, "Stopped.\n")

@@ -27,7 +27,9 @@ def named(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-WITH_CODE = [page for page in PAGES if blocks(page, "python") and page.name != "tutorial.md"]
+WITH_CODE = [
+    page for page in PAGES if blocks(page, "python") and page.name not in ("tutorial.md", "tutorial-archive.md")
+]
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=named)
@@ -63,6 +65,13 @@ def test_the_tests_that_are_named_exist(page: Path) -> None:
         assert f"def {name}(" in (ROOT / path).read_text() if name else True, f"{path} has no {name}"
 
 
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "toml")], ids=named)
+def test_the_settings_files_of_a_page_are_accepted(page: Path, tmp_path: Path) -> None:
+    for block in blocks(page, "toml"):
+        (tmp_path / "onward.toml").write_text(block)
+        assert load_settings({}, tmp_path / "onward.toml") != load_settings({}, None)
+
+
 def test_all_settings_are_listed_with_their_defaults() -> None:
     listed = dict(re.findall(r"^\| `(\w+)` \| (\S+) \|", (REFERENCE / "settings.md").read_text(), re.MULTILINE))
     usual = load_settings({})
@@ -70,7 +79,7 @@ def test_all_settings_are_listed_with_their_defaults() -> None:
 
 
 def shown(default: object) -> str:
-    if default is None:
+    if default in (None, ""):
         return "–"
     if isinstance(default, bool):
         return f"`{str(default).lower()}`"

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from onward import Status, Work
+from onward.runtime.commits import Commits
+from onward.runtime.handling import prepare
+from onward.runtime.work import WorkRefused
 from onward.testing import Simulation
 from tests.runtime.cast import Page, PagesFound, Word, bring, how_many, new_app, statuses
 from tests.runtime.fragile import crashing
@@ -138,3 +143,28 @@ def test_forgetting_to_await_it_is_a_clear_failure() -> None:
         assert letter.last_error == (
             "service 'reading', document pages/a: a checkpoint was not awaited; write `await work.checkpoint(...)`"
         )
+
+
+def test_a_call_whose_time_was_up_commits_nothing_more() -> None:
+    """Its thread cannot be stopped, and the other calls of its delivery may still be under way."""
+    app = new_app()
+
+    @app.service("reading", on=PagesFound, finishes=Page)
+    def read(page: Page, work: Work) -> None:
+        """It is not run here."""
+
+    with Simulation(app) as world:
+        bring(world, "a", "b")
+        (delivery,) = world.store.claim("anna", "reading", limit=1, lease=60.0)
+        call, _ = prepare(app.registry.services["reading"], delivery, world._context).calls
+        told: list[int] = []
+        commits = Commits(world.store, wake=lambda: told.append(1), told=lambda done: None)
+        commits.abandon(call, call.failed(call.timeout()))
+        commits.flush(lambda: None)
+        assert [one.id for one in call.inputs] == ["a"], "whatever it says is checked against them"
+        assert call.inputs[0].body is None
+        told.clear()
+        commits.close()  # nobody would answer
+        with pytest.raises(WorkRefused, match="time limit was up"):
+            commits.checkpoint(call, call.handling.settlement((), closes=False))
+        assert not told

@@ -40,6 +40,13 @@ class FragileDatabase:
         self._burn()
         return self.database.read(name, *parameters)
 
+    def fetch(self, name: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        self._burn()
+        return self.database.fetch(name, *parameters)
+
+    def text_query(self, wanted: Sequence[str], unwanted: Sequence[str], *, titles: bool = True) -> str:
+        return self.database.text_query(wanted, unwanted, titles=titles)
+
     def run(self, name: str, *parameters: Any) -> int:
         self._burn()
         return self.database.run(name, *parameters)

@@ -24,13 +24,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from onward.model.documents import Status
 from onward.model.events import Envelope
 from onward.model.ledger import (
+    Aside,
     Charge,
     Dead,
     Delivery,
     DependencyReport,
     Done,
+    IndexedText,
     NewDocument,
     Part,
+    PlacedVector,
     Settlement,
     Standing,
     Verdict,
@@ -54,7 +57,9 @@ DISTURBANCES = [
 ]  # fmt: skip
 seldom = st.sampled_from([False, False, False, True])
 fates = st.lists(
-    st.sampled_from(["done", "done", "done", "wait", "try", "dead", "failed", "nothing"]), min_size=4, max_size=4
+    st.sampled_from(["done", "done", "done", "wait", "try", "dead", "failed", "aside", "nothing"]),
+    min_size=4,
+    max_size=4,
 )
 
 
@@ -275,7 +280,12 @@ class StoreMachine(RuleBasedStateMachine):
             delivery.token,
             delivery.collection,
             inputs=[(id, revisions[id]) for id in done],
-            adds=[NewDocument("words", f"{id}-{self.works}", "{}", parent=f"pages/{id}") for id in done],
+            adds=[
+                NewDocument("words", f"{id}-{self.works}", "{}", parent=f"pages/{id}", keys=[("page", id)])
+                for id in done
+            ],
+            texts=[IndexedText("words", f"{id}-{self.works}", "", id) for id in done],
+            vectors=[PlacedVector("pages", id, "model", b"") for id in revisions],
             emits=Envelope.of(Noticed(what=str(self.works)), now=self.clock.now()),
             removes=[("pages", id) for id in PAGES if id not in revisions][: 1 if removes else 0],
             parts=parts,
@@ -319,6 +329,8 @@ class StoreMachine(RuleBasedStateMachine):
                     parts.append(Wait([one.id], after=5.0))
                 elif fate == "try":
                     parts.append(Wait([one.id], after=5.0, charge=Charge.TRY, failure=failure()))
+                elif fate == "aside":
+                    parts.append(Aside([one.id], failure()))
                 else:
                     final = fate == "failed"
                     parts.append(Dead([one.id], final=final, charge=Charge.TRY, failure=failure()))
@@ -368,6 +380,9 @@ class StoreMachine(RuleBasedStateMachine):
         elif isinstance(part, Wait):
             doc.row = self.row_of(id)
             assert doc.row is not None
+        elif isinstance(part, Aside):
+            doc.row = doc.letter = None
+            assert id in self.set_aside()
         else:
             ((letter, row),) = self.ask("SELECT dead_letter, row FROM documents WHERE id = ?", id)
             doc.row, doc.letter = None, letter
@@ -555,6 +570,9 @@ class StoreMachine(RuleBasedStateMachine):
         self.each_work_is_told_of_once()
         self.each_effect_is_there_exactly_if_its_work_was_committed()
         self.each_document_has_a_body()
+        self.tallies_equal_a_count()
+        self.only_documents_are_found()
+        self.failed_batches_have_members()
 
     def every_document_is_what_it_should_be(self) -> None:
         found = self.ask(
@@ -570,7 +588,8 @@ class StoreMachine(RuleBasedStateMachine):
     def nothing_is_lost(self) -> None:
         for id, doc in self.docs.items():
             if doc.promised and not doc.final:
-                assert doc.row is not None or doc.letter is not None, f"{id} is neither under way nor given up"
+                known = doc.row is not None or doc.letter is not None or id in self.set_aside()
+                assert known, f"{id} is neither under way, nor given up, nor set aside"
 
     def rows_and_documents_name_each_other(self) -> None:
         states = dict(self.ask("SELECT id, state FROM ledger"))
@@ -614,6 +633,21 @@ class StoreMachine(RuleBasedStateMachine):
     def each_document_has_a_body(self) -> None:
         assert self.ask("SELECT doc FROM documents ORDER BY 1") == self.ask("SELECT doc FROM bodies ORDER BY 1")
 
+    def set_aside(self) -> set[str]:
+        return {id for (id,) in self.ask("SELECT id FROM documents WHERE failed_batch IS NOT NULL")}
+
+    def tallies_equal_a_count(self) -> None:
+        counted = "SELECT coalesce(source, ''), collection, status, count(*) FROM documents GROUP BY 1, 2, 3"
+        assert self.ask("SELECT * FROM tallies WHERE n <> 0 ORDER BY 1, 2, 3") == sorted(self.ask(counted))
+
+    def only_documents_are_found(self) -> None:
+        for number in ("doc FROM keys", "doc FROM vectors", "rowid FROM texts"):
+            assert not self.ask(f"SELECT {number} EXCEPT SELECT doc FROM documents"), number
+
+    def failed_batches_have_members(self) -> None:
+        members = "SELECT failed_batch FROM documents WHERE failed_batch IS NOT NULL"
+        assert sorted(self.ask("SELECT id FROM failed_batches")) == sorted(set(self.ask(members)))
+
     def live_rows(self) -> list[tuple[int]]:
         return self.ask("SELECT id FROM ledger WHERE service = 'reading' AND state IN ('waiting', 'claimed')")
 
@@ -638,7 +672,8 @@ class StoreMachine(RuleBasedStateMachine):
         for id, doc in self.docs.items():
             if doc.promised:
                 ((status, letter),) = self.ask("SELECT status, dead_letter FROM documents WHERE id = ?", id)
-                assert status != "pending" or letter is not None, f"{id} was never finished"
+                known = status != "pending" or letter is not None or id in self.set_aside()
+                assert known, f"{id} was never finished"
 
 
 settings.register_profile(

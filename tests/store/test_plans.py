@@ -45,8 +45,16 @@ HOT = {
     "documents_of_source": "documents_source (source=?)",
     "rows_of_source": "ledger_source (source=?)",
     "dead_letters": "ledger_dead (id>?)",
+    # finding
+    "statuses": "sqlite_autoindex_documents_1 (collection=? AND id=?)",
+    "found": "keys_value (name=? AND value=?)",
+    "keyed_ids": "keys_value (name=? AND value=?)",
+    "children_of": "documents_parent (parent=?)",
+    "unfinished": "documents_parent (parent=?)",
+    "listed": "sqlite_autoindex_documents_1 (collection=? AND id>?)",
+    "drop_empty_batches": "documents_batch (failed_batch=?)",
 }
-INDEXES = sorted({index.split()[0] for index in HOT.values() if re.match(r"(ledger|documents)_", index)})
+INDEXES = sorted({index.split()[0] for index in HOT.values() if re.match(r"(ledger|documents|keys)_", index)})
 
 
 @pytest.fixture

@@ -15,9 +15,36 @@ from onward.retry.errors import OnwardError
 from onward.retry.redact import redact
 
 COMMANDS = {
+    "ingest": "onward.cli.ingest",
+    "status": "onward.cli.status",
+    "search": "onward.cli.search",
+    "summaries": "onward.cli.summaries",
+    "show": "onward.cli.show",
+    "documents": "onward.cli.documents",
     "worker": "onward.cli.worker",
+    "reembed": "onward.cli.reembed",
+    "forget": "onward.cli.forget",
     "policies": "onward.cli.policies",
+    "schema": "onward.cli.schema",
 }
+INTERRUPTED = 130
+"""The exit code of a command that was stopped by Ctrl-C."""
+PIPELINE_PACKAGES = frozenset(
+    {
+        "cchardet",
+        "httpx2",
+        "lxml_html_clean",
+        "numpy",
+        "pathspec",
+        "pypdfium2",
+        "safetensors",
+        "selectolax",
+        "tokenizers",
+        "trafilatura",
+        "wordllama",
+    }
+)
+"""What `onward[pipeline]` installs, by the names it is imported by."""
 
 
 class _Commands(click.Group):
@@ -42,6 +69,16 @@ class _Commands(click.Group):
             raise click.ClickException(redact(str(error))) from error
         except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
             raise
+        except KeyboardInterrupt:
+            click.echo("Stopped.", err=True)
+            raise SystemExit(INTERRUPTED) from None
+        except ModuleNotFoundError as error:
+            if ctx.params["debug"] or (error.name or "").partition(".")[0] not in PIPELINE_PACKAGES:
+                raise
+            raise click.ClickException(
+                f"the package {error.name!r} is missing, which the pipeline needs.\n"
+                'Install it with: pip install "onward[pipeline]"'
+            ) from error
         except Exception as error:
             if ctx.params["debug"]:
                 raise

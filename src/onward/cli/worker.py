@@ -6,11 +6,17 @@ import logging
 
 import click
 
-from onward.worker import supervise
+from onward.cli.opening import PIPELINE
 
 
 @click.command()
-@click.option("--app", "reference", required=True, metavar="MODULE:APP", help="The app, such as shop.orders:app.")
+@click.option(
+    "--app",
+    "reference",
+    default=PIPELINE,
+    metavar="MODULE:APP",
+    help="The app, such as shop.orders:app; Onward's own pipeline by default.",
+)
 @click.option("--services", metavar="A,B", help="Only these services; all by default.")
 @click.option("--concurrency", type=click.IntRange(1, 1000), help="Calls at once, a service and process.")
 @click.option("--processes", type=click.IntRange(1, 64), default=1, show_default=True, help="Worker processes.")
@@ -33,10 +39,13 @@ def worker(
 
     \b
     Examples:
+      onward worker
       onward worker --app shop.orders:app
       onward worker --app shop.orders:app --services billing,mailing --processes 2
       onward worker --app shop.orders:app --until-idle 60
     """
+    from onward.worker import supervise
+
     level = logging.DEBUG if verbose else logging.INFO
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)-7s %(message)s")
     supervise(

@@ -43,6 +43,11 @@ class Document(BaseModel):
         class Entry(Document, collection="entries"):
             text: str
 
+    Fields named in `keys` are indexed, so that documents are found by them (`work.store.find`):
+
+        class Order(Document, keys=("customer",)):
+            customer: str
+
     The `id` is yours to choose and should be deterministic, so that making the same document twice
     makes it once; `Document.make_id("a", "b")` derives one from whatever identifies it.
     """
@@ -50,11 +55,16 @@ class Document(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     collection: ClassVar[str] = ""
+    keys: ClassVar[tuple[str, ...]] = ()
 
     id: str = Field(min_length=1, max_length=512)
 
-    def __init_subclass__(cls, *, collection: str | None = None, **kwargs: Any) -> None:
+    def __init_subclass__(
+        cls, *, collection: str | None = None, keys: tuple[str, ...] | None = None, **kwargs: Any
+    ) -> None:
         super().__init_subclass__(**kwargs)
+        if keys is not None:
+            cls.keys = keys
         cls.collection = collection or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower() + "s"
 
     @model_validator(mode="after")
@@ -91,6 +101,15 @@ class Document(BaseModel):
                 "Give the offending field a type that pydantic can serialise"
             ) from error
 
+    def key_values(self) -> list[tuple[str, str | float]]:
+        """The fields by which this document is found, each with its value; a list has several."""
+        pairs: list[tuple[str, str | float]] = []
+        for name in self.keys:
+            value = getattr(self, name)
+            values = value if isinstance(value, list | tuple) else (value,)
+            pairs += [(name, one) for one in values if one is not None and one != ""]
+        return pairs
+
     @classmethod
     def from_json(cls, body: str) -> Self:
         """Read a stored document; fields of a newer version are kept, not refused."""
@@ -119,6 +138,8 @@ class DocumentState:
     dead_letter: int | None = None
     source: str | None = None
     parent: str | None = None
+    failed_batch: str | None = None
+    """The failed batch it was set aside into, to be retried with it."""
 
     @property
     def final(self) -> bool:

@@ -50,6 +50,7 @@ class Event(BaseModel):
 
     The event's type is the class name, its routing key the same in lower case with dots
     (`pages.found`); both can be given, as can a version: `class PagesFound(Event, version=2)`.
+    With `notice=True` it asks for nothing, and is not kept while nobody listens.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -57,13 +58,22 @@ class Event(BaseModel):
     event_type: ClassVar[str] = ""
     routing_key: ClassVar[str] = ""
     version: ClassVar[int] = 1
+    notice: ClassVar[bool] = False
+    """It tells of what has happened and asks for nothing: without a consumer it is not kept."""
     naming: ClassVar[dict[str, str]] = {}
     """Which field names documents of which collection."""
 
     def __init_subclass__(
-        cls, *, type: str | None = None, routing_key: str | None = None, version: int = 1, **kwargs: Any
+        cls,
+        *,
+        type: str | None = None,
+        routing_key: str | None = None,
+        version: int = 1,
+        notice: bool = False,
+        **kwargs: Any,
     ) -> None:
         super().__init_subclass__(**kwargs)
+        cls.notice = notice
         cls.event_type = type or cls.__name__
         cls.routing_key = routing_key or _dotted(cls.event_type)
         cls.version = version
@@ -127,6 +137,7 @@ class Envelope:
     source: str | None = None
     priority: int = 0
     due_in: float = 0.0
+    notice: bool = False
     foreign: bool = False
     """Its id was given by somebody else, who may send it again."""
 
@@ -153,6 +164,7 @@ class Envelope:
                 source=source,
                 priority=priority,
                 due_in=due_in,
+                notice=piece.notice,
             )
             for piece in _cut(event)
         ]

@@ -107,6 +107,9 @@ class NewDocument:
     source: str | None = None
     parent: str | None = None
     priority: int = 0
+    keys: Sequence[tuple[str, str | float]] = ()
+    failure: Failure | None = None
+    """It is kept as failed from the start, for this reason."""
 
 
 @dataclass(slots=True)
@@ -117,6 +120,40 @@ class Replacement:
     id: str
     body: str
     revision: int
+    keys: Sequence[tuple[str, str | float]] = ()
+
+
+@dataclass(slots=True)
+class IndexedText:
+    """What full-text search finds a document by."""
+
+    collection: str
+    id: str
+    title: str
+    text: str
+
+
+@dataclass(slots=True)
+class PlacedVector:
+    """Where a document lies in the vector space of a model."""
+
+    collection: str
+    id: str
+    model: str
+    vector: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A document found by one of its keys, or by its parent."""
+
+    value: str | float
+    """The key's value, or the parent's `collection/id`."""
+    id: str
+    status: str
+    revision: int
+    set_aside: bool
+    """It is in a failed batch."""
 
 
 class Charge(StrEnum):
@@ -163,7 +200,18 @@ class Dead:
     notice: Envelope | None = None
 
 
-Part = Done | Wait | Dead
+@dataclass(slots=True)
+class Aside:
+    """These documents failed while others went on: they join the failed batch of their source."""
+
+    ids: Sequence[str]
+    failure: Failure
+    after: float = 60.0
+    """When the batch is to be tried again, if it begins with them."""
+    notice: Envelope | None = None
+
+
+Part = Done | Wait | Dead | Aside
 
 
 @dataclass(slots=True)
@@ -200,6 +248,8 @@ class Settlement:
     replaces: Sequence[Replacement] = ()
     removes: Sequence[tuple[str, str]] = ()
     emits: Sequence[Envelope] = ()
+    texts: Sequence[IndexedText] = ()
+    vectors: Sequence[PlacedVector] = ()
     parts: Sequence[Part] = ()
     closes: bool = True
     starts: bool = False
@@ -230,6 +280,8 @@ class Settled:
     """Emitted events that were waiting already."""
     opened: Sequence[str] = ()
     closed: Sequence[str] = ()
+    woken: frozenset[str] = frozenset()
+    """Services that have something new to claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,3 +314,17 @@ class DeadLetter:
     round: int
     documents: tuple[tuple[str, str], ...] = ()
     raw: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FailedBatch:
+    """The items of a source that failed while the others succeeded, to be retried together."""
+
+    id: str
+    service: str
+    source: str | None
+    errors: list[dict[str, Any]]
+    retry_count: int
+    retry_after: float
+    created_at: float
+    items: tuple[tuple[str, str], ...]

@@ -1,7 +1,20 @@
 """The protocols that backends implement and everything else relies on."""
 
+from onward.ports.blobs import Blob, BlobMissing, Blobs
 from onward.ports.bus import Bus
 from onward.ports.clock import Clock, SystemClock
 from onward.ports.store import Reader, Store, StoreError, StoreFull, StoreUnavailable
 
-__all__ = ["Bus", "Clock", "Reader", "Store", "StoreError", "StoreFull", "StoreUnavailable", "SystemClock"]
+__all__ = [
+    "Blob",
+    "BlobMissing",
+    "Blobs",
+    "Bus",
+    "Clock",
+    "Reader",
+    "Store",
+    "StoreError",
+    "StoreFull",
+    "StoreUnavailable",
+    "SystemClock",
+]

@@ -13,12 +13,15 @@ from onward.model.failures import Failure
 from onward.model.ledger import (
     DeadLetter,
     Delivery,
+    FailedBatch,
+    Found,
     NewDocument,
     Published,
     Settled,
     Settlement,
     Subscription,
 )
+from onward.model.search import Filter, TextHit, VectorHit
 from onward.ports.bus import Bus
 from onward.retry import OnwardError
 
@@ -54,6 +57,47 @@ class Reader(Protocol):
 
     def state(self, document: type[Document] | str, id: str) -> DocumentState | None:
         """What the ledger knows of a document: status, rounds, history."""
+        ...
+
+    def statuses(self, document: type[Document] | str, ids: Sequence[str]) -> dict[str, str]:
+        """The status of each of these documents that exists."""
+        ...
+
+    def find(self, document: type[Document] | str, key: str, values: Sequence[str | float]) -> list[Found]:
+        """The documents that have one of these values under a key of their class."""
+        ...
+
+    def ids(self, document: type[Document] | str, key: str, value: str | float) -> list[str]:
+        """The ids alone of the documents that have this value under a key: of many documents, little."""
+        ...
+
+    def related(
+        self, document: type[Document] | str, key: str, values: Sequence[str | float], other: str
+    ) -> list[tuple[str | float, str | float]]:
+        """Which values of another key go with these values of a key, in the documents of a kind."""
+        ...
+
+    def unfinished(
+        self,
+        document: type[Document],
+        key: str,
+        values: Sequence[str | float],
+        *,
+        children: type[Document],
+    ) -> set[str | float]:
+        """The values of a key under which a document or one of its children is still to be finished.
+
+        What is set aside into a failed batch is not waited for.
+        """
+        ...
+
+    def children(
+        self, document: type[Document], of: type[Document], ids: Sequence[str], *, unlike: str | None = None
+    ) -> list[Found]:
+        """The documents of a kind that were made from these, each with its parent's id.
+
+        With `unlike`, only those that have another status.
+        """
         ...
 
 
@@ -149,8 +193,8 @@ class Store(Reader, Protocol):
         """A worker died: give back its claims, and count a death on those that were running."""
         ...
 
-    def reap(self) -> int:
-        """Take back the claims whose lease has lapsed; answer how many."""
+    def reap(self, gone: str | None = None) -> int:
+        """Take back the claims whose lease has lapsed, or those of a worker that is gone; answer how many."""
         ...
 
     def prune(self, *, keep_seconds: float, keep_count: int) -> int:
@@ -227,6 +271,85 @@ class Store(Reader, Protocol):
         """How many rows each service has, by state."""
         ...
 
-    def document_counts(self) -> dict[str, dict[str, int]]:
-        """How many documents each collection has, by status."""
+    def document_counts(self, source: str | None = None) -> dict[str, dict[str, int]]:
+        """How many documents each collection has, by status; of one source, or of all."""
+        ...
+
+    def states(
+        self,
+        document: type[Document] | str,
+        *,
+        status: str | None = None,
+        source: str | None = None,
+        after: str = "",
+        limit: int = 100,
+    ) -> list[DocumentState]:
+        """What the ledger knows of many documents, ordered by id; `after` goes on behind an id."""
+        ...
+
+    def ids_like(self, prefix: str, *, limit: int = 100) -> list[tuple[str, str]]:
+        """Collection and id of the documents whose id begins so, ordered by collection, then id."""
+        ...
+
+    def cursors(self, service: str) -> dict[str, Any]:
+        """The last checkpoints of a service's deliveries under way, each by what the call was about: its ids."""
+        ...
+
+    # -- searching
+
+    def key_values(self, key: str) -> list[str | float]:
+        """All values that documents have under a key."""
+        ...
+
+    def match(
+        self,
+        wanted: Sequence[str],
+        unwanted: Sequence[str],
+        document: type[Document] | str,
+        *,
+        titles: bool = True,
+        source: str | None = None,
+        filters: Sequence[Filter] = (),
+    ) -> list[TextHit]:
+        """All documents of a kind with any of these words and phrases and none of those, best first.
+
+        A filter is a key, a relation (`=`, `>=`, `<`, `like`) and a value.
+        """
+        ...
+
+    def excerpts(
+        self,
+        wanted: Sequence[str],
+        unwanted: Sequence[str],
+        document: type[Document] | str,
+        ids: Sequence[str],
+    ) -> dict[str, tuple[str, str]]:
+        """Title and an excerpt of these documents, with marks around the words that match."""
+        ...
+
+    def nearest(
+        self,
+        vector: bytes,
+        document: type[Document] | str,
+        *,
+        model: str,
+        parents: type[Document] | str,
+        source: str | None = None,
+        filters: Sequence[Filter] = (),
+    ) -> list[VectorHit]:
+        """All documents of a model's vector space, nearest first; filters ask for their parents' keys."""
+        ...
+
+    def not_placed(
+        self, document: type[Document] | str, model: str, *, after: str = "", limit: int = 500
+    ) -> list[str]:
+        """Documents that have no place in this model's vector space, by id."""
+        ...
+
+    def sources(self) -> list[str]:
+        """The sources that documents belong to."""
+        ...
+
+    def failed_batches(self, source: str | None = None) -> list[FailedBatch]:
+        """What was set aside, with the errors."""
         ...

@@ -64,6 +64,9 @@ class Commits:
 
     def checkpoint(self, call: Call, settlement: Settlement) -> Checkpointed:
         """Commit something in the middle of a call, and let the call wait for the answer."""
+        if call in self._abandoned:
+            # Its delivery may still be this worker's, for its other calls; what is written now would be nobody's.
+            raise WorkRefused(f"the delivery of {call.service.name!r} was taken over: its time limit was up")
         answer: Future[Verdict] = Future()
         # It is under way: a handler that is cancelled while it waits cannot take it back.
         answer.set_running_or_notify_cancel()
@@ -155,6 +158,9 @@ class Commits:
                 one.answer.set_result(settled.verdict)
         if done:
             self._told(done)
+        for one, _ in done:
+            if one.answer is None:
+                one.call.let_go()
 
     def _put_back(self, group: Sequence[Finished]) -> None:
         for one in reversed(group):
@@ -176,12 +182,13 @@ class Commits:
                 settlement.closes = call.handling.left == 0
             adds = settlement.adds
             documents += len(adds)
-            size += sum([len(new.body) for new in adds])
+            weight = sum([len(new.body) for new in adds]) + sum([len(one.text) for one in settlement.texts])
+            size += weight
             full = len(group) >= MAX_GROUP or documents > MAX_COMMIT_DOCUMENTS or size > MAX_COMMIT_BYTES
             if group and full:
                 yield group
                 group, documents = [], len(adds)
-                size = sum([len(new.body) for new in adds])
+                size = weight
             group.append(Finished(call, settlement, answer))
         if group:
             yield group

@@ -22,6 +22,7 @@ from onward.runtime.board import Board
 from onward.runtime.commits import MAX_GROUP, Commits, Done
 from onward.runtime.handling import Call, Context, Handling, prepare
 from onward.runtime.lanes import Lane, LoopLane, ThreadLane
+from onward.runtime.machine import describe_process
 from onward.runtime.outcomes import log_outcome, tell
 from onward.runtime.probes import Prober
 from onward.runtime.service import Registry, Service
@@ -30,6 +31,7 @@ log = logging.getLogger("onward")
 
 LEASE = 60.0
 TICK = 1.0
+BUSY_TICK = 0.25
 CANCEL_GRACE = 2.0
 """Seconds that a cancelled coroutine gets to end before it counts as one that cannot be stopped."""
 
@@ -175,10 +177,11 @@ class Engine:
             "version": self.context.version,
             "services": {service.name: service.on.version for service in self.services},
             "alone": self.settings.suspects,
+            **describe_process(),
         }
         self.store.enlist(self.worker, about)
         for service in self.services:
-            slots = 1 if self.settings.suspects else service.concurrency or self.settings.concurrency
+            slots = 1 if self.settings.suspects else service.slots() or self.settings.concurrency
             kind = LoopLane if service.is_async else ThreadLane
             self._lanes.append(kind(service, slots, self._board, self._commits.report))
         self._listener.start()
@@ -294,8 +297,9 @@ class Engine:
 
     def _patience(self) -> float:
         """For how long nothing falls due by itself, a tick at most."""
-        resting = [lane for lane in self._lanes if not lane.load]
-        due = self._next_due(resting) if resting else None
+        if self._under_way():
+            return BUSY_TICK  # a call will end before long; asking the store each time would cost more
+        due = self._next_due(self._lanes)
         ahead = due - self.store.now() if due is not None else TICK
         # What is due and was not claimed is held back, by a breaker or by its service's slots.
         return min(TICK, ahead) if ahead > 0 else TICK
@@ -315,7 +319,9 @@ class Engine:
             return [(lane, self._claim(lane, room, openings)) for lane, room in wanting]
 
         # One transaction, one sync to disk, for both.
-        for lane, calls in self._commits.flush(claim):
+        with self.context.turns.committing():
+            claimed = self._commits.flush(claim)
+        for lane, calls in claimed:
             if calls:
                 lane.feed(calls)
         for handling, answer in openings:
@@ -365,7 +371,15 @@ class Engine:
                 tell(self.hooks, one.call, one.settlement, settled)
             if settled.opened or settled.closed:
                 self._breakers_moved(settled)
-        self._look_again()  # events were emitted, rows came back
+        woken: set[str] = set()
+        moved: set[str] = set()
+        for one, settled in done:
+            woken |= settled.woken
+            moved |= set(one.call.service.needs)
+        for lane in self._lanes:
+            # What needs the same may be claimed more freely after each success, while that recovers.
+            if lane.service.name in woken or moved & set(lane.service.needs):
+                lane.dry = False
 
     def _breakers_moved(self, settled: Settled) -> None:
         for dependency in settled.opened:

@@ -30,6 +30,7 @@ from onward.retry import Classified, Ladder, Malformed, NotReady, Permanent, cla
 from onward.runtime.judging import Judge, Judgement, combined, dependency_of, halved
 from onward.runtime.service import Dependency, Registry, Service
 from onward.runtime.signals import Hooks
+from onward.runtime.turns import Turns
 from onward.runtime.work import Checkpointed, Work, WorkRefused, about
 
 log = logging.getLogger("onward")
@@ -63,6 +64,7 @@ class Context:
     checkpoint: Callable[[Call, Settlement], Checkpointed]
     newer_alive: Callable[[str, int], bool]
     stopping: bool = False
+    turns: Turns = field(default_factory=Turns)
 
 
 @dataclass(slots=True)
@@ -217,6 +219,14 @@ class Call:
     def time_limit(self) -> float:
         return self.service.time_limit or self.handling.context.time_limit
 
+    def let_go(self) -> None:
+        """It is over: what it read and said is needed no more, and goes without waiting for the collector."""
+        self.work = None
+        for one in self.inputs:  # which they were is still asked, if its thread goes on after its time was up
+            one.body = None
+        if self.handling.left == 0:
+            self.handling.calls = []
+
     # -- running
 
     def run(self) -> Settlement | None:
@@ -284,6 +294,7 @@ class Call:
             cursor=handling.cursors.get(self._cursor_name()) if handling.cursors else None,
             now=context.now,
             checkpoint=self._checkpoint,
+            turns=context.turns,
             trace=delivery.trace,
         )
         for one in self.inputs:
@@ -328,7 +339,7 @@ class Call:
         work = self._closed_work()
         if returned is not None:
             raise HandlerReturned(f"service {self.service.name!r}{self._about()} returned {_shown(returned)}")
-        rest = [id for id in self.ids if id not in work.failed]
+        rest = [id for id in self.ids if id not in work.failed and id not in work.aside]
         went_well = bool(rest) or not self.ids
         parts: list[Part] = []
         if work.waits_until is None:
@@ -337,6 +348,8 @@ class Call:
             parts.append(Wait(rest, until=work.waits_until))
         judgements = [self._judged([id], error) for id, error in work.failed.items()]
         parts += [part for judgement in judgements for part in judgement.parts]
+        for id, error in work.aside.items():
+            parts.append(self.handling.judge.aside(self.handling.delivery, [id], self.handling.failure(error)))
         settlement = self._written(work, parts)
         if self.service.needs:
             reports = [judgement.report for judgement in judgements]
@@ -359,6 +372,8 @@ class Call:
         settlement.replaces = work.replaces
         settlement.removes = work.removes
         settlement.emits = work.emits
+        settlement.texts = work.texts
+        settlement.vectors = work.vectors
         return settlement
 
     def _failed(self, error: BaseException) -> Settlement | None:

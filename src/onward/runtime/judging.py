@@ -11,7 +11,7 @@ from random import Random
 
 from onward.model.events import Envelope, new_id
 from onward.model.failures import Failure
-from onward.model.ledger import Charge, Dead, Delivery, DependencyReport, Part, Wait
+from onward.model.ledger import Aside, Charge, Dead, Delivery, DependencyReport, Part, Wait
 from onward.retry import Classified, Decision, GiveUp, Kind, Ladder, NotReady, Reason, Retry, RetryPolicy
 from onward.runtime.service import Service
 
@@ -62,11 +62,14 @@ class Judge:
             return Judgement((Wait(ids, failure=failure),), report)
         if len(ids) > 1:
             return Judgement(halved(ids, failure), report)
-        decision = self._decide(self.service.policy, self.ladder.transient, delivery.tries + 1, error=classified)
+        usual = getattr(self.ladder, self.service.rung)
+        decision = self._decide(self.service.policy, usual, delivery.tries + 1, error=classified)
         if isinstance(decision, Retry):
             wait = Wait(ids, after=decision.after, charge=Charge.TRY, failure=failure)
             return Judgement((wait,), report, decision.last)
         final = classified.kind in (Kind.PERMANENT, Kind.MALFORMED)
+        if self.service.sets_aside and not final:
+            return Judgement((self.aside(delivery, ids, failure),), report)
         return Judgement((self._dead(delivery, ids, decision, failure, Charge.TRY, final=final),), report)
 
     def _not_ready(
@@ -153,6 +156,11 @@ class Judge:
             notice=self._notice(delivery, ids, failure, charge),
         )
 
+    def aside(self, delivery: Delivery, ids: Sequence[str], failure: Failure) -> Aside:
+        """Documents that failed while others went on, to be retried as a batch."""
+        after, _ = self.ladder.failed_batch.backoff.bounds(1)
+        return Aside(ids, failure, after=after, notice=self._notice(delivery, ids, failure, Charge.TRY))
+
     def crash_loop(self, delivery: Delivery, ids: Sequence[str], failure: Failure) -> Dead:
         """An event whose handler took its process down once too often, the last time alone."""
         return self._dead(delivery, ids, GiveUp(Reason.CRASH_LOOP), failure, Charge.NOTHING, final=True)
@@ -175,7 +183,7 @@ class Judge:
             "retry_count": delivery.tries + delivery.not_ready + (charge is not Charge.NOTHING),
             "failed_at": failure.at,
         }
-        return Envelope(self.service.notice_type(), json.dumps(data), new_id(), failure.at)
+        return Envelope(self.service.notice_type(), json.dumps(data), new_id(), failure.at, notice=True)
 
 
 def dependency_of(service: Service, classified: Classified) -> str | None:

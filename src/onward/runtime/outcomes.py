@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from onward.model.ledger import Charge, Dead, Done, Settled, Settlement, Verdict
+from onward.model.ledger import Aside, Charge, Dead, Done, Settled, Settlement, Verdict
 from onward.runtime import signals
 from onward.runtime.handling import Call, Handling
 
@@ -20,7 +20,9 @@ def log_outcome(of: Call | Handling, settlement: Settlement) -> None:
         failure = part.failure
         what = f"{of.service.name}: {', '.join(list(part.ids)[:3]) or 'event'}"
         problem = f"{failure.error_type}: {failure.message}"
-        if isinstance(part, Dead):
+        if isinstance(part, Aside):
+            log.error("%s set aside: %s", what, problem)
+        elif isinstance(part, Dead):
             log.error("%s given up (%s): %s\n%s", what, part.reason, problem, failure.traceback)
         elif any(part is one for one in last):
             log.warning("%s failed, again in %.1f s, for the last time: %s", what, part.after, problem)
@@ -43,7 +45,9 @@ def tell(hooks: signals.Hooks, of: Call | Handling, settlement: Settlement, sett
                 hooks(signals.Finished(name, row, tuple(part.ids), took, tries, settled.duplicates))
             continue
         kind = part.failure.error_type if part.failure else ""
-        if isinstance(part, Dead):
+        if isinstance(part, Aside):
+            hooks(signals.SetAside(name, row, tuple(part.ids), kind))
+        elif isinstance(part, Dead):
             hooks(signals.GaveUp(name, row, tuple(part.ids), kind, part.reason, tries))
         elif part.failure is not None:
             not_ready = part.charge is Charge.NOT_READY

@@ -8,7 +8,7 @@ import re
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from onward.model.documents import Document
 from onward.model.events import Event
@@ -38,11 +38,16 @@ class Service:
     needs: tuple[str, ...] = ()
     batch: int | None = None
     time_limit: float | None = None
-    concurrency: int | None = None
+    concurrency: int | Callable[[], int] | None = None
+    """Calls at once in a process; asked for when a worker starts, if it is a function."""
     policy: RetryPolicy | None = None
     not_ready: RetryPolicy | None = None
+    rung: Literal["transient", "fetching"] = "transient"
+    """Which rung of the ladder holds for failures that may pass, where there is no policy of its own."""
     classify: Callable[[BaseException], Classified] = classify
     failed_queue: str = ""
+    sets_aside: bool = False
+    """What cannot be done after all tries joins a failed batch instead of becoming a dead letter."""
     notice: str = ""
     """The type of the event that tells of a round given up, such as `ParsingFailed`."""
 
@@ -62,6 +67,7 @@ class Service:
             f"the field that holds their ids with names({self.finishes and self.finishes.__name__})",
         )
         self._refuse(self.batch is not None and self.finishes is None, "has a batch, but finishes nothing")
+        self._refuse(self.sets_aside and self.finishes is None, "sets documents aside, but finishes none")
         self._refuse(
             self.batch is not None and not 1 <= self.batch <= 500,
             f"has batch={self.batch}; 1 to 500 is allowed",
@@ -71,7 +77,7 @@ class Service:
             f"has time_limit={self.time_limit}; it is a number of seconds above 0",
         )
         self._refuse(
-            self.concurrency is not None and self.concurrency < 1,
+            isinstance(self.concurrency, int) and self.concurrency < 1,
             f"has concurrency={self.concurrency}; at least 1 is allowed",
         )
         self._refuse(not _takes_two(self.handler), "needs a handler of two parameters, such as (document, work)")
@@ -79,6 +85,10 @@ class Service:
     def _refuse(self, wrong: object, why: str) -> None:
         if wrong:
             raise RegistrationError(f"service {self.name!r} {why}")
+
+    def slots(self) -> int | None:
+        """How many calls may run at once in a process, if the service says so itself."""
+        return max(1, self.concurrency()) if callable(self.concurrency) else self.concurrency
 
     @property
     def is_async(self) -> bool:

@@ -48,6 +48,13 @@ class GaveUp(Signal):
 
 
 @dataclass(frozen=True, slots=True)
+class SetAside(Signal):
+    """Documents joined a failed batch."""
+
+    error_type: str
+
+
+@dataclass(frozen=True, slots=True)
 class Dropped(Signal):
     """A work was not committed, because it was a zombie's or its input had changed."""
 

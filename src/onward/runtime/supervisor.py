@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -17,12 +18,15 @@ from onward.ports import Store, StoreError, StoreFull, StoreUnavailable
 from onward.retry import OnwardError
 from onward.runtime.board import Board
 from onward.runtime.handling import Call, Context, Handling
+from onward.runtime.machine import is_gone
 from onward.runtime.outcomes import log_outcome
 from onward.runtime.service import Service
 
 log = logging.getLogger("onward")
 
 POLL = 0.2
+MOURNING = 5.0
+"""Seconds between two looks for workers that died together with their supervisor."""
 HANG_GRACE = 2.0
 """Seconds past its time limit before a handler counts as one that its own process cannot stop."""
 DRAIN_GRACE = 5.0
@@ -145,6 +149,8 @@ class Supervisor:
         self._restarts = Backoff()
         self._suspects = Backoff()
         self._looked = 0.0
+        self._began = store.now()
+        self._mourned = -math.inf
         self._fatal: OnwardError | None = None
 
     # -- life
@@ -177,10 +183,16 @@ class Supervisor:
         if self._fatal is not None:
             raise self._fatal
 
-    def install_signals(self) -> None:
+    def install_signals(self, on_stop: Callable[[], None] | None = None) -> None:
         """SIGTERM and SIGINT drain, a second one gives back at once; SIGHUP reads settings again."""
+
+        def stop(*_: object) -> None:
+            self.stop()
+            if on_stop is not None:
+                on_stop()
+
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self.stop())
+            signal.signal(number, stop)
         signal.signal(signal.SIGHUP, lambda *_: setattr(self, "_hangup", True))
 
     # -- children
@@ -288,9 +300,23 @@ class Supervisor:
         if self._hangup:
             self._hangup = False
             self._roll()
+        if now - self._mourned > MOURNING and not self._stopping:
+            self._mourned = now
+            self._mourn()
         if now - self._looked > 2 * POLL and not self._stopping:
             self._looked = now
             self._look_at_store()
+
+    def _mourn(self) -> None:
+        """Take over from workers of this machine that nobody saw die: whoever watched them is dead, too."""
+        own = {child.worker for child in self.children}
+        try:
+            for about in self.store.workers(alive_within=math.inf):
+                if about["worker"] not in own and is_gone(about):
+                    returned = self.store.reap(about["worker"])
+                    log.info("worker %s is gone; %d events it held are tried again", about["worker"], returned)
+        except StoreUnavailable as error:
+            log.error("%s", error)
 
     def _renew(self) -> None:
         try:
@@ -329,12 +355,16 @@ class Supervisor:
     def _is_idle(self, names: list[str], within: float) -> bool:
         if self.store.under_way(names):
             return False
-        due = self.store.next_due(names, suspects=True)
-        if due is None or due > self.store.now() + within:
+        now = self.store.now()
+        down = {one.dependency for one in self.store.breakers() if one.open}
+        free = [name for name in names if down.isdisjoint(self.services[name].needs)]
+        if (due := self.store.next_due(free, suspects=True)) is not None and due <= now + within:
+            return False
+        held_up = self.store.next_due([name for name in names if name not in free], suspects=True)
+        if held_up is None or held_up > now + within:
             return True
-        # What is due but not claimed waits for a breaker; that may take longer than anybody watches.
-        blocked = [one for one in self.store.breakers() if one.open]
-        return bool(blocked) and due < self.store.now() - within
+        # What is due waits for a breaker; that may take longer than anybody watches, but it was given a chance.
+        return now - max(held_up, self._began) > within
 
     def _roll(self) -> None:
         """Read the settings again, and let processes that know them take over."""

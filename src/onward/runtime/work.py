@@ -5,19 +5,32 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from pydantic_core import PydanticSerializationError
 
 from onward.model.documents import Document, DocumentState, UnserialisableDocument
 from onward.model.events import Envelope, Event, EventTooLarge
-from onward.model.ledger import MAX_COMMIT_BYTES, MAX_COMMIT_DOCUMENTS, NewDocument, Replacement
+from onward.model.failures import Failure
+from onward.model.ledger import (
+    MAX_COMMIT_BYTES,
+    MAX_COMMIT_DOCUMENTS,
+    Found,
+    IndexedText,
+    NewDocument,
+    PlacedVector,
+    Replacement,
+)
 from onward.ports import Reader
 from onward.retry import OnwardError, Permanent
+from onward.runtime.turns import Turns
 
 D = TypeVar("D", bound=Document)
 
 MAX_PRIORITY = 1_000_000
+HANDLED: Any = object()
+"""Stands for the document that is being handled."""
 
 
 def about(documents: Sequence[tuple[str, str]]) -> str:
@@ -73,6 +86,7 @@ class Work:
         cursor: Any,
         now: Callable[[], float],
         checkpoint: Callable[[Work, Any], Checkpointed],
+        turns: Turns,
         trace: str | None = None,
     ) -> None:
         self.event = event
@@ -89,11 +103,13 @@ class Work:
         self._now = now
         self._trace = trace
         self._checkpoint = checkpoint
+        self._turns = turns
         self._revisions: dict[tuple[str, str], int] = {}
         self._open = True
         self._pending_checkpoint: Checkpointed | None = None
         self.waits_until: float | None = None
         self.failed: dict[str, BaseException] = {}
+        self.aside: dict[str, BaseException] = {}
         self._clear()
 
     def _clear(self) -> None:
@@ -101,6 +117,8 @@ class Work:
         self.replaces: list[Replacement] = []
         self.removes: list[tuple[str, str]] = []
         self.emits: list[Envelope] = []
+        self.texts: list[IndexedText] = []
+        self.vectors: list[PlacedVector] = []
         self._added: list[Document] = []
         self._size = self._count = 0
 
@@ -117,17 +135,25 @@ class Work:
     # -- what a handler says
 
     def add(
-        self, document: D, *, parent: Document | None = None, source: str | None = None, priority: int = 0
+        self,
+        document: D,
+        *,
+        parent: Document | None = HANDLED,
+        source: str | None = None,
+        priority: int = 0,
+        failed: BaseException | None = None,
     ) -> D:
         """Write a document if it is absent; one with this id that exists already stays as it is.
 
         It belongs to the same source as what is being handled, and descends from it: changed content
-        takes its descendants along. In a batch, `parent` says from which document.
+        takes its descendants along. In a batch, `parent` says from which document; `parent=None` gives
+        it a life of its own. What is known to be beyond help is kept with `failed=error`, to be seen.
         """
         self._must_be(Document, document, "add")
         self._must_be_priority(priority)
-        if parent is None and len(self._documents) == 1:
-            parent = self._documents[0]
+        if parent is HANDLED:
+            parent = self._documents[0] if len(self._documents) == 1 else None
+        failure = None if failed is None else Failure.of(failed, at=self._now(), service=self._service)
         new = NewDocument(
             document.collection,
             document.id,
@@ -135,6 +161,8 @@ class Work:
             source=source,
             parent=f"{parent.collection}/{parent.id}" if parent else None,
             priority=priority,
+            keys=document.key_values(),
+            failure=failure,
         )
         self._added.append(document)
         self.adds.append(new)
@@ -157,7 +185,21 @@ class Work:
                 f"service {self._service!r}{self._about()}: work replaces {document.collection}/{document.id} "
                 "without having read it; read it first with work.store.get()"
             )
-        self.replaces.append(Replacement(document.collection, document.id, self._body(document), revision))
+        self.replaces.append(
+            Replacement(document.collection, document.id, self._body(document), revision, document.key_values())
+        )
+
+    def index(self, document: Document, *, title: str = "", text: str = "") -> None:
+        """Let full-text search find a document by this text, in place of what it was found by before."""
+        self._must_be(Document, document, "index")
+        self.texts.append(IndexedText(document.collection, document.id, title, text))
+        self._grow(len(title) + len(text))
+
+    def place(self, document: Document, vector: bytes, *, model: str) -> None:
+        """Give a document its place in a model's vector space: 32-bit floats, as bytes."""
+        self._must_be(Document, document, "place")
+        self.vectors.append(PlacedVector(document.collection, document.id, model, vector))
+        self._grow(len(vector))
 
     def remove(self, document: Document) -> None:
         """Remove a document with all that descended from it."""
@@ -191,12 +233,14 @@ class Work:
     def fail(self, document: Document, error: BaseException) -> None:
         """One document of the batch failed; the others are finished without it."""
         self._must_be(BaseException, error, "fail a document with")
-        if document.id not in {one.id for one in self._documents}:
-            raise WorkMisused(
-                f"service {self._service!r}{self._about()}: work can fail what the handler was given, "
-                f"not {document.collection}/{document.id}"
-            )
+        self._must_be_given(document, "fail")
         self.failed[document.id] = error
+
+    def set_aside(self, document: Document, error: BaseException) -> None:
+        """One document of the batch failed: it joins the failed batch of its source, to be retried later."""
+        self._must_be(BaseException, error, "set a document aside with")
+        self._must_be_given(document, "set aside")
+        self.aside[document.id] = error
 
     def checkpoint(self, cursor: Any) -> Awaitable[None]:
         """Commit what is so far; a redelivery goes on from `work.cursor`.
@@ -214,6 +258,14 @@ class Work:
         self._pending_checkpoint = self._checkpoint(self, cursor)
         return self._pending_checkpoint
 
+    def computing(self) -> AbstractContextManager[None]:
+        """Mark what a `def` handler only computes: it is done in turns with other computations and commits.
+
+        Threads that compute side by side only hold each other up. Not for what waits: a call to the outside,
+        a checkpoint.
+        """
+        return self._turns.computing()
+
     # -- checks
 
     def _must_be(self, kind: Any, given: object, verb: str) -> None:
@@ -223,6 +275,13 @@ class Work:
             raise WorkMisused(
                 f"service {self._service!r}{self._about()}: work can {verb} a {wanted}, "
                 f"not {given!r:.100} ({type(given).__name__})"
+            )
+
+    def _must_be_given(self, document: Document, verb: str) -> None:
+        if document.id not in {one.id for one in self._documents}:
+            raise WorkMisused(
+                f"service {self._service!r}{self._about()}: work can {verb} what the handler was given, "
+                f"not {document.collection}/{document.id}"
             )
 
     def _must_be_time(self, given: object, verb: str) -> None:
@@ -317,3 +376,32 @@ class _NotingReader:
 
     def state(self, document: type[Document] | str, id: str) -> DocumentState | None:
         return self._store.state(document, id)
+
+    def statuses(self, document: type[Document] | str, ids: Sequence[str]) -> dict[str, str]:
+        return self._store.statuses(document, ids)
+
+    def find(self, document: type[Document] | str, key: str, values: Sequence[str | float]) -> list[Found]:
+        return self._store.find(document, key, values)
+
+    def ids(self, document: type[Document] | str, key: str, value: str | float) -> list[str]:
+        return self._store.ids(document, key, value)
+
+    def related(
+        self, document: type[Document] | str, key: str, values: Sequence[str | float], other: str
+    ) -> list[tuple[str | float, str | float]]:
+        return self._store.related(document, key, values, other)
+
+    def unfinished(
+        self,
+        document: type[Document],
+        key: str,
+        values: Sequence[str | float],
+        *,
+        children: type[Document],
+    ) -> set[str | float]:
+        return self._store.unfinished(document, key, values, children=children)
+
+    def children(
+        self, document: type[Document], of: type[Document], ids: Sequence[str], *, unlike: str | None = None
+    ) -> list[Found]:
+        return self._store.children(document, of, ids, unlike=unlike)

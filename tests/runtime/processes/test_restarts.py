@@ -11,6 +11,7 @@ from signal import Signals
 
 from onward.app import App
 from onward.runtime.engine import Ending
+from onward.runtime.machine import describe_process, is_gone
 from onward.runtime.supervisor import FIRST_RESTART, SLOWEST_RESTART, Backoff
 from onward.runtime.work import Work
 from tests.runtime.processes.stage import Page, PagesFound, bring
@@ -72,3 +73,25 @@ def test_a_run_that_somebody_waits_for_ends_when_no_process_gets_to_work(tmp_pat
     assert "not in a worker" in run.stderr
     assert "hunter2" not in run.stderr
     assert "times in a row before they had done anything" in run.stderr
+
+
+def test_after_everything_was_killed_the_next_supervisor_goes_on_at_once(trial: Trial) -> None:
+    killed = trial.start()
+    trial.notice("gated")
+    trial.begun("gated")
+    killed.signal_group(Signals.SIGKILL)
+    killed.wait()
+    trial.go_on()
+    # Its lease is good for another minute; that the processes are gone can be seen right now.
+    trial.run()
+    assert trial.word("gated")
+    assert trial.ledger("SELECT deaths FROM ledger WHERE event_type = 'Noticed'") == [0]
+
+
+def test_a_process_is_gone_when_another_one_has_its_number() -> None:
+    me = {"pid": os.getpid(), **describe_process()}
+    assert not is_gone(me)
+    assert is_gone(me | {"born": "1"})
+    assert is_gone(me | {"pid": 2**22 + 1})
+    assert not is_gone(me | {"machine": "elsewhere", "pid": 2**22 + 1}), "only its own machine can tell"
+    assert not is_gone({"pid": 2**22 + 1}), "a system that tells nothing is not guessed at"

@@ -129,3 +129,34 @@ def test_release_gives_back_only_the_rows_it_names(stage: Stage) -> None:
     first, second = stage.claim()
     assert stage.store.release("anna", [first.row]) == 1
     assert [one.row for one in stage.store.claimed("anna")] == [second.row]
+
+
+def test_what_a_worker_held_that_is_gone_comes_back_at_once(stage: Stage) -> None:
+    stage.bring("a")
+    stage.bring("b")
+    stage.take(limit=1)
+    other = stage.take(worker="bert")
+    assert stage.store.reap("anna") == 1
+    again = stage.take(worker="carl")
+    assert (again.inputs[0].id, again.deaths, again.careful) == ("a", 0, True), "nobody saw what it died of"
+    assert stage.settle(other, Done(["b"])).verdict == "committed"
+
+
+def test_an_event_that_gets_on_between_deaths_is_no_crash_loop(stage: Stage) -> None:
+    stage.bring("a")
+    for cursor in ("1", "2", "3", "4"):
+        delivery = stage.take()
+        stage.settle(delivery, closes=False, cursor=cursor)
+        stage.store.bury("anna", [delivery.row])
+        assert stage.take(worker="bert").deaths == 1, "whatever killed it before lies behind it"
+        stage.store.release("bert")
+
+
+def test_an_event_that_only_repeats_its_checkpoint_does_not_get_on(stage: Stage) -> None:
+    stage.bring("a")
+    for deaths in range(SUSPECT_DEATHS):
+        delivery = stage.take()
+        assert delivery.deaths == deaths
+        stage.settle(delivery, closes=False, cursor="1")
+        stage.store.bury("anna", [delivery.row])
+    assert stage.take(suspects=True).deaths == SUSPECT_DEATHS

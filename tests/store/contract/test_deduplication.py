@@ -115,3 +115,14 @@ def test_what_others_send_twice_is_known_by_its_id_even_after_it_was_settled(sta
     stage.settle(stage.take(service="listening"), Done())
     (late,) = stage.store.publish([envelope])
     assert (late.rows, late.duplicates) == (0, 1)
+
+
+def test_an_event_that_goes_on_from_a_checkpoint_is_no_twin_of_a_new_one(stage: Stage) -> None:
+    """It will not look again at what lies before its checkpoint, and just that may have changed."""
+    stage.store.publish([stage.noticed()])
+    delivery = stage.take(service="listening")
+    stage.settle(delivery, closes=False, cursor="7")
+    stage.store.release("anna")
+    (again,) = stage.store.publish([stage.noticed()])
+    assert (again.rows, again.duplicates) == (1, 0)
+    assert sorted(str(one.cursor) for one in stage.claim(service="listening")) == ["7", "None"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onward.model.ledger import SUSPECT_DEATHS, Wait
+from onward.model.ledger import SUSPECT_DEATHS, Done, Wait
 from tests.store.stage import LEASE, NOON, Stage
 
 
@@ -64,3 +64,16 @@ def test_the_bus_wakes_up_when_this_process_publishes(stage: Stage) -> None:
     bus.wait(3600)
     bus.close()
     assert stage.take(service="listening").event_type == "Noticed"
+
+
+def test_a_settlement_tells_which_services_have_something_new(stage: Stage) -> None:
+    stage.bring("a")
+    delivery = stage.take()
+    assert stage.settle(delivery, closes=False, emits=[stage.noticed("x")]).woken == {"listening"}
+    assert stage.settle(delivery, Wait(["a"])).woken == {"reading"}
+    assert stage.settle(stage.take(), Done(["a"])).woken == set()
+
+
+def test_what_is_split_off_is_new_to_its_service(stage: Stage) -> None:
+    stage.bring("a", "b")
+    assert stage.settle(stage.take(), Done(["a"]), Wait(["b"])).woken == {"reading"}

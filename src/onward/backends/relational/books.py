@@ -11,7 +11,7 @@ from onward.backends.relational.database import Database
 from onward.model.breaker import Breaker
 from onward.model.documents import FINAL, Status
 from onward.model.failures import remember
-from onward.model.ledger import NewDocument, RowState, Subscription
+from onward.model.ledger import IndexedText, NewDocument, PlacedVector, RowState, Subscription
 
 Key = tuple[str, str]
 
@@ -41,6 +41,9 @@ class Doc:
     source: str | None = None
     parent: str | None = None
     size: int = 0
+    failed_batch: str | None = None
+    stored_status: str = ""
+    """Its status as it stands in the database, so that the tallies follow it."""
 
     @property
     def final(self) -> bool:
@@ -129,6 +132,13 @@ class Books:
     _changed: set[Key] = field(default_factory=set)
     _bodies: dict[Key, str] = field(default_factory=dict)
     _done: list[int] = field(default_factory=list)
+    _keys: list[tuple[int, str, Any]] = field(default_factory=list)
+    _texts: dict[int, tuple[int, str, str]] = field(default_factory=dict)
+    _vectors: dict[int, tuple[int, str, bytes]] = field(default_factory=dict)
+    _tallies: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    _left_batches: set[str] = field(default_factory=set)
+    woken: set[str] = field(default_factory=set)
+    """Services for which a row was put on the ledger, or came back."""
     _next_doc: int = 0
 
     # -- documents
@@ -142,7 +152,8 @@ class Books:
                 wanted.setdefault(key[0], []).append(key[1])
         for collection, ids in wanted.items():
             for values in self.db.read("documents", collection, ids):
-                self.docs[collection, values[1]] = Doc(*values)
+                doc = self.docs[collection, values[1]] = Doc(*values)
+                doc.stored_status = doc.status
 
     def document(self, key: Key) -> Doc | None:
         if key not in self.docs:
@@ -156,7 +167,7 @@ class Books:
             return False
         if not self._next_doc:
             self._next_doc = self.db.reserve("documents", 1)
-        self.docs[key] = Doc(
+        doc = self.docs[key] = Doc(
             self._next_doc,
             document.id,
             status=self.first_status(document.collection),
@@ -165,6 +176,12 @@ class Books:
             parent=document.parent,
             size=len(document.body),
         )
+        if document.failure is not None:
+            doc.status = Status.FAILED
+            about = document.failure.as_dict() | {"outcome": "gave_up", "round": 0}
+            about.pop("traceback", None)
+            doc.last_error = json.dumps(about)
+            doc.record(about)
         self._next_doc += 1
         self._new[key] = document
         return True
@@ -179,7 +196,7 @@ class Books:
         if key not in self._new:
             self._changed.add(key)
 
-    def replace_body(self, key: Key, body: str) -> bool:
+    def replace_body(self, key: Key, body: str, keys: Sequence[tuple[str, Any]] = ()) -> bool:
         """Give a document new content; answer whether that changed it."""
         doc = self.docs[key]
         assert doc is not None, "a replacement is checked before it is made"
@@ -191,7 +208,36 @@ class Books:
         doc.revision += 1
         doc.size = len(body)
         self.change(key)
+        self._forget_findings([doc.doc])
+        self._keys += [(doc.doc, name, value) for name, value in keys]
         return True
+
+    def _forget_findings(self, numbers: list[int]) -> None:
+        """What was derived from a document's content goes with it."""
+        for statement in ("delete_keys", "delete_texts", "delete_vectors"):
+            self.db.run(statement, numbers)
+
+    def index(self, text: IndexedText) -> None:
+        doc = self.document((text.collection, text.id))
+        if doc is not None:
+            self._texts[doc.doc] = (doc.doc, text.title, text.text)
+
+    def place(self, vector: PlacedVector) -> None:
+        doc = self.document((vector.collection, vector.id))
+        if doc is not None:
+            self._vectors[doc.doc] = (doc.doc, vector.model, vector.vector)
+
+    def leave_batch(self, doc: Doc) -> None:
+        """A document is not set aside any more; a batch that is empty is over."""
+        if doc.failed_batch is not None:
+            self._left_batches.add(doc.failed_batch)
+            doc.failed_batch = None
+
+    def tally(self, collection: str, doc: Doc, before: str, after: str) -> None:
+        for status, change in ((before, -1), (after, +1)):
+            if status:
+                entry = (doc.source or "", collection, str(status))
+                self._tallies[entry] = self._tallies.get(entry, 0) + change
 
     def remove(self, keys: Sequence[Key]) -> None:
         """Remove documents with all that descended from them."""
@@ -207,6 +253,11 @@ class Books:
         numbers = [doc.doc for doc in found]
         self.db.run("delete_documents", numbers)
         self.db.run("delete_bodies", numbers)
+        self._forget_findings(numbers)
+        for key in keys:
+            if (gone := self.docs[key]) is not None:
+                self.tally(key[0], gone, gone.stored_status, "")
+                self.leave_batch(gone)
         self.docs.update(dict.fromkeys(keys))
         leaving: dict[int, set[str]] = {}
         for doc in found:
@@ -338,6 +389,24 @@ class Books:
         if self._done:
             self.db.run("done_rows", self.now, self._done)
             self._done.clear()
+        self._write_findings()
+
+    def _write_findings(self) -> None:
+        if self._keys:
+            self.db.bulk("insert_keys", self._keys)
+            self._keys.clear()
+        if self._texts:
+            self.db.bulk("insert_texts", list(self._texts.values()))
+            self._texts.clear()
+        if self._vectors:
+            self.db.bulk("insert_vectors", list(self._vectors.values()))
+            self._vectors.clear()
+        if self._tallies:
+            self.db.bulk("tally", [(*entry, change) for entry, change in self._tallies.items() if change])
+            self._tallies.clear()
+        if self._left_batches:
+            self.db.run("drop_empty_batches", sorted(self._left_batches))
+            self._left_batches.clear()
 
     def _write_new(self) -> None:
         documents, bodies = [], []
@@ -354,6 +423,8 @@ class Books:
                     doc.last_attempt_time,
                     self.now,
                     self.now,
+                    doc.last_error,
+                    doc.attempts,
                     doc.priority,
                     doc.round,
                     doc.row,
@@ -363,11 +434,19 @@ class Books:
                 )
             )
             bodies.append((doc.doc, new.body))
+            self._keys += [(doc.doc, name, value) for name, value in new.keys]
+            self.tally(key[0], doc, doc.stored_status, doc.status)
+            doc.stored_status = doc.status
         self._new.clear()
         self.db.bulk("insert_documents", documents)
         self.db.bulk("insert_bodies", bodies)
 
     def _write_changed(self) -> None:
+        for key in self._changed:
+            doc = self.docs[key]
+            if doc is not None and doc.status != doc.stored_status:
+                self.tally(key[0], doc, doc.stored_status, doc.status)
+                doc.stored_status = doc.status
         changed = [
             (
                 doc.doc,
@@ -384,6 +463,7 @@ class Books:
                 doc.row,
                 doc.dead_letter,
                 doc.size,
+                doc.failed_batch,
             )
             for key in self._changed
             if (doc := self.docs[key]) is not None

@@ -59,6 +59,7 @@ def reset(books: Books, collection: str, id: str) -> bool:
     doc.status = Status.PENDING
     doc.attempt_count = 0
     doc.last_attempt_time = doc.last_error = doc.retry_at = None
+    books.leave_batch(doc)
     _begin_anew(books, doc)
     books.change((collection, id))
     books.write()
@@ -83,6 +84,7 @@ def discard(books: Books, collection: str, id: str) -> bool:
         books.leave(doc.dead_letter, [id])
     doc.status = Status.DISCARDED
     doc.dead_letter = None
+    books.leave_batch(doc)
     _begin_anew(books, doc)
     books.change((collection, id))
     books.write()
@@ -99,6 +101,7 @@ def forget(db: Database, clock: Clock, source: str) -> int:
             docs = db.read("documents_of_source", source)
             rows = db.read("rows_of_source", source)
             if not rows and not docs:
+                db.run("forget_tallies", source)
                 return removed
             books = Books(db, clock.now())
             removed += books.delete([tuple(key) for key in docs])

@@ -26,11 +26,8 @@ class _Order:
     key: str = ""
 
 
-def publish(books: Books, envelopes: Sequence[Envelope], *, notices: bool = False) -> list[Published]:
-    """Put events on the ledger, one row per consuming service.
-
-    A notice tells of what has happened and asks for nothing, so without a consumer it is not kept.
-    """
+def publish(books: Books, envelopes: Sequence[Envelope]) -> list[Published]:
+    """Put events on the ledger, one row per consuming service."""
     consumers: dict[str, list[Subscription]] = {}
     for subscription in books.subscriptions():
         consumers.setdefault(subscription.event_type, []).append(subscription)
@@ -46,7 +43,7 @@ def publish(books: Books, envelopes: Sequence[Envelope], *, notices: bool = Fals
                 continue
             foreign.add(envelope.event_id)
         wanted = consumers.get(envelope.event_type, ())
-        if not wanted and not notices:
+        if not wanted and not envelope.notice:
             unrouted.append(position)
         orders += [_Order(position, envelope, one, _ids(envelope, one)) for one in wanted]
     for order in _without_twins(books, _by_source(books, orders), duplicates):
@@ -113,11 +110,16 @@ def _without_twins(books: Books, orders: list[_Order], duplicates: list[int]) ->
     if fresh:
         first = books.db.reserve("ledger", len(fresh))
         books.db.bulk("insert_rows", [_row(books, order, first + n) for n, order in enumerate(fresh)])
+        books.woken.update(order.subscription.service for order in fresh)
     return fresh
 
 
 def _carries(books: Books, twin: int, order: _Order) -> bool:
     """Whether a waiting row will bring all this order is about; not what was reset meanwhile, say."""
+    if order.subscription.finishes is None:
+        # One that goes on from a checkpoint will not look again at what lies before that.
+        row = books.row(twin)
+        return row is None or row.cursor is None
     return all(doc is None or doc.final or doc.row == twin for _, doc in _documents(books, order))
 
 

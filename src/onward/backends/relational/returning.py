@@ -20,6 +20,7 @@ def to_queue(books: Books, row: Row) -> Row:
     row.state = RowState.WAITING
     row.lease = None
     row.started = 0
+    books.woken.add(row.service)
     number = books.db.read("twin", row.service, row.key)
     twin = None if number is None or number == row.id else books.row(number)
     if twin is None:

@@ -12,9 +12,11 @@ from onward.backends.relational.publishing import begin_round, publish
 from onward.backends.relational.returning import give_back, give_back_try, to_queue
 from onward.model import breaker as breakers
 from onward.model.breaker import Strike
-from onward.model.documents import Status
+from onward.model.documents import Document, Status
 from onward.model.events import Envelope
+from onward.model.failures import remember
 from onward.model.ledger import (
+    Aside,
     Charge,
     Dead,
     DependencyReport,
@@ -36,6 +38,8 @@ def settle(books: Books, settlements: Sequence[Settlement]) -> list[Settled]:
     books.read_documents(key for settlement in settlements for key in _keys(settlement))
     answers = [_settle_one(books, settlement) for settlement in settlements]
     books.write()
+    for answer in answers[:1]:
+        answer.woken = frozenset(books.woken)
     return answers
 
 
@@ -89,7 +93,7 @@ class _Applied:
         self.settled = Settled(Verdict.COMMITTED)
         self.origin = row if all(isinstance(part, Done) for part in settlement.parts) else replace(row)
         self.charged: list[Strike] = []
-        self.notices: list[tuple[Row, Envelope]] = []
+        self.notices: list[tuple[Row | None, Envelope]] = []
         self._row_used = False
 
     def apply(self) -> Settled:
@@ -97,7 +101,8 @@ class _Applied:
         if settlement.removes:
             books.remove(list(settlement.removes))
         for replacement in settlement.replaces:
-            replace_content(books, (replacement.collection, replacement.id), replacement.body)
+            key = (replacement.collection, replacement.id)
+            replace_content(books, key, replacement.body, replacement.keys)
         for new in settlement.adds:
             if new.source is None:
                 new.source = self._source_of(new.parent)
@@ -110,6 +115,12 @@ class _Applied:
                     self._wait(part)
                 case Dead():
                     self._bury(part)
+                case Aside():
+                    self._set_aside(part)
+        for text in settlement.texts:
+            books.index(text)
+        for vector in settlement.vectors:
+            books.place(vector)
         if settlement.emits:
             for envelope in settlement.emits:
                 envelope.source = envelope.source or row.source
@@ -119,9 +130,11 @@ class _Applied:
         if settlement.dependencies is not None:
             self._report(settlement.dependencies)
         # Where an outage has brought a dead letter back at once, nothing was given up.
-        given_up = [notice for row, notice in self.notices if row.state == RowState.DEAD]
+        given_up = [notice for row, notice in self.notices if row is None or row.state == RowState.DEAD]
+        for notice in given_up:
+            notice.notice = True
         if given_up:
-            publish(books, given_up, notices=True)
+            publish(books, given_up)
         return self.settled
 
     def _source_of(self, parent: str | None) -> str | None:
@@ -145,7 +158,9 @@ class _Applied:
                 self.books.finish(row)
         elif settlement.starts or settlement.cursor is not None:
             row.started = 1 if settlement.starts else row.started
-            row.cursor = settlement.cursor if settlement.cursor is not None else row.cursor
+            if settlement.cursor is not None and settlement.cursor != row.cursor:
+                row.cursor = settlement.cursor
+                row.deaths = row.lapses = 0  # it gets on: whatever killed it lies behind it
             self.books.save(row)
 
     def _finish(self, part: Done) -> None:
@@ -155,12 +170,20 @@ class _Applied:
             "worker": self.settlement.worker,
             "version": self.settlement.version,
         }
+        first: dict[int, str] = {}
         for key, doc in self._owned(part.ids):
             doc.status = Status.PROCESSED
             doc.row = None
             doc.last_error = None
-            doc.record(outcome | {"round": doc.round})
+            if doc.attempts is None:
+                # The same for all that succeed at once, as most do.
+                if doc.round not in first:
+                    first[doc.round] = json.dumps(remember(None, outcome | {"round": doc.round}))
+                doc.attempts = first[doc.round]
+            else:
+                doc.record(outcome | {"round": doc.round})
             self._close_dead_letter(doc)
+            self.books.leave_batch(doc)
             self.books.change(key)
 
     def _owned(self, ids: Sequence[str]) -> list[tuple[Key, Doc]]:
@@ -210,6 +233,7 @@ class _Applied:
     def _split(self, row: Row) -> Row:
         row.id = self.books.db.reserve("ledger", 1)
         row.key = f"{requested(row.key)}/{row.id}"
+        self.books.woken.add(row.service)
         stored = row.stored() | {"origin": self.row.id, "key": row.key}
         self.books.db.run("split_row", {name: stored[name] for name in _SPLIT})
         self.books.rows[row.id] = row
@@ -267,6 +291,7 @@ class _Applied:
             doc.row = None
             if part.final:
                 doc.status = Status.FAILED
+                self.books.leave_batch(doc)
             if part.failure is not None:
                 self._record_failure(doc, part, "gave_up", row)
             self.books.change(key)
@@ -276,7 +301,18 @@ class _Applied:
         if part.charge is Charge.TRY:
             self.charged.append(Strike(row.id, tuple(ids)))
 
-    def _record_failure(self, doc: Doc, part: Wait | Dead, outcome: str, row: Row) -> None:
+    def _set_aside(self, part: Aside) -> None:
+        for key, doc in self._owned(part.ids):
+            doc.row = None
+            self._close_dead_letter(doc)
+            self._record_failure(doc, part, "set_aside", self.row)
+            doc.failed_batch = join_batch(self.books, self.row.service, doc.source, part)
+            self.books.change(key)
+        if part.notice is not None:
+            part.notice.source = part.notice.source or self.row.source
+            self.notices.append((None, part.notice))
+
+    def _record_failure(self, doc: Doc, part: Wait | Dead | Aside, outcome: str, row: Row) -> None:
         assert part.failure is not None, "only failures are recorded"
         about: dict[str, Any] = part.failure.as_dict()
         about.pop("traceback", None)
@@ -341,10 +377,20 @@ def open_breaker(books: Books, dependency: str, reason: str, remedy: str = "", *
     books.save_breaker(breakers.opened(before, books.now, reason, remedy, by_hand=by_hand))
 
 
-def replace_content(books: Books, key: Key, body: str) -> bool:
+def join_batch(books: Books, service: str, source: str | None, part: Aside) -> str:
+    """Find or begin the failed batch of a source, and add an error to its history."""
+    id = Document.make_id("failed batch", service, source or "")
+    known = books.db.read("failed_batch_errors", id)
+    error = f"{part.failure.error_type}: {part.failure.message}"[:500]
+    errors = remember(known, {"timestamp": part.failure.at, "error": error})
+    books.db.run("set_aside", id, service, source, json.dumps(errors), books.now + part.after, books.now)
+    return id
+
+
+def replace_content(books: Books, key: Key, body: str, keys: Sequence[tuple[str, Any]] = ()) -> bool:
     """New content begins anew: `pending`, and without what descended from the old."""
     doc = books.document(key)
-    if doc is None or not books.replace_body(key, body):
+    if doc is None or not books.replace_body(key, body, keys):
         return False
     doc.status = Status.PENDING if doc.round else books.first_status(key[0])
     doc.attempt_count = 0

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from onward.backends.relational import claiming, operating, publishing, settling
+from onward.backends.relational import claiming, operating, publishing, searching, settling
 from onward.backends.relational.books import Books, requested
 from onward.backends.relational.database import Database
 from onward.model import breaker as breaker_rules
@@ -19,16 +19,21 @@ from onward.model.ledger import (
     KEEP_UNROUTED_SECONDS,
     DeadLetter,
     Delivery,
+    FailedBatch,
+    Found,
     NewDocument,
     Published,
     Settled,
     Settlement,
     Subscription,
 )
+from onward.model.search import Filter, TextHit, VectorHit
 from onward.ports import Clock
 from onward.ports.store import D
 
 _HIGHEST = 2**31
+_LAST_CHARACTER = "\U0010ffff"
+_LONGEST_ID = 512
 STRAY_QUEUE = "events.failed"
 """The failed queue of what could not be read and named no service."""
 
@@ -63,12 +68,117 @@ class RelationalStore:
         return [(id, revision, body) for id, revision, body in self.db.read("bodies_by_id", collection, list(ids))]
 
     def state(self, document: type[Document] | str, id: str) -> DocumentState | None:
-        collection = document if isinstance(document, str) else document.collection
+        collection = _collection(document)
         found = self.db.read("document", collection, id)
         if found is None:
             return None
         found[6] = found[6] or {}
         return DocumentState(collection, id, *found)
+
+    def statuses(self, document: type[Document] | str, ids: Sequence[str]) -> dict[str, str]:
+        return dict(self.db.read("statuses", _collection(document), list(ids)))
+
+    def find(self, document: type[Document] | str, key: str, values: Sequence[str | float]) -> list[Found]:
+        return [Found(*one) for one in self.db.read("found", key, list(values), _collection(document))]
+
+    def ids(self, document: type[Document] | str, key: str, value: str | float) -> list[str]:
+        return [id for (id,) in self.db.fetch("keyed_ids", key, value, _collection(document))]
+
+    def related(
+        self, document: type[Document] | str, key: str, values: Sequence[str | float], other: str
+    ) -> list[tuple[str | float, str | float]]:
+        found = self.db.read("related", key, list(values), other, _collection(document))
+        return [(value, with_it) for value, with_it in found]
+
+    def unfinished(
+        self,
+        document: type[Document],
+        key: str,
+        values: Sequence[str | float],
+        *,
+        children: type[Document],
+    ) -> set[str | float]:
+        found = self.db.read("unfinished", key, list(values), document.collection, children.collection)
+        return set(found)
+
+    def children(
+        self, document: type[Document], of: type[Document], ids: Sequence[str], *, unlike: str | None = None
+    ) -> list[Found]:
+        prefix = f"{of.collection}/"
+        found = self.db.read("children_of", [prefix + id for id in ids], document.collection, unlike)
+        return [Found(parent.removeprefix(prefix), *more) for parent, *more in found]
+
+    def states(
+        self,
+        document: type[Document] | str,
+        *,
+        status: str | None = None,
+        source: str | None = None,
+        after: str = "",
+        limit: int = 100,
+    ) -> list[DocumentState]:
+        collection = _collection(document)
+        found = self.db.read("listed", collection, status, source, after, limit)
+        for values in found:
+            values[7] = values[7] or {}
+        return [DocumentState(collection, *values) for values in found]
+
+    def sources(self) -> list[str]:
+        return list(self.db.read("sources"))
+
+    def key_values(self, key: str) -> list[str | float]:
+        return list(self.db.read("keyed", key))
+
+    def match(
+        self,
+        wanted: Sequence[str],
+        unwanted: Sequence[str],
+        document: type[Document] | str,
+        *,
+        titles: bool = True,
+        source: str | None = None,
+        filters: Sequence[Filter] = (),
+    ) -> list[TextHit]:
+        query = self.db.text_query(wanted, unwanted, titles=titles)
+        return [
+            TextHit(*one) for one in self.db.read("match_texts", query, _collection(document), source, filters)
+        ]
+
+    def excerpts(
+        self,
+        wanted: Sequence[str],
+        unwanted: Sequence[str],
+        document: type[Document] | str,
+        ids: Sequence[str],
+    ) -> dict[str, tuple[str, str]]:
+        query = self.db.text_query(wanted, unwanted)
+        found = self.db.fetch("excerpts", query, _collection(document), list(ids))
+        return {id: (title, text) for id, title, text in found}
+
+    def nearest(
+        self,
+        vector: bytes,
+        document: type[Document] | str,
+        *,
+        model: str,
+        parents: type[Document] | str,
+        source: str | None = None,
+        filters: Sequence[Filter] = (),
+    ) -> list[VectorHit]:
+        return searching.nearest(
+            self.db,
+            vector,
+            model=model,
+            collection=_collection(document),
+            parents=_collection(parents),
+            source=source,
+            filters=filters,
+        )
+
+    def not_placed(
+        self, document: type[Document] | str, model: str, *, after: str = "", limit: int = 500
+    ) -> list[str]:
+        return list(self.db.read("not_placed", model, _collection(document), after, limit))
 
     # -- putting events on the ledger
 
@@ -117,7 +227,8 @@ class RelationalStore:
             if books.document((document.collection, document.id)) is None:
                 settling.add_outside(books, [document])
                 return True
-            changed = settling.replace_content(books, (document.collection, document.id), document.body)
+            key = (document.collection, document.id)
+            changed = settling.replace_content(books, key, document.body, document.keys)
             books.write()
             return changed
 
@@ -170,7 +281,11 @@ class RelationalStore:
             self.db.run("retire", worker)
             return operating.take_back(self._books(), self.db.read("claims_of", worker), running=running)
 
-    def reap(self) -> int:
+    def reap(self, gone: str | None = None) -> int:
+        if gone is not None:
+            with self.transaction():
+                self.db.run("retire", gone)
+                return operating.take_back(self._books(), self.db.read("claims_of", gone), lapsed=True)
         if not self.db.read("lapsed", self.now()):
             return 0
         with self.transaction():
@@ -275,8 +390,26 @@ class RelationalStore:
     def counts(self) -> dict[str, dict[str, int]]:
         return _nested(self.db.read("counts"))
 
-    def document_counts(self) -> dict[str, dict[str, int]]:
-        return _nested(self.db.read("document_counts"))
+    def document_counts(self, source: str | None = None) -> dict[str, dict[str, int]]:
+        return _nested(self.db.read("document_counts", source))
+
+    def ids_like(self, prefix: str, *, limit: int = 100) -> list[tuple[str, str]]:
+        found = self.db.read("ids_like", prefix, prefix + _LAST_CHARACTER * _LONGEST_ID, limit)
+        return [(collection, id) for collection, id in found]
+
+    def cursors(self, service: str) -> dict[str, Any]:
+        return {ids: cursor for found in self.db.read("cursors", service) for ids, cursor in found.items()}
+
+    def failed_batches(self, source: str | None = None) -> list[FailedBatch]:
+        found = self.db.read("failed_batches", source)
+        return [
+            FailedBatch(id, service, of, outcomes(errors), count, due, at, tuple((c, i) for c, i in items))
+            for id, service, of, errors, count, due, at, items in found
+        ]
+
+
+def _collection(document: type[Document] | str) -> str:
+    return document if isinstance(document, str) else document.collection
 
 
 def _nested(triples: list[list[Any]]) -> dict[str, dict[str, int]]:

@@ -18,8 +18,11 @@ from pydantic_core import from_json
 
 from onward.ports import StoreError, StoreFull, StoreUnavailable
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 BUSY_SECONDS = 30.0
+BUSY_STEP = 0.001
+WRITER_CACHE, READER_CACHE = 8_000, 1_000
+"""In kB. There is one writer, but a reader for each thread: all of them together must stay small."""
 _BULK = (256, 64, 16, 4, 1)
 """Rows per statement. A few fixed sizes, so that the prepared statements are found again."""
 
@@ -53,19 +56,23 @@ class Database:
             try:
                 Path(self.path).parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise StoreFull(f"the folder of {self.path} cannot be made: {error.strerror}") from error
+                raise StoreFull(
+                    f"the folder of {self.path} cannot be made: {error.strerror}. Make it writable, or name "
+                    "another one with ONWARD_HOME or ONWARD_STORE"
+                ) from error
         with self._errors():
             self._writer = self._connect()
         try:
             with self._errors():
                 self._use_wal()
                 self._writer.execute("PRAGMA synchronous = FULL")
+                self._writer.execute("PRAGMA busy_timeout = 0")
             self._migrate()
         except BaseException:
             self.close()
             raise
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self, cache: int = WRITER_CACHE) -> sqlite3.Connection:
         connection = sqlite3.connect(
             self.path,
             timeout=BUSY_SECONDS,
@@ -74,7 +81,7 @@ class Database:
             cached_statements=512,
         )
         try:
-            connection.execute("PRAGMA cache_size = -32000")
+            connection.execute(f"PRAGMA cache_size = -{cache}")
         except sqlite3.Error:
             connection.close()
             raise
@@ -136,7 +143,7 @@ class Database:
                 finally:
                     self._depth -= 1
                 return
-            self._writer.execute("BEGIN IMMEDIATE")
+            self._begin()
             self._depth = 1
             self._broken = False
             try:
@@ -150,6 +157,18 @@ class Database:
                 raise
             finally:
                 self._depth = 0
+
+    def _begin(self) -> None:
+        # SQLite's own waiting sleeps ever longer, up to 0.1 s, and so most of the time that the lock is free.
+        gives_up = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                self._writer.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > gives_up:
+                    raise
+            time.sleep(BUSY_STEP)
 
     def read(self, name: str, *parameters: Any) -> Any:
         """The JSON answer of a named query. Outside of a transaction it does not wait for writers."""
@@ -176,7 +195,7 @@ class Database:
     def _reader(self) -> sqlite3.Connection:
         reader: sqlite3.Connection | None = getattr(self._local, "reader", None)
         if reader is None:
-            reader = self._local.reader = self._connect()
+            reader = self._local.reader = self._connect(READER_CACHE)
             reader.execute("PRAGMA query_only = ON")
             with self._lock:
                 self._readers.append(reader)
@@ -198,6 +217,21 @@ class Database:
                 statement = _bulk_statement(name, len(chunk[0]), size)
                 self._writer.execute(statement, [value for row in chunk for value in row])
                 start += size
+
+    def fetch(self, name: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """The rows of a named query, for what JSON cannot carry: bytes."""
+        values = [json.dumps(one) if isinstance(one, list | tuple) else one for one in parameters]
+        with self._errors():
+            if self.in_memory or self._depth_here():
+                with self._lock:
+                    return self._writer.execute(queries()[name], values).fetchall()
+            return self._reader().execute(queries()[name], values).fetchall()
+
+    def text_query(self, wanted: Sequence[str], unwanted: Sequence[str], *, titles: bool = True) -> str:
+        """A full-text query in FTS5's language."""
+        any_of, none_of = (" OR ".join(_phrase(one) for one in terms) for terms in (wanted, unwanted))
+        found = f"({any_of})" if titles else f"text : ({any_of})"
+        return f"{found} NOT ({none_of})" if none_of else found
 
     def reserve(self, table: str, count: int) -> int:
         """The first of `count` row ids that no row has had."""
@@ -241,6 +275,12 @@ class Database:
 
 def _code(error: sqlite3.Error) -> int:
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
+def _phrase(term: str) -> str:
+    # A NUL would end the query, and half a character cannot be sent.
+    term = term.replace("\x00", " ").encode("utf-8", "replace").decode()
+    return '"' + term.replace('"', '""') + '"'
 
 
 def _statements(script: str) -> Iterator[str]:

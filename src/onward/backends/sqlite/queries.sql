@@ -26,12 +26,13 @@ FROM sources WHERE source IN (SELECT value FROM json_each(?));
 
 -- name: documents
 SELECT json_group_array(json_array(doc, id, status, attempt_count, last_attempt_time, last_error, attempts,
-                                   retry_at, priority, revision, round, row, dead_letter, source, parent, size))
+                                   retry_at, priority, revision, round, row, dead_letter, source, parent, size,
+                                   failed_batch))
 FROM documents WHERE collection = ? AND id IN (SELECT value FROM json_each(?));
 
 -- name: document
 SELECT json_array(status, attempt_count, last_attempt_time, created_at, updated_at, json(last_error),
-                  json(attempts), retry_at, priority, revision, round, row, dead_letter, source, parent)
+                  json(attempts), retry_at, priority, revision, round, row, dead_letter, source, parent, failed_batch)
 FROM documents WHERE collection = ? AND id = ?;
 
 -- name: bodies
@@ -44,7 +45,7 @@ WHERE d.collection = ? AND d.id IN (SELECT value FROM json_each(?));
 
 -- name: insert_documents
 INSERT INTO documents (doc, collection, id, status, attempt_count, last_attempt_time, created_at, updated_at,
-                       priority, round, row, source, parent, size)
+                       last_error, attempts, priority, round, row, source, parent, size)
 VALUES {values};
 
 -- name: insert_bodies
@@ -54,7 +55,8 @@ INSERT INTO bodies (doc, body) VALUES {values};
 UPDATE documents SET
   status = v.column2, attempt_count = v.column3, last_attempt_time = v.column4, updated_at = v.column5,
   last_error = v.column6, attempts = v.column7, retry_at = v.column8, priority = v.column9,
-  revision = v.column10, round = v.column11, row = v.column12, dead_letter = v.column13, size = v.column14
+  revision = v.column10, round = v.column11, row = v.column12, dead_letter = v.column13, size = v.column14,
+  failed_batch = v.column15
 FROM (VALUES {values}) AS v WHERE documents.doc = v.column1;
 
 -- name: update_bodies
@@ -248,4 +250,147 @@ FROM (SELECT service, state, count(*) AS n FROM ledger GROUP BY service, state);
 
 -- name: document_counts
 SELECT json_group_array(json_array(collection, status, n))
-FROM (SELECT collection, status, count(*) AS n FROM documents GROUP BY collection, status);
+FROM (SELECT collection, status, sum(n) AS n FROM tallies
+      WHERE ?1 IS NULL OR source = ?1 GROUP BY collection, status HAVING sum(n) > 0);
+
+-- name: tally
+INSERT INTO tallies (source, collection, status, n) VALUES {values}
+ON CONFLICT (source, collection, status) DO UPDATE SET n = n + excluded.n;
+
+-- name: forget_tallies
+DELETE FROM tallies WHERE source = ? AND n = 0;
+
+-- name: sources
+SELECT json_group_array(source) FROM (SELECT DISTINCT source FROM tallies WHERE source <> '' AND n > 0);
+
+-- name: ids_like
+SELECT json_group_array(json_array(collection, id))
+FROM (SELECT d.collection, d.id
+      FROM (SELECT DISTINCT collection FROM tallies) c CROSS JOIN documents d
+      WHERE d.collection = c.collection AND d.id >= ?1 AND d.id < ?2
+      ORDER BY d.collection, d.id LIMIT ?3);
+
+-- name: cursors
+SELECT json_group_array(json(cursor))
+FROM ledger INDEXED BY ledger_claimed
+WHERE state = 'claimed' AND service = ? AND cursor IS NOT NULL;
+
+-- name: statuses
+SELECT json_group_array(json_array(id, status))
+FROM documents WHERE collection = ? AND id IN (SELECT value FROM json_each(?));
+
+-- name: listed
+SELECT json_group_array(json_array(id, status, attempt_count, last_attempt_time, created_at, updated_at,
+                                   json(last_error), json(attempts), retry_at, priority, revision, round, row,
+                                   dead_letter, source, parent, failed_batch))
+FROM (SELECT * FROM documents
+      WHERE collection = ?1 AND (?2 IS NULL OR status = ?2) AND (?3 IS NULL OR source = ?3) AND id > ?4
+      ORDER BY id LIMIT ?5);
+
+-- name: insert_keys
+INSERT OR IGNORE INTO keys (doc, name, value) VALUES {values};
+
+-- name: delete_keys
+DELETE FROM keys WHERE doc IN (SELECT value FROM json_each(?));
+
+-- name: found
+SELECT json_group_array(json_array(k.value, d.id, d.status, d.revision, d.failed_batch IS NOT NULL))
+FROM keys k JOIN documents d ON d.doc = k.doc
+WHERE k.name = ? AND k.value IN (SELECT value FROM json_each(?)) AND d.collection = ?;
+
+-- name: keyed_ids
+SELECT d.id FROM keys k JOIN documents d ON d.doc = k.doc
+WHERE k.name = ? AND k.value = ? AND d.collection = ?;
+
+-- name: related
+SELECT json_group_array(json_array(value, other))
+FROM (SELECT DISTINCT k.value, o.value AS other
+      FROM keys k JOIN keys o ON o.doc = k.doc AND o.name = ?3 JOIN documents d ON d.doc = k.doc
+      WHERE k.name = ?1 AND k.value IN (SELECT value FROM json_each(?2)) AND d.collection = ?4);
+
+-- name: unfinished
+SELECT json_group_array(value)
+FROM (SELECT DISTINCT k.value FROM keys k JOIN documents d ON d.doc = k.doc
+      WHERE k.name = ?1 AND k.value IN (SELECT value FROM json_each(?2)) AND d.collection = ?3
+        AND ((d.status = 'pending' AND d.failed_batch IS NULL) OR EXISTS (
+              SELECT 1 FROM documents c
+              WHERE c.parent = ?3 || '/' || d.id AND +c.collection = ?4
+                AND c.status = 'pending' AND c.failed_batch IS NULL)));
+
+-- name: children_of
+SELECT json_group_array(json_array(parent, id, status, revision, failed_batch IS NOT NULL))
+FROM documents
+WHERE parent IN (SELECT value FROM json_each(?1)) AND +collection = ?2 AND (?3 IS NULL OR status <> ?3);
+
+-- name: insert_texts
+INSERT OR REPLACE INTO texts (rowid, title, text) VALUES {values};
+
+-- name: delete_texts
+DELETE FROM texts WHERE rowid IN (SELECT value FROM json_each(?));
+
+-- name: insert_vectors
+INSERT OR REPLACE INTO vectors (doc, model, vector) VALUES {values};
+
+-- name: delete_vectors
+DELETE FROM vectors WHERE doc IN (SELECT value FROM json_each(?));
+
+-- name: set_aside
+INSERT INTO failed_batches (id, service, source, errors, retry_after, created_at) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO UPDATE SET errors = excluded.errors;
+
+-- name: failed_batch_errors
+SELECT errors FROM failed_batches WHERE id = ?;
+
+-- name: failed_batches
+SELECT json_group_array(json_array(
+         id, service, source, json(errors), retry_count, retry_after, created_at,
+         json((SELECT json_group_array(json_array(collection, d.id)) FROM documents d WHERE d.failed_batch = b.id))))
+FROM failed_batches b WHERE ?1 IS NULL OR source = ?1;
+
+-- name: drop_empty_batches
+DELETE FROM failed_batches
+WHERE id IN (SELECT value FROM json_each(?))
+  AND NOT EXISTS (SELECT 1 FROM documents d WHERE d.failed_batch = failed_batches.id);
+
+-- name: match_texts
+SELECT json_group_array(json_array(id, -score))
+FROM (SELECT d.id, bm25(texts, 2.0, 1.0) AS score
+      FROM texts JOIN documents d ON d.doc = texts.rowid
+      WHERE texts MATCH ?1 AND d.collection = ?2 AND (?3 IS NULL OR d.source = ?3)
+        AND NOT EXISTS (SELECT 1 FROM json_each(?4) f WHERE NOT EXISTS (
+              SELECT 1 FROM keys k WHERE k.doc = d.doc AND k.name = json_extract(f.value, '$[0]')
+                AND CASE json_extract(f.value, '$[1]')
+                      WHEN '='  THEN k.value = json_extract(f.value, '$[2]')
+                      WHEN '>=' THEN k.value >= json_extract(f.value, '$[2]')
+                      WHEN '<'  THEN k.value < json_extract(f.value, '$[2]')
+                      ELSE k.value LIKE json_extract(f.value, '$[2]') ESCAPE '\' END))
+      ORDER BY score, d.id);
+
+-- name: excerpts
+SELECT d.id, highlight(texts, 0, char(2), char(3)), snippet(texts, 1, char(2), char(3), '…', 40)
+FROM texts JOIN documents d ON d.doc = texts.rowid
+WHERE texts MATCH ?1 AND texts.rowid IN (
+  SELECT doc FROM documents WHERE collection = ?2 AND id IN (SELECT value FROM json_each(?3)));
+
+-- name: placed
+SELECT d.id, substr(d.parent, length(?4) + 2), v.vector
+FROM vectors v JOIN documents d ON d.doc = v.doc
+WHERE v.model = ?1 AND d.collection = ?2 AND (?3 IS NULL OR d.source = ?3)
+  AND (json_array_length(?5) = 0 OR EXISTS (
+    SELECT 1 FROM documents p WHERE p.collection = ?4 AND p.id = substr(d.parent, length(?4) + 2)
+      AND NOT EXISTS (SELECT 1 FROM json_each(?5) f WHERE NOT EXISTS (
+            SELECT 1 FROM keys k WHERE k.doc = p.doc AND k.name = json_extract(f.value, '$[0]')
+              AND CASE json_extract(f.value, '$[1]')
+                    WHEN '='  THEN k.value = json_extract(f.value, '$[2]')
+                    WHEN '>=' THEN k.value >= json_extract(f.value, '$[2]')
+                    WHEN '<'  THEN k.value < json_extract(f.value, '$[2]')
+                    ELSE k.value LIKE json_extract(f.value, '$[2]') ESCAPE '\' END))));
+
+-- name: keyed
+SELECT json_group_array(value) FROM (SELECT DISTINCT value FROM keys WHERE name = ?);
+
+-- name: not_placed
+SELECT json_group_array(id)
+FROM (SELECT d.id FROM documents d LEFT JOIN vectors v ON v.doc = d.doc AND v.model = ?1
+      WHERE d.collection = ?2 AND d.id > ?3 AND d.status IN ('processed', 'pending') AND v.doc IS NULL
+      ORDER BY d.id LIMIT ?4);

@@ -1,0 +1,179 @@
+"""`onward documents`: list documents, or export them."""
+
+from __future__ import annotations
+
+import heapq
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.text import Text
+
+from onward.cli.accounting import error_of
+from onward.cli.opening import EMPTY, known, reading, short_ids
+from onward.cli.output import console, counted, one_line, print_entry, print_json
+from onward.cli.show import state_facts
+from onward.model.documents import Status
+from onward.retry.redact import redact
+
+if TYPE_CHECKING:
+    from onward import App, DocumentState
+
+PAGE = 500
+LISTED = 50
+_TIMES_IN_BODIES = ("submitted_at", "seconds")
+_STYLES = {"processed": "green", "pending": "yellow", "discarded": "dim"}
+
+
+@click.command()
+@click.option(
+    "--status",
+    type=click.Choice([one.value for one in Status]),
+    help="Only documents that stand so; `failed` are also those that failed in too many rounds.",
+)
+@click.option("--collection", metavar="NAME", help="Only of this collection: archives, messages, …")
+@click.option("--source", metavar="SOURCE", help="Only of this source; the end of its name will do.")
+@click.option("--limit", type=click.IntRange(1), help=f"At most so many; {LISTED} by default, all with --json.")
+@click.option("--after", metavar="COLLECTION/ID", default="", help="Go on behind this document.")
+@click.option("--json", "as_json", is_flag=True, help="Export as JSON, one document a line (NDJSON).")
+@click.option("--full", is_flag=True, help="With --json: also the body of each document.")
+@click.option("--without-times", is_flag=True, help="With --json: leave out what differs between two equal runs.")
+def documents(
+    status: str | None,
+    collection: str | None,
+    source: str | None,
+    limit: int | None,
+    after: str,
+    as_json: bool,
+    full: bool,
+    without_times: bool,
+) -> None:
+    """List documents by collection and id.
+
+    --json exports them in that order, one JSON object a line. With --without-times the exports of two
+    runs over the same source are the same, byte for byte.
+
+    \b
+    Examples:
+      onward documents --status failed
+      onward documents --collection messages --source harbour-list.mbox --limit 20
+      onward documents --json --full > everything.ndjson
+    """
+    if (full or without_times) and not as_json:
+        raise click.UsageError("--full and --without-times go with --json")
+    with reading() as app:
+        names = sorted(app.store.document_counts())
+        if collection is not None and collection not in names and names:
+            raise click.BadParameter(
+                f"{collection!r} has no documents; there are: {', '.join(names)}", param_hint="'--collection'"
+            )
+        chosen = known(app, source) if source else None
+        behind = _behind(after, collection)
+        found = _states(app, [collection] if collection else names, status=status, source=chosen, behind=behind)
+        if as_json:
+            for line in _exported(app, islice(found, limit), full=full, without_times=without_times):
+                print_json(line, indent=None)
+            return
+        if not names:
+            click.echo(EMPTY)
+            return
+        _print(app, list(islice(found, (limit or LISTED) + 1)), limit or LISTED)
+
+
+def _behind(after: str, collection: str | None) -> tuple[str, str]:
+    name, slash, id = after.partition("/")
+    if after and not slash:
+        if collection is None:
+            raise click.BadParameter(
+                f"{after!r} must be COLLECTION/ID, as it is listed, unless --collection is given",
+                param_hint="'--after'",
+            )
+        return collection, after
+    return name, id
+
+
+def _states(
+    app: App, names: Sequence[str], *, status: str | None, source: str | None, behind: tuple[str, str]
+) -> Iterator[DocumentState]:
+    for name in names:
+        if name < behind[0]:
+            continue
+        after = behind[1] if name == behind[0] else ""
+        wanted = [status, Status.FAILED_MAX_RETRIES.value] if status == Status.FAILED else [status]
+        yield from heapq.merge(*(_pages(app, name, one, source, after) for one in wanted), key=lambda one: one.id)
+
+
+def _pages(
+    app: App, collection: str, status: str | None, source: str | None, after: str
+) -> Iterator[DocumentState]:
+    while found := app.store.states(collection, status=status, source=source, after=after, limit=PAGE):
+        after = found[-1].id
+        yield from found
+
+
+def _exported(
+    app: App, states: Iterator[DocumentState], *, full: bool, without_times: bool
+) -> Iterator[dict[str, Any]]:
+    while page := list(islice(states, PAGE)):
+        bodies: dict[tuple[str, str], str] = {}
+        if full:
+            for name in {one.collection for one in page}:
+                ids = [one.id for one in page if one.collection == name]
+                bodies |= {(name, id): body for id, _, body in app.store.read_bodies(name, ids)}
+        for state in page:
+            facts = state_facts(state)
+            if full and (text := bodies.get((state.collection, state.id))) is not None:
+                facts["body"] = json.loads(text)
+            if without_times:
+                del facts["times"]
+                for name in _TIMES_IN_BODIES:
+                    facts.get("body", {}).pop(name, None)
+            yield facts
+
+
+def _print(app: App, found: list[DocumentState], limit: int) -> None:
+    out = console()
+    shown = found[:limit]
+    if not shown:
+        out.print(Text("No such documents."))
+        return
+    ids = short_ids(app, [one.id for one in shown])
+    titles = _titles(app, shown)
+    for one in shown:
+        style = _STYLES.get(one.status, "red")
+        title = one_line(titles.get((one.collection, one.id), ""), 100)
+        about = Text.assemble(
+            (f"{ids[one.id]:8}", "green"), f"  {one.collection:10}", (f"{one.status:10}  ", style)
+        )
+        print_entry(out, Text.assemble(about, title))
+        if (error := error_of(one)) and one.status != "processed":
+            out.print(Text(f"          {one_line(error, 300)}", "red"), soft_wrap=True)
+    if len(found) > limit:
+        out.print(Text("There are more:", "dim"))
+        out.print(Text(f"  {_again(shown[-1])}"), soft_wrap=True)
+    else:
+        out.print(Text(f"{counted(len(shown), 'document')}.", "dim"))
+    out.print(Text.assemble(("To look at one: ", "dim"), f"onward show {ids[shown[0].id]}"))
+
+
+def _titles(app: App, states: Sequence[DocumentState]) -> dict[tuple[str, str], str]:
+    """What a person would call each document."""
+    titles = {}
+    for name in {one.collection for one in states}:
+        ids = [one.id for one in states if one.collection == name]
+        for id, _, text in app.store.read_bodies(name, ids):
+            body = json.loads(text)
+            called = (body.get(field) for field in ("subject", "path", "text", "source", "url"))
+            titles[name, id] = redact(next((str(one) for one in called if one), ""))
+    return titles
+
+
+def _again(last: DocumentState) -> str:
+    given = click.get_current_context().params
+    parts = ["onward documents"]
+    names = [name for name in ("status", "collection", "source", "limit") if given[name] is not None]
+    parts += [f"--{name} {shlex.quote(one_line(str(given[name])))}" for name in names]
+    return " ".join([*parts, f"--after {last.collection}/{last.id}"])

@@ -1,0 +1,76 @@
+"""`onward schema`: JSON Schemas of the pipeline's events and documents."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from onward.cli.output import console, json_option, print_json
+from onward.retry.errors import OnwardError
+
+if TYPE_CHECKING:
+    from onward import Document, Event
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+@click.command()
+@click.argument("name", required=False)
+@json_option
+def schema(name: str | None, as_json: bool) -> None:
+    """Print the JSON Schema of an event or a document; without a name, say which there are.
+
+    An event's schema is that of its `data`. With --json and no name: all of them.
+
+    \b
+    Examples:
+      onward schema
+      onward schema ArchiveIngested
+      onward schema --json > schemas.json
+    """
+    events, documents = _classes()
+    known = events | documents
+    if name is not None:
+        found = {one.lower(): one for one in known}.get(name.lower())
+        if found is None:
+            raise OnwardError(f"there is no schema {name!r}; known are: {', '.join(known)}")
+        print_json(_schema_of(known[found]))
+    elif as_json:
+        print_json({one: _schema_of(kind) for one, kind in known.items()})
+    else:
+        out = console()
+        for title, kinds, about in (("Events", events, "routing_key"), ("Documents", documents, "collection")):
+            out.print(f"[bold]{title}[/]")
+            for one, kind in kinds.items():
+                out.print(f"  {one:27}[dim]{getattr(kind, about):36}{_first_line(kind)}[/]", soft_wrap=True)
+
+
+def _classes() -> tuple[dict[str, type[Event]], dict[str, type[Document]]]:
+    from onward import Document, Event
+    from onward.pipeline import documents, events
+
+    def declared(module: Any, base: type[Any]) -> dict[str, type[Any]]:
+        return {
+            name: one
+            for name, one in vars(module).items()
+            if inspect.isclass(one)
+            and issubclass(one, base)
+            and one.__module__ == module.__name__
+            and name[0] != "_"
+        }
+
+    return declared(events, Event), declared(documents, Document)
+
+
+def _schema_of(kind: type[Event] | type[Document]) -> dict[str, Any]:
+    found = {"$schema": DIALECT, "title": kind.__name__, **kind.model_json_schema()}
+    for name in ("routing_key", "collection"):
+        if value := getattr(kind, name, ""):
+            found[f"x-{name.replace('_', '-')}"] = value
+    return found
+
+
+def _first_line(kind: type[Any]) -> str:
+    return (kind.__doc__ or "A round was given up.").partition("\n")[0]

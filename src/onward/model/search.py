@@ -1,0 +1,30 @@
+"""What is asked of a search, and what it finds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MARK_START, MARK_END = "\x02", "\x03"
+"""What stands around a matching word in an excerpt, until somebody shows it."""
+
+
+Filter = tuple[str, str, str | float]
+"""Only documents whose key stands in a relation (`=`, `>=`, `<`, `like`) to a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextHit:
+    """A document that full text found; the higher its score, the better."""
+
+    id: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class VectorHit:
+    """A document and its similarity to what was asked."""
+
+    id: str
+    parent: str
+    """The id of the document it was made from."""
+    score: float

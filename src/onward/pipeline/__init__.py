@@ -1,0 +1,1 @@
+"""The document pipeline: from mail archives, pages and folders to search and summaries."""

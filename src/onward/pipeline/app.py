@@ -1,0 +1,94 @@
+"""The pipeline as an app: six services, what they need, and what they tell of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from onward import App, Settings, Work
+from onward.pipeline import events
+from onward.pipeline.documents import Archive, Chunk, Message, Thread
+from onward.pipeline.services import chunking, embedding, ingestion, orchestration, parsing, summarization
+
+A = TypeVar("A")
+
+STAGES = ("ingestion", "parsing", "chunking", "embedding", "orchestration", "summarization")
+EMBEDDING_BATCH = 256
+CHUNKING_BATCH = 64
+
+
+def build(settings: Settings | None = None, *, store: str | None = None) -> App:
+    """Declare the pipeline's services on a new app."""
+    app = App(settings=settings, store=store)
+
+    def embedder_healthy() -> bool:
+        return app.embedder.healthy()
+
+    def summarizer_healthy() -> bool:
+        return app.summarizer.healthy()
+
+    def embedder_slots() -> int:
+        return app.settings.concurrency if app.embedder.remote else 1
+
+    def summarizer_slots() -> int:
+        return app.settings.concurrency if app.summarizer.remote else 1
+
+    app.dependency("embedder", health=embedder_healthy)
+    app.dependency("summarizer", health=summarizer_healthy)
+    app.service(
+        "ingestion",
+        on=events.SourceSubmitted,
+        finishes=Archive,
+        rung="fetching",
+        failed_queue="archive.ingestion.failed",
+        notice="ArchiveIngestionFailed",
+        time_limit=7200.0,
+    )(_with(app, ingestion.ingest))
+    app.service(
+        "parsing", on=events.ArchiveIngested, finishes=Archive, failed_queue="parsing.failed", time_limit=7200.0
+    )(_with(app, parsing.parse))
+    app.service(
+        "chunking",
+        on=events.JSONParsed,
+        finishes=Message,
+        batch=CHUNKING_BATCH,
+        concurrency=1,
+        failed_queue="chunking.failed",
+    )(_with(app, chunking.chunk))
+    app.service(
+        "embedding",
+        on=events.ChunksPrepared,
+        finishes=Chunk,
+        needs="embedder",
+        batch=EMBEDDING_BATCH,
+        concurrency=embedder_slots,
+        sets_aside=True,
+        failed_queue="embedding.generation.failed",
+        notice="EmbeddingGenerationFailed",
+    )(_with(app, embedding.embed))
+    app.service("orchestration", on=events.EmbeddingsGenerated, failed_queue="orchestration.failed")(
+        orchestration.orchestrate
+    )
+    app.service(
+        "summarization",
+        on=events.SummarizationRequested,
+        finishes=Thread,
+        needs="summarizer",
+        concurrency=summarizer_slots,
+        failed_queue="summarization.failed",
+    )(_with(app, summarization.summarize))
+    # A document that is given up must not hold up its thread for ever.
+    app.service("orchestration.archives", on=events.ParsingFailed)(orchestration.after_failed_archives)
+    app.service("orchestration.messages", on=events.ChunkingFailed)(orchestration.after_failed_messages)
+    app.service("orchestration.chunks", on=events.EmbeddingGenerationFailed)(orchestration.after_failed_chunks)
+    return app
+
+
+def _with(app: App, handler: Callable[[App, A, Work], None]) -> Callable[[A, Work], None]:
+    def handle(argument: A, work: Work) -> None:
+        handler(app, argument, work)
+
+    return handle
+
+
+app = build()

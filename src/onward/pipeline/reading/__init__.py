@@ -1,0 +1,1 @@
+"""Readers: from bytes to text, whatever they hold."""

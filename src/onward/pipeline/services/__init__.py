@@ -1,0 +1,1 @@
+"""The six services, each a handler and what it needs to know."""

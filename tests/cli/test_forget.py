@@ -1,0 +1,60 @@
+"""`onward forget` removes a source and all that came from it; `onward reembed` renews vectors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from onward.pipeline.app import build
+from onward.pipeline.documents import Chunk
+from onward.pipeline.sources import submit
+from onward.settings import load_settings
+from tests.cli.stage import mail, onward, write_mailbox
+
+
+@pytest.fixture
+def filled(home: Path, tmp_path: Path) -> Path:
+    """Two sources, each with one mail."""
+    app = build(load_settings({"ONWARD_HOME": str(home)}))
+    for number, name in enumerate(("one.mbox", "two.mbox"), 1):
+        submit(app, str(write_mailbox(tmp_path / name, [mail(number, f"Mail {number}", "Who has the key?")])))
+    app.work_until_idle()
+    app.close()
+    return home
+
+
+def test_a_dry_run_says_how_much_would_go(filled: Path, tmp_path: Path) -> None:
+    result = onward(filled, "forget", "one.mbox", "--dry-run")
+    assert result.stdout == f"{tmp_path}/one.mbox: 9 documents would be removed\n"
+    assert json.loads(onward(filled, "search", "key", "--json").stdout)["total"] == 2
+
+
+def test_a_source_is_forgotten_and_the_other_stays(filled: Path, tmp_path: Path) -> None:
+    result = onward(filled, "forget", str(tmp_path / "one.mbox"))
+    assert (result.exit_code, result.stdout) == (0, f"{tmp_path}/one.mbox: 9 documents removed\n")
+    (left,) = json.loads(onward(filled, "search", "key", "--json").stdout)["results"]
+    assert left["subject"] == "Mail 2"
+
+
+def test_one_unknown_source_and_nothing_is_forgotten(filled: Path, tmp_path: Path) -> None:
+    result = onward(filled, "forget", "one.mbox", "three.mbox")
+    assert result.exit_code == 1
+    assert f"The known ones are:\n  {tmp_path}/one.mbox\n  {tmp_path}/two.mbox" in result.stderr
+    assert json.loads(onward(filled, "search", "key", "--json").stdout)["total"] == 2
+
+
+def test_chunks_without_a_vector_of_the_model_are_embedded_again(filled: Path) -> None:
+    nothing = onward(filled, "reembed")
+    assert nothing.stdout.startswith("Every chunk has its vector of the model 'static:")
+    app = build(load_settings({"ONWARD_HOME": str(filled)}))
+    app.store.db.run("delete_vectors", list(range(1000)))  # type: ignore[attr-defined]  # as a new model would
+    app.close()
+    dry = json.loads(onward(filled, "reembed", "--dry-run", "--json").stdout)
+    assert (dry["chunks"], dry["left"]) == (2, 2)
+    done = onward(filled, "reembed", "--processes", "1")
+    assert (done.exit_code, done.stdout.partition(" with")[0]) == (0, "2 chunks embedded")
+    app = build(load_settings({"ONWARD_HOME": str(filled)}))
+    assert app.store.not_placed(Chunk, app.embedder.model) == []
+    app.close()

@@ -1,0 +1,218 @@
+"""`onward ingest` takes sources in, and accounts for every message."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from onward.cli.accounting import account
+from onward.pipeline.app import build
+from onward.pipeline.sources import submit
+from onward.settings import load_settings
+from tests.cli.stage import ESCAPE, mail, onward, write_mailbox
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("ingest")
+
+
+@pytest.fixture(scope="module")
+def mailbox(place: Path) -> Path:
+    """Three mails in two threads, one of them twice, and something that is no mail."""
+    first = mail(1, "Lamp oil", "The lamp needs oil before Friday. Who can fetch some?")
+    answer = mail(2, "Re: Lamp oil", "I fetch it on Thursday.", thread=1, author="Ben")
+    broken = b"From nobody Mon Mar  2 09:03:00 2026\n\x80\xa5\xca\xef\n\n"
+    other = mail(4, "Boathouse key", "The key hangs in the wheelhouse.")
+    return write_mailbox(place / "list.mbox", [first, answer, first, broken, other])
+
+
+@pytest.fixture(scope="module")
+def first_run(place: Path, mailbox: Path) -> Result:
+    return onward(place / "home", "ingest", str(mailbox), str(place / "missing.mbox"), "--processes", "1")
+
+
+def test_every_message_is_accounted_for(first_run: Result, mailbox: Path) -> None:
+    lines = first_run.stdout.splitlines()
+    assert lines[0] == f"{mailbox}  partially_completed"
+    assert lines[1] == "  5 messages: 3 parsed, 1 failed, 1 duplicate"
+    assert lines[2] == "  3 chunks, 2 threads summarised"
+
+
+def test_what_failed_can_be_looked_at(first_run: Result, place: Path) -> None:
+    assert first_run.exit_code == 3
+    assert "1 document failed. To see which and why:\n  onward documents --status failed\n" in first_run.stdout
+    command = next(line for line in first_run.stdout.splitlines() if line.startswith("  onward show "))
+    assert "status      failed" in onward(place / "home", *command.split()[1:]).stdout
+
+
+def test_it_says_what_can_be_done_next(first_run: Result) -> None:
+    assert "onward search" in first_run.stdout.splitlines()[-1]
+
+
+def test_a_source_that_is_missing_is_told_and_does_not_stop_the_others(first_run: Result, place: Path) -> None:
+    assert first_run.stderr.startswith(
+        f"Error: there is no file or folder '{place}/missing.mbox': check its name\n"
+    )
+
+
+def test_without_a_terminal_there_are_no_control_codes(first_run: Result) -> None:
+    assert ESCAPE not in first_run.output
+
+
+def test_the_workers_write_to_a_log_file(first_run: Result, place: Path) -> None:
+    assert "nothing falls due within 60 s" in (place / "home" / "onward.log").read_text()
+    assert "falls due" not in first_run.output
+
+
+def test_ingesting_again_finds_nothing_new_then_what_was_added(
+    first_run: Result, place: Path, mailbox: Path
+) -> None:
+    again = onward(place / "home", "ingest", str(mailbox), "--processes", "1")
+    assert "  nothing new: 5 messages: 3 parsed, 1 failed, 1 duplicate\n" in again.stdout
+    with mailbox.open("ab") as file:
+        file.write(mail(5, "Re: Boathouse key", "Not any more, it is with Davy.", thread=4))
+    grown = onward(place / "home", "ingest", str(mailbox), "--processes", "1", "--json")
+    (source,) = json.loads(grown.stdout)["sources"]
+    assert source["messages"] == {"messages": 6, "parsed": 4, "failed": 1, "duplicates": 1, "new": 1}
+    assert (source["added"]["messages"], source["added"]["threads"]) == (1, 0)
+    assert source["failures"][0]["collection"] == "messages"
+    assert source["status"] == "partially_completed"
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    (
+        ("no/such/file.mbox", "there is no file or folder 'no/such/file.mbox'"),
+        ("ftp://example.org/list.mbox", "has the scheme 'ftp', which is not fetched"),
+        ("", "the source is empty"),
+    ),
+)
+def test_when_nothing_can_be_submitted_it_fails(home: Path, source: str, problem: str) -> None:
+    result = onward(home, "ingest", source)
+    assert result.exit_code == 1
+    assert problem in result.stderr
+    (refused,) = json.loads(onward(home, "ingest", source, "--json").stdout)["refused"]
+    assert refused["source"] == source
+    assert problem in refused["error"]
+
+
+def test_a_source_that_cannot_be_fetched_shows_why(home: Path) -> None:
+    result = onward(home, "ingest", "http://127.0.0.1:9/list.mbox", "--processes", "1")
+    assert result.exit_code == 1
+    assert result.stdout.startswith("http://127.0.0.1:9/list.mbox  failed\n  PrivateAddress: ")
+    assert "ONWARD_FETCH_ALLOW_PRIVATE" in result.stdout
+
+
+def test_a_source_that_may_recover_waits(home: Path) -> None:
+    """Nobody listens there: after three tries it waits for the retry job."""
+    allowed = {"ONWARD_FETCH_ALLOW_PRIVATE": "true", "ONWARD_MAX_RETRIES": "1"}
+    result = onward(home, "ingest", "http://127.0.0.1:9/list.mbox", "--processes", "1", more=allowed)
+    assert result.exit_code == 3
+    assert "1 archive of http://127.0.0.1:9/list.mbox waits: ConnectionError" in result.stdout
+    assert "onward documents --status pending" in result.stdout
+    assert "problem: ingestion: " in result.stderr
+
+
+def test_submitting_only_leaves_the_work_to_a_worker(home: Path, mailbox: Path) -> None:
+    result = onward(home, "ingest", "--no-wait", str(mailbox), str(mailbox))
+    assert result.exit_code == 0
+    assert result.stdout == f"{mailbox}: submitted\nProcess it with:\n  onward worker\n"
+    assert "1 event is due, and no worker runs:  onward worker" in onward(home, "status").stdout
+
+
+def test_a_missing_package_is_named_with_its_remedy(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import builtins
+
+    original = builtins.__import__
+
+    def without_httpx(name: str, *args: object, **kwargs: object) -> object:
+        if name == "onward.pipeline.app":
+            raise ModuleNotFoundError("No module named 'httpx2'", name="httpx2")
+        return original(name, *args, **kwargs)  # type: ignore[arg-type]  # handed on as it came
+
+    monkeypatch.setattr(builtins, "__import__", without_httpx)
+    result = onward(home, "ingest", "x")
+    assert result.exit_code == 1
+    assert "the package 'httpx2' is missing" in result.stderr
+    assert 'pip install "onward[pipeline]"' in result.stderr
+
+
+def test_what_waits_for_a_dependency_says_for_which(home: Path, mailbox: Path) -> None:
+    app = build(load_settings({"ONWARD_HOME": str(home)}))
+    submit(app, str(mailbox))
+    app.store.open_breaker("embedder", "Connection refused")
+    app.work_until_idle(["ingestion", "parsing", "chunking"])
+    found = account(app, str(mailbox), {})
+    app.close()
+    chunks, threads = found.waiting
+    assert (chunks.collection, chunks.dependency, chunks.error) == ("chunks", "embedder", "Connection refused")
+    assert chunks.until is not None
+    assert (threads.collection, threads.dependency) == ("threads", "")
+    assert not found.is_clean
+
+
+def test_a_model_that_does_not_exist_stops_the_start(home: Path, mailbox: Path) -> None:
+    result = onward(home, "ingest", str(mailbox), more={"ONWARD_EMBEDDER": "magic"})
+    assert result.exit_code == 1
+    assert "ONWARD_EMBEDDER='magic' names no embedder" in result.stderr
+
+
+def test_a_name_that_is_no_text_is_refused_with_a_remedy(home: Path, tmp_path: Path) -> None:
+    odd = tmp_path / "b\udcff\x1b[31mad.mbox"
+    odd.write_bytes(mail(1, "Lamp", "It burns."))
+    result = onward(home, "ingest", str(odd))
+    assert result.exit_code == 1
+    assert "is not UTF-8; rename it, or ingest its folder" in result.stderr
+    assert ESCAPE not in result.output
+
+
+def test_a_path_that_may_not_be_looked_at_is_not_called_missing(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked, look = str(tmp_path / "locked" / "list.mbox"), os.lstat
+
+    def refuse(path: str, *args: object, **more: object) -> os.stat_result:
+        if str(path) == locked:
+            raise PermissionError(13, "Permission denied", path)
+        return look(path, *args, **more)  # type: ignore[arg-type]  # handed on as they came
+
+    monkeypatch.setattr(os, "lstat", refuse)
+    result = onward(home, "ingest", locked)
+    assert result.exit_code == 1
+    assert f"Error: the source '{locked}' may not be read: allow it for this user" in result.stderr
+
+
+def test_names_that_are_no_text_are_told_byte_by_byte(home: Path, tmp_path: Path) -> None:
+    names = [os.fsdecode(os.fsencode(tmp_path) + name) for name in (b"/caf\xe9.mbox", b"/caf\xe8.mbox")]
+    Path(names[0]).touch()
+    result = onward(home, "ingest", *names, "--json")
+    assert result.exit_code == 1
+    there, missing = json.loads(result.stdout)["refused"]
+    assert (there["source"], missing["source"]) == (f"{tmp_path}/caf\\xe9.mbox", f"{tmp_path}/caf\\xe8.mbox")
+    assert there["error"].endswith("caf\\xe9.mbox' is not UTF-8; rename it, or ingest its folder")
+    assert missing["error"].endswith("caf\\xe8.mbox': check its name")
+
+
+def test_of_many_parts_that_cannot_be_taken_the_first_are_shown_and_the_others_counted(
+    home: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("The lamp burns.")
+    for one in range(7):
+        (folder / f"{one}.zip").write_bytes(b"PK\x03\x04 cut off")
+    shown = onward(home, "ingest", str(folder), "--processes", "1").stdout
+    assert shown.count("  Broken: ") == 5
+    assert "\n  … and 2 others\n" in shown
+
+
+def test_a_source_that_was_forgotten_meanwhile_is_not_called_completed(home: Path, mailbox: Path) -> None:
+    app = build(load_settings({"ONWARD_HOME": str(home)}))
+    one = account(app, str(mailbox), {"archives": 1})
+    app.close()
+    assert (one.status, one.is_clean) == ("forgotten", False)

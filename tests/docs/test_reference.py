@@ -1,0 +1,137 @@
+"""The reference lists every command, option, document and event; what pages tell to type is accepted."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from onward import Document, Event
+from onward.cli import COMMANDS, main
+from onward.pipeline import documents, events
+from onward.pipeline.app import build
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+REFERENCE = ROOT / "docs" / "reference"
+PIPELINE = (REFERENCE / "documents-and-events.md").read_text()
+
+DOCUMENTS = [
+    one
+    for one in vars(documents).values()
+    if isinstance(one, type) and issubclass(one, Document) and one is not Document
+]
+EVENTS = [
+    one
+    for name, one in vars(events).items()
+    if isinstance(one, type) and issubclass(one, Event) and one is not Event and not name.startswith("_")
+]
+
+
+def command(name: str) -> click.Command:
+    found = main.get_command(click.Context(main), name)
+    assert found is not None, f"there is no command `onward {name}`"
+    return found
+
+
+def section(text: str, title: str) -> str:
+    found = re.search(rf"^##+ {re.escape(title)}\n(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL)
+    assert found is not None, f"{title} is not described"
+    return found[1]
+
+
+def rows(text: str) -> list[list[str]]:
+    """The rows of the tables in a text, without their heads."""
+    lines = [line.strip("|").split("|") for line in text.splitlines() if re.match(r"\| +`", line)]
+    return [[cell.strip() for cell in line] for line in lines]
+
+
+def words(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+# -- commands
+
+
+def test_every_command_is_described() -> None:
+    described = re.findall(r"^## onward ([\w-]+)$", (REFERENCE / "commands.md").read_text(), re.MULTILINE)
+    assert described == list(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_is_described_with_its_default(name: str) -> None:
+    listed = {
+        words(row[0])[0]: row[1]
+        for row in rows(section((REFERENCE / "commands.md").read_text(), f"onward {name}"))
+    }
+    options = {one.opts[0]: one for one in command(name).params if isinstance(one, click.Option)}
+    assert list(listed) == list(options)
+    for option, one in options.items():
+        if one.show_default:
+            assert listed[option] == str(one.default), f"the default of {option}"
+
+
+def typed(page: Path) -> Iterator[str]:
+    """Every `onward …` of a page's blocks that somebody might type."""
+    for block in re.findall(r"^```(?:sh|console)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL):
+        for line in block.splitlines():
+            if found := re.match(r"(?:\$ )?(?:[A-Z_]+=\S+ )*onward (.*)$", line):
+                yield re.split(r" +(?:[|>#;]|&&)", found[1])[0]
+
+
+COMMAND_LINES = [(page, line) for page in PAGES for line in typed(page)]
+
+
+@pytest.mark.parametrize(
+    ("page", "line"), COMMAND_LINES, ids=[f"{page.stem}: {line}" for page, line in COMMAND_LINES]
+)
+def test_what_a_page_tells_to_type_would_be_accepted(page: Path, line: str) -> None:
+    name, *args = shlex.split(line)
+    if name == "--version":
+        return
+    # It raises where an option or its value is wrong.
+    assert command(name).make_context(name, args).params, f"{page}: onward {line}"
+
+
+def test_pages_tell_to_type_every_command() -> None:
+    assert {line.split()[0] for _, line in COMMAND_LINES} >= set(COMMANDS) - {"policies", "schema"}
+
+
+# -- documents and events
+
+
+@pytest.mark.parametrize("kind", DOCUMENTS, ids=lambda kind: kind.__name__)
+def test_every_field_of_a_document_is_described(kind: type[Document]) -> None:
+    listed = [name for row in rows(section(PIPELINE, kind.collection)) for name in words(row[0])]
+    assert sorted(listed) == sorted(set(kind.model_fields) - {"id"})
+
+
+def test_every_event_is_described() -> None:
+    listed = {words(row[0])[0]: row for row in rows(section(PIPELINE, "Events"))}
+    notices = {words(row[2])[0]: row for row in rows_of_services()}
+    assert sorted([*listed, *notices]) == sorted(kind.event_type for kind in EVENTS)
+    for kind in EVENTS:
+        if kind.event_type in listed:
+            row = listed[kind.event_type]
+            assert words(row[1]) == [kind.routing_key]
+            assert words(row[2]) == list(kind.model_fields)
+        else:
+            row = notices[kind.event_type]
+            assert words(row[3]) == [kind.routing_key]
+            assert set(words(row[4])) <= set(kind.model_fields)
+
+
+def rows_of_services() -> list[list[str]]:
+    found = section(PIPELINE, "When a round is given up")
+    lines = [line.strip("|").split("|") for line in found.splitlines() if re.match(r"\| [a-z]+ \| `", line)]
+    return [[cell.strip() for cell in line] for line in lines]
+
+
+def test_every_failed_queue_is_described() -> None:
+    services = build(store="sqlite://:memory:").registry.services
+    listed = {row[0]: words(row[1])[0] for row in rows_of_services()}
+    assert listed == {name: one.failed_queue for name, one in services.items() if "." not in name}

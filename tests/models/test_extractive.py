@@ -1,0 +1,190 @@
+"""The built-in summariser: it chooses sentences, cites each of them, and invents none."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onward.backends.models import ModelUnknown, open_summarizer
+from onward.backends.models.extractive import ExtractiveSummarizer, describe
+from onward.backends.models.prose import sentences
+from onward.ports.models import Passage, Summarizer, Written
+
+DAY = 86_400.0
+THREAD = [
+    Passage(
+        "m1",
+        "Ada Byron <ada@example.org>",
+        19_700 * DAY,
+        "Hi all,\n\nThe importer reads the whole archive into memory before it writes\nanything. On an archive of "
+        "two gigabytes it is killed by the system.\nI propose to read the archive message by message instead.\n\n"
+        "    for message in archive:\n        store(message)\n\nWhat do you think?\n\nBest regards,\nAda\n-- \n"
+        "Ada Byron, The Analytical Company, all mail is monitored by the company.\n",
+    ),
+    Passage(
+        "m2",
+        "Charles",
+        19_701 * DAY,
+        "On Monday, Ada Byron wrote:\n> The importer reads the whole archive into memory.\n\n"
+        "Reading message by message makes the importer slower on small archives.\n"
+        "Could we measure both on a real archive first?\n\nSigned-off-by: Charles <charles@example.org>\n",
+    ),
+    Passage(
+        "m3",
+        "Ada Byron <ada@example.org>",
+        19_702 * DAY,
+        "I measured it: the importer needs the same time on small archives, and 40 MB instead of 2 GB on large "
+        "ones.\n\nhttps://example.org/measurements\n",
+    ),
+    Passage(
+        "m4",
+        "Grace",
+        None,
+        "Thanks!\n\nLet's read message by message then; I applied the change to the importer.\n\n"
+        "diff --git a/importer.py b/importer.py\n--- a/importer.py\n+++ b/importer.py\n@@ -1 +1 @@\n-old\n+new\n",
+    ),
+]
+
+
+def summarize(*passages: Passage, subject: str = "importer: memory on large archives") -> Written:
+    return ExtractiveSummarizer().summarize(subject, passages)
+
+
+def mail(text: str, number: int = 1) -> Passage:
+    return Passage(f"m{number}", "Someone", None, text)
+
+
+def test_it_is_the_default_and_needs_nobody() -> None:
+    summarizer: Summarizer = open_summarizer()
+    assert summarizer.model == "extractive"
+    assert not summarizer.remote
+    assert summarizer.healthy()
+
+
+def test_a_thread_is_told_by_what_was_asked_answered_and_decided() -> None:
+    written = summarize(*THREAD)
+    gist, _, rest = written.markdown.partition("### What was said")
+    assert gist.strip() == "**I propose to read the archive message by message instead.** [1]"
+    assert "**Charles, 2023-12-10:** " in rest
+    assert "I applied the change to the importer. [" in rest
+    assert rest.index("Charles") < rest.index("Grace")
+    assert [citation.message_id for citation in written.citations][-1] == "m4"
+    assert written.prompt_tokens is None
+
+
+def test_every_sentence_is_somebodys_own_word_for_word() -> None:
+    written = summarize(*THREAD)
+    texts = {passage.id: passage.text for passage in THREAD}
+    assert len(written.citations) > 3
+    for number, citation in enumerate(written.citations, start=1):
+        assert citation.number == number
+        assert citation.sentence in texts[citation.message_id]
+        assert " ".join(citation.sentence.split()) in written.markdown
+        assert f"[{number}]" in written.markdown
+
+
+def test_the_sources_stand_at_the_end() -> None:
+    written = summarize(*THREAD)
+    lines = written.markdown.partition("### Sources")[2].split("\n")
+    assert lines[2] == "1. Ada Byron, 2023-12-09 `m1`"
+    assert len([line for line in lines if line]) == len(written.citations)
+
+
+@pytest.mark.parametrize(
+    "unwanted",
+    (
+        *("Hi all", "regards", "Analytical Company", "for message in archive", "wrote:", "Signed-off-by"),
+        *("https://", "Thanks!", "diff --git", "+new", "> The importer"),
+    ),
+)
+def test_what_is_no_prose_stays_out(unwanted: str) -> None:
+    assert unwanted not in summarize(*THREAD).markdown
+
+
+def test_a_short_message_gives_a_short_summary() -> None:
+    written = summarize(mail("The build fails on Debian since Monday. It worked before."))
+    assert written.markdown.startswith("**The build fails on Debian since Monday.** [1]\n")
+    assert "What was said" not in written.markdown
+    assert len(written.citations) == 1
+
+
+def test_what_was_said_already_is_not_said_again() -> None:
+    same = "The release is planned for the first week of October."
+    written = summarize(*(mail(f"{same} Reply number {n} agrees with that plan.", n) for n in range(5)))
+    assert written.markdown.count("planned for the first week") == 1
+
+
+def test_a_long_thread_gives_a_summary_that_can_be_read() -> None:
+    parts = ["parser", "lexer", "cache", "index", "client", "server", "ledger", "queue", "console", "schema"]
+    pairs = [(one, other) for one in parts for other in parts if one != other]
+    thread = [mail(f"We should change how the {a} tells the {b} of errors.", n) for n, (a, b) in enumerate(pairs)]
+    written = summarize(*thread)
+    assert 5 <= len(written.citations) <= 9
+
+
+def test_a_thread_without_prose_says_so() -> None:
+    for passages in ((), (mail(""),), (mail("diff --git a/x b/x\n+new"),), (mail("Thanks!\n"),)):
+        written = summarize(*passages)
+        assert "no prose" in written.markdown
+        assert written.citations == ()
+
+
+def test_a_thread_of_a_few_words_is_summed_up_by_them() -> None:
+    written = summarize(mail("> Is this fine?\n\nLooks good.\n\n-- \nAda"))
+    assert written.markdown.startswith("**Looks good.** [1]\n")
+
+
+def test_the_same_thread_always_gives_the_same_summary() -> None:
+    assert summarize(*THREAD).markdown == summarize(*THREAD).markdown
+
+
+def test_markdown_in_a_mail_stays_text() -> None:
+    text = "The first option [1] *breaks* all parsers of <mail> when _both_ are set in my_own_file."
+    shown = r"\[1\] \*breaks\* all parsers of \<mail> when \_both\_ are set in my_own_file."
+    assert shown in summarize(mail(text)).markdown
+
+
+def test_a_sentence_goes_over_lines_but_not_over_paragraphs_items_or_abbreviations() -> None:
+    text = (
+        "This is wrapped, e.g. by a mail\nprogram. This is the second sentence here.\n\n"
+        "- the first item of the list\n- the second item of the list, which is longer\n  than a line of it\n\n"
+        "Is this the last paragraph of it? Yes, it is the last one.\n"
+    )
+    assert sentences(text) == [
+        "This is wrapped, e.g. by a mail\nprogram.",
+        "This is the second sentence here.",
+        "the second item of the list, which is longer\n  than a line of it",
+        "Is this the last paragraph of it?",
+        "Yes, it is the last one.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("author", "date", "shown"),
+    (
+        ("Ada <ada@example.org>", 0.0, "Ada, 1970-01-01"),
+        ('"Byron, Ada" <ada@example.org>', None, "Byron, Ada"),
+        ("<ada@example.org>", None, "ada@example.org"),
+        ("", 1e20, "unknown"),
+        ("*Ada*\n[admin]", None, "Ada admin"),
+    ),
+)
+def test_a_message_is_named_by_who_wrote_it_and_when(author: str, date: float | None, shown: str) -> None:
+    assert describe(Passage("m1", author, date, "")) == shown
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(st.sampled_from(" \n.?!-*>[]_`aBcdé:'\"0(") | st.characters(), max_size=300), max_size=6))
+def test_whatever_is_in_a_thread_it_is_cited_word_for_word(texts: list[str]) -> None:
+    passages = [mail(text, number) for number, text in enumerate(texts)]
+    written = summarize(*passages)
+    assert all(citation.sentence in texts[int(citation.message_id[1:])] for citation in written.citations)
+    assert bool(re.search(r"\[1\]", written.markdown)) >= bool(written.citations)
+
+
+def test_an_unknown_summariser_names_what_there_is() -> None:
+    with pytest.raises(ModelUnknown, match=r"ONWARD_SUMMARIZER='gpt' names no summarizer; use 'extractive'"):
+        open_summarizer("gpt")

@@ -1,0 +1,152 @@
+"""Killed at any moment and started again, the pipeline comes to the result of an undisturbed run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing, suppress
+from functools import partial
+from pathlib import Path
+from random import Random
+from signal import SIGKILL
+from typing import Any
+
+from tests.runtime.processes.fleet import until
+
+ROOT = Path(__file__).parents[3]
+KILLS = int(os.environ.get("PIPELINE_KILLS", "10"))
+SEED = int(os.environ.get("PIPELINE_SEED", "0")) or Random().randrange(1, 10**6)
+COPIES = 8
+"""Of the sample, each a list of its own: enough to be killed in the middle of."""
+SOME_FAILED = 3
+
+
+def write_archive(path: Path) -> None:
+    """Write the sample several times over; every copy has Message-IDs of its own."""
+    sample = (ROOT / "examples/sample/harbour-list.mbox").read_bytes()
+    with path.open("wb") as file:
+        for copy in range(COPIES):
+            file.write(re.sub(rb"<(?=[^<>@\s]+@)", b"<%d." % copy, sample))
+
+
+def start(home: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "onward", *arguments],
+        env={**os.environ, "ONWARD_HOME": str(home)},
+        cwd=home.parent,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def ingest(home: Path, archive: Path) -> int:
+    process = start(home, "ingest", str(archive), "--json")
+    try:
+        process.communicate(timeout=280)
+        return process.returncode
+    finally:
+        kill(process)
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, SIGKILL)
+    process.communicate()
+
+
+def progress(home: Path) -> int:
+    """How many commits have changed something so far, seen from outside: documents and settled events."""
+    file = home / "onward.db"
+    if not file.exists():
+        return 0
+    try:
+        with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
+            (documents,) = database.execute("SELECT count(*) FROM documents").fetchone()
+            (final,) = database.execute("SELECT count(*) FROM documents WHERE status <> 'pending'").fetchone()
+    except sqlite3.OperationalError:  # it is just being made
+        return 0
+    return int(documents + final)
+
+
+def has_got_to(moment: int, home: Path) -> bool:
+    return progress(home) >= moment
+
+
+def exported(home: Path) -> dict[str, Any]:
+    """Everything there is, without times; and without how often the source was submitted."""
+    done = subprocess.run(
+        [sys.executable, "-m", "onward", "documents", "--json", "--full", "--without-times"],
+        env={**os.environ, "ONWARD_HOME": str(home)},
+        cwd=home.parent,
+        capture_output=True,
+        check=True,
+    )
+    documents = {}
+    for line in done.stdout.splitlines():
+        one = json.loads(line)
+        if one["collection"] in ("tasks", "reports"):
+            continue
+        if one["collection"] == "archives":
+            for name in ("revision", "rounds"):
+                del one[name]
+            del one["body"]["submission"]
+        documents[f"{one['collection']}/{one['id']}"] = one
+    return documents
+
+
+def vectors(home: Path) -> dict[str, tuple[str, bytes]]:
+    query = "SELECT d.id, v.model, v.vector FROM vectors v JOIN documents d ON d.doc = v.doc"
+    with closing(sqlite3.connect(home / "onward.db")) as database:
+        return {id: (model, vector) for id, model, vector in database.execute(query)}
+
+
+def texts(home: Path) -> dict[str, tuple[str, str]]:
+    query = "SELECT d.id, t.title, t.text FROM texts t JOIN documents d ON d.doc = t.rowid"
+    with closing(sqlite3.connect(home / "onward.db")) as database:
+        return {id: (title, text) for id, title, text in database.execute(query)}
+
+
+def test_killed_ten_times_it_comes_to_the_same_result(tmp_path: Path, report: Callable[[str], None]) -> None:
+    archive = tmp_path / "list.mbox"
+    given = os.environ.get("PIPELINE_ARCHIVE")
+    if given:
+        archive = Path(given)
+    else:
+        write_archive(archive)
+    calm, stormy = tmp_path / "calm", tmp_path / "stormy"
+    code = ingest(calm, archive)
+    assert code in (0, SOME_FAILED)
+    whole = progress(calm)
+
+    random = Random(SEED)
+    moments = sorted(random.sample(range(1, whole - whole // 20), KILLS))
+    killed_at = []
+    for moment in moments:
+        process = start(stormy, "ingest", str(archive), "--json")
+        try:
+            until(partial(has_got_to, moment, stormy), f"the pipeline gets to {moment} of {whole}", 120.0)
+        finally:
+            kill(process)
+        killed_at.append(progress(stormy))
+    assert ingest(stormy, archive) == code
+
+    expected, found = exported(calm), exported(stormy)
+    assert found.keys() == expected.keys()
+    different = [id for id, document in found.items() if document != expected[id]]
+    assert not different, (SEED, [(expected[id], found[id]) for id in different[:3]])
+    assert vectors(stormy) == vectors(calm)
+    assert texts(stormy) == texts(calm)
+    kinds = Counter(id.partition("/")[0] for id in found)
+    shares = ", ".join(f"{100 * at // whole} %" for at in killed_at)
+    report(
+        f"pipeline killed {KILLS} times (seed {SEED}, at {shares}): "
+        f"{kinds['messages']:,} messages, {kinds['chunks']:,} chunks, {kinds['summaries']:,} summaries, "
+        "the same as undisturbed"
+    )

@@ -1,0 +1,111 @@
+"""The same with real threads on a real clock: a worker's engine, in this process, until nothing is left to do."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from onward import App, Work
+from onward.pipeline.app import build
+from onward.pipeline.sources import forget, reports, source_status, submit
+from onward.settings import load_settings
+from tests.models.server import ModelServer
+from tests.pipeline.stage import STAGES, mail, mbox
+
+MAILS = [
+    mail(str(n), f"This is mail number {n}.", references=[str(n - n % 5)] if n % 5 else ()) for n in range(300)
+]
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        yield server
+
+
+@pytest.fixture
+def app(tmp_path: Path, server: ModelServer) -> Iterator[App]:
+    given = {
+        "ONWARD_HOME": str(tmp_path / "home"),
+        "ONWARD_EMBEDDER": server.url,
+        "ONWARD_EMBEDDER_MODEL": "small",
+    }
+    app = build(load_settings(given))
+    yield app
+    app.close()
+
+
+def test_an_archive_goes_through_all_stages(app: App, archive: Path) -> None:
+    archive.write_bytes(mbox(*MAILS))
+    source = submit(app, str(archive)).source
+    app.work_until_idle()
+    found = source_status(app, source)
+    assert found.status == "completed"
+    assert (found.count("messages"), found.count("chunks"), found.count("threads")) == (300, 300, 60)
+    assert found.count("summaries") == 60
+    assert reports(app, source)["messages"]["parsed"] == 300
+
+
+def test_stage_by_stage_it_comes_to_the_same(app: App, archive: Path) -> None:
+    archive.write_bytes(mbox(*MAILS[:20]))
+    source = submit(app, str(archive)).source
+    for stage in STAGES:
+        assert source_status(app, source).status == "running"
+        app.work_until_idle([stage])
+    assert source_status(app, source).status == "completed"
+
+
+def test_two_versions_of_an_archive_at_once_end_as_the_newer_one(app: App, archive: Path) -> None:
+    archive.write_bytes(mbox(*MAILS))
+    submit(app, str(archive))
+    app.work_until_idle(["ingestion"])
+    archive.write_bytes(mbox(*MAILS[100:]))
+    source = submit(app, str(archive)).source
+    app.work_until_idle()
+    found = source_status(app, source)
+    assert (found.count("messages"), found.count("chunks"), found.count("summaries")) == (200, 200, 40)
+    assert found.status == "completed"
+
+
+@pytest.mark.parametrize("stage", ("ingestion", "parsing", "embedding"))
+def test_a_source_is_forgotten_while_a_handler_is_busy_with_it(app: App, archive: Path, stage: str) -> None:
+    archive.write_bytes(mbox(*MAILS[:20]))
+    source = submit(app, str(archive)).source
+    services = app.registry.services
+    real, busy, forgotten = services[stage], threading.Event(), threading.Event()
+
+    def handle(given: object, work: Work) -> None:
+        busy.set()
+        assert forgotten.wait(30)
+        real.handler(given, work)
+
+    services[stage] = replace(real, handler=handle)
+    worker = threading.Thread(target=app.work_until_idle)
+    worker.start()
+    assert busy.wait(30)
+    assert forget(app, str(archive)) > 0
+    forgotten.set()
+    worker.join(60)
+    assert not worker.is_alive()
+    assert app.store.document_counts() == {}
+    assert app.store.counts() == {}
+    services[stage] = real
+    submit(app, str(archive))
+    app.work_until_idle()
+    assert source_status(app, source).status == "completed"
+    assert source_status(app, source).count("messages") == 20
+
+
+def test_a_message_that_the_server_refuses_is_alone(app: App, archive: Path, server: ModelServer) -> None:
+    server.poison = "number 13."
+    archive.write_bytes(mbox(*MAILS[:30]))
+    source = submit(app, str(archive)).source
+    app.work_until_idle()
+    found = source_status(app, source)
+    assert (found.count("chunks", "processed"), found.count("chunks", "failed")) == (29, 1)
+    assert found.status == "partially_completed"
+    assert found.count("summaries") == 6

@@ -1,0 +1,296 @@
+"""Documents are found by keys, by parents, by words and by vectors, while they exist and as they are now."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+import pytest
+
+from onward.model.ledger import Aside, Dead, Done, IndexedText, NewDocument, PlacedVector, Replacement, Standing
+from onward.model.search import Filter
+from tests.store.stage import Page, Stage, Word, failure, page, word
+
+
+def _keyed(id: str, source: str | None = None, **keys: str | float) -> NewDocument:
+    return page(id, keys=list(keys.items()), source=source)
+
+
+def _texts(**texts: str) -> list[IndexedText]:
+    return [IndexedText("pages", id, f"Title of {id}", text) for id, text in texts.items()]
+
+
+def _vector(*numbers: float) -> bytes:
+    return struct.pack(f"<{len(numbers)}f", *numbers)
+
+
+@pytest.fixture
+def library(stage: Stage) -> Stage:
+    """Three pages that can be found, of two sources, and a word made of each."""
+    stage.store.add_documents(
+        [
+            _keyed("a", "s", author="Ada", date=1.0),
+            _keyed("b", "s", author="Bert", date=2.0),
+            _keyed("c", "t", author="Ada", date=3.0),
+        ]
+    )
+    stage.publish("a", "b", "c")
+    for delivery in stage.claim():
+        ids = [one.id for one in delivery.inputs]
+        vectors = {"a": _vector(1, 0), "b": _vector(0, 1), "c": _vector(0.6, 0.8)}
+        texts = {"a": "a red house", "b": "a red boat", "c": "a blue boat"}
+        stage.settle(
+            delivery,
+            Done(ids),
+            adds=[word(f"of {id}", parent=f"pages/{id}") for id in ids],
+            texts=_texts(**{id: texts[id] for id in ids}),
+            vectors=[PlacedVector("words", f"of {id}", "m", vectors[id]) for id in ids],
+        )
+    return stage
+
+
+# -- keys
+
+
+def test_by_one_or_many_values_of_a_key(library: Stage) -> None:
+    store = library.store
+    assert sorted(one.id for one in store.find(Page, "author", ["Ada"])) == ["a", "c"]
+    assert sorted(one.id for one in store.find(Page, "author", ["Ada", "Bert", "Nobody"])) == ["a", "b", "c"]
+    assert [one.id for one in store.find("pages", "date", [2.0])] == ["b"]
+    assert store.find(Page, "author", []) == store.find(Word, "author", ["Ada"]) == []
+
+
+def test_with_their_status_and_revision(library: Stage) -> None:
+    (found,) = library.store.find(Page, "author", ["Bert"])
+    assert (found.value, found.status, found.revision, found.set_aside) == ("Bert", "processed", 1, False)
+
+
+def test_what_goes_with_a_value_is_told_once(library: Stage) -> None:
+    library.store.add_documents([_keyed("d", author="Ada", date=1.0)])
+    found = library.store.related(Page, "author", ["Ada"], "date")
+    assert sorted(found) == [("Ada", 1.0), ("Ada", 3.0)]
+
+
+def test_all_values_of_a_key_are_told_once(library: Stage) -> None:
+    assert sorted(map(str, library.store.key_values("author"))) == ["Ada", "Bert"]
+
+
+def test_new_content_has_new_keys(library: Stage) -> None:
+    library.store.replace_document(page("a", "new", keys=[("author", "Carla")]))
+    assert [one.id for one in library.store.find(Page, "author", ["Ada"])] == ["c"]
+    (found,) = library.store.find(Page, "author", ["Carla"])
+    assert (found.id, found.revision, found.status) == ("a", 2, "pending")
+
+
+def test_a_work_that_replaces_a_document_replaces_its_keys(library: Stage) -> None:
+    library.bring("d")
+    body = page("a", "new").body
+    library.settle(
+        library.take(), Done(["d"]), replaces=[Replacement("pages", "a", body, 1, [("author", "Dora")])]
+    )
+    assert [one.id for one in library.store.find(Page, "author", ["Dora"])] == ["a"]
+    assert [one.id for one in library.store.find(Page, "author", ["Ada"])] == ["c"]
+
+
+def test_the_same_content_keeps_its_keys(library: Stage) -> None:
+    assert not library.store.replace_document(_keyed("a", "s", author="Ada", date=1.0))
+    assert len(library.store.find(Page, "author", ["Ada"])) == 2
+
+
+# -- states, sources, children
+
+
+def test_statuses_of_those_that_exist(library: Stage) -> None:
+    library.bring("new")
+    assert library.store.statuses(Page, ["a", "new", "missing"]) == {"a": "processed", "new": "pending"}
+
+
+def test_states_are_listed_by_id_page_by_page(library: Stage) -> None:
+    store = library.store
+    assert [one.id for one in store.states(Page, limit=2)] == ["a", "b"]
+    assert [one.id for one in store.states(Page, limit=2, after="b")] == ["c"]
+    assert [one.id for one in store.states(Page, source="t")] == ["c"]
+    assert store.states(Page, status="failed") == []
+    assert store.states("pages", after="a", limit=1)[0] == store.state(Page, "b")
+
+
+def test_sources_are_those_that_have_documents(library: Stage) -> None:
+    assert sorted(library.store.sources()) == ["s", "t"]
+    library.store.forget("s")
+    assert library.store.sources() == ["t"]
+
+
+def test_children_are_found_by_their_parents(library: Stage) -> None:
+    found = library.store.children(Word, Page, ["a", "c", "missing"])
+    assert sorted((one.value, one.id, one.status) for one in found) == [
+        ("a", "of a", "processed"),
+        ("c", "of c", "processed"),
+    ]
+    assert library.store.children(Page, Page, ["a"]) == []
+
+
+def test_a_document_with_a_life_of_its_own_has_no_parent(stage: Stage) -> None:
+    stage.bring("a", source="s")
+    stage.settle(stage.take(), Done(["a"]), adds=[word("free", parent=None), word("child", parent="pages/a")])
+    assert [one.id for one in stage.store.children(Word, Page, ["a"])] == ["child"]
+    assert stage.state("free", "words").source == "s", "it belongs to the source it came from"
+    stage.store.replace_document(page("a", "new"))
+    assert stage.store.statuses(Word, ["free", "child"]) == {"free": "processed"}
+
+
+def test_what_is_beyond_help_is_kept_as_failed(stage: Stage) -> None:
+    stage.bring("a", source="s")
+    stage.settle(stage.take(), Done(["a"]), adds=[page("bad", failure=failure("no such thing"))])
+    state = stage.state("bad")
+    assert (state.status, state.round, state.attempt_count, state.source) == ("failed", 0, 0, "s")
+    assert state.last_error is not None
+    assert state.last_error["message"] == "no such thing"
+    assert state.attempts["total"] == 1
+    stage.publish("bad")
+    assert [one.standing for delivery in stage.claim() for one in delivery.inputs] == [Standing.FINAL]
+
+
+# -- words
+
+
+def _match(stage: Stage, *wanted: str, **more: object) -> list[str]:
+    return [hit.id for hit in stage.store.match(wanted, more.pop("unwanted", ()), Page, **more)]  # type: ignore[arg-type]
+
+
+def test_any_of_the_words_and_none_of_the_others(library: Stage) -> None:
+    assert sorted(_match(library, "red", "blue")) == ["a", "b", "c"]
+    assert sorted(_match(library, "boat", unwanted=["red"])) == ["c"]
+    assert _match(library, "red house") == ["a"], "a term of two words is a phrase"
+    assert _match(library, "house red") == []
+    assert _match(library, "green") == []
+
+
+def test_titles_count_unless_they_should_not(library: Stage) -> None:
+    assert len(_match(library, "title")) == 3
+    assert _match(library, "title", titles=False) == []
+
+
+@pytest.mark.parametrize(
+    ("filters", "found"),
+    (
+        ([], ["b", "c"]),
+        ([("author", "=", "Ada")], ["c"]),
+        ([("author", "like", "%er%")], ["b"]),
+        ([("author", "like", "%\\%%")], []),
+        ([("date", ">=", 2.0)], ["b", "c"]),
+        ([("date", "<", 3.0)], ["b"]),
+        ([("date", ">=", 2.0), ("author", "=", "Ada")], ["c"]),
+        ([("unknown", "=", "x")], []),
+    ),
+)
+def test_filters_ask_for_keys(library: Stage, filters: Sequence[Filter], found: list[str]) -> None:
+    assert sorted(_match(library, "boat", filters=filters)) == found
+
+
+def test_one_source_only(library: Stage) -> None:
+    assert _match(library, "boat", source="s") == ["b"]
+
+
+def test_excerpts_mark_what_matches(library: Stage) -> None:
+    found = library.store.excerpts(["boat"], [], Page, ["b", "a"])
+    assert found == {"b": ("Title of b", "a red \x02boat\x03")}
+
+
+@pytest.mark.parametrize("term", ('"', "har\x00bour", "a\ud800b", "NEAR(", "*", "x" * 10_000, "'"))
+def test_no_word_breaks_the_query(library: Stage, term: str) -> None:
+    assert _match(library, term, unwanted=[term + "y"]) == []
+    assert library.store.excerpts([term], [], Page, ["a"]) == {}
+
+
+# -- vectors
+
+
+def _nearest(stage: Stage, *numbers: float, model: str = "m", **more: object) -> list[tuple[str, str, float]]:
+    hits = stage.store.nearest(_vector(*numbers), Word, model=model, parents=Page, **more)  # type: ignore[arg-type]
+    return [(hit.id, hit.parent, round(hit.score, 3)) for hit in hits]
+
+
+def test_nearest_first_each_with_its_parent(library: Stage) -> None:
+    assert _nearest(library, 1, 0) == [("of a", "a", 1.0), ("of c", "c", 0.6), ("of b", "b", 0.0)]
+
+
+def test_filters_ask_for_the_keys_of_the_parent(library: Stage) -> None:
+    assert [id for id, *_ in _nearest(library, 1, 0, filters=[("author", "=", "Ada")])] == ["of a", "of c"]
+    assert [id for id, *_ in _nearest(library, 1, 0, source="t")] == ["of c"]
+
+
+def test_models_never_mix(library: Stage) -> None:
+    assert _nearest(library, 1, 0, model="other") == []
+    assert _nearest(library, 1, 0, 0) == [], "nor do vectors of another length"
+    assert library.store.not_placed(Word, "m") == []
+    assert library.store.not_placed(Word, "other", limit=2) == ["of a", "of b"]
+    assert library.store.not_placed(Word, "other", after="of b") == ["of c"]
+
+
+def test_a_new_place_takes_the_old_one(library: Stage) -> None:
+    library.bring("d")
+    moved = PlacedVector("words", "of a", "other", _vector(0, 1))
+    library.settle(library.take(), Done(["d"]), vectors=[moved])
+    assert [id for id, *_ in _nearest(library, 1, 0)] == ["of c", "of b"]
+    assert [id for id, *_ in _nearest(library, 1, 0, model="other")] == ["of a"]
+
+
+# -- going
+
+
+def test_what_is_removed_is_found_by_nothing(library: Stage) -> None:
+    library.bring("d")
+    library.settle(library.take(), Done(["d"]), removes=[("pages", "b")])
+    assert library.store.find(Page, "author", ["Bert"]) == []
+    assert _match(library, "boat") == ["c"]
+    assert [id for id, *_ in _nearest(library, 0, 1)] == ["of c", "of a"], "its word went with it"
+
+
+def test_what_is_forgotten_is_found_by_nothing(library: Stage) -> None:
+    library.store.forget("s")
+    assert [one.id for one in library.store.find(Page, "author", ["Ada", "Bert"])] == ["c"]
+    assert _match(library, "red", "blue") == ["c"]
+    assert [id for id, *_ in _nearest(library, 1, 0)] == ["of c"]
+    assert library.store.key_values("date") == [3.0]
+
+
+def test_new_content_is_not_found_by_what_the_old_one_said(library: Stage) -> None:
+    library.store.replace_document(page("a", "new"))
+    assert sorted(_match(library, "red")) == ["b"]
+
+
+def test_a_number_that_is_free_again_brings_nothing_back(library: Stage) -> None:
+    library.store.forget("t")
+    library.store.forget("s")
+    library.store.add_documents([page(id) for id in "xyz"])
+    assert library.store.find(Page, "author", ["Ada", "Bert"]) == []
+    assert _match(library, "red", "blue") == []
+
+
+def test_a_refused_work_leaves_nothing_to_be_found(stage: Stage) -> None:
+    stage.bring("a", source="s")
+    delivery = stage.take()
+    stage.store.forget("s")
+    stage.bring("a", source="s")
+    stage.settle(
+        delivery, Done(["a"]), texts=_texts(a="a red house"), vectors=[PlacedVector("pages", "a", "m", b"")]
+    )
+    assert _match(stage, "red") == []
+    assert stage.store.not_placed(Page, "m") == ["a"]
+
+
+def test_set_aside_is_told_by_keys_and_parents(stage: Stage) -> None:
+    stage.store.add_documents([_keyed("a", author="Ada"), _keyed("b", author="Ada")])
+    stage.publish("a", "b")
+    stage.settle(stage.take(), Aside(["a"], failure()), Dead(["b"], failure=failure(), final=True))
+    found = {one.id: (one.status, one.set_aside) for one in stage.store.find(Page, "author", ["Ada"])}
+    assert found == {"a": ("pending", True), "b": ("failed", False)}
+
+
+def test_of_many_documents_the_ids_alone_can_be_had(stage: Stage) -> None:
+    stage.store.add_documents(
+        [page(id, keys=[("colour", colour)]) for id, colour in (("a", "red"), ("b", "blue"), ("c", "red"))]
+    )
+    assert sorted(stage.store.ids(Page, "colour", "red")) == ["a", "c"]
+    assert stage.store.ids(Page, "colour", "green") == []
+    assert stage.store.ids("words", "colour", "red") == [], "of this kind alone"
