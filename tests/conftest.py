@@ -1,4 +1,4 @@
-"""What a test has counted is shown at the end of the run, whichever process it ran in."""
+"""Shared by all tests: what a test has counted is shown at the end of the run; parameters have names that stay."""
 
 from __future__ import annotations
 
@@ -24,3 +24,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
                 terminalreporter.section(test.nodeid.rpartition("::")[2])
             for line in lines if test.when == "call" else []:
                 terminalreporter.line(str(line))
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    # Packed files hold the time they were packed at: as names, they differ between the processes of one run.
+    return argname if isinstance(val, bytes) else None
