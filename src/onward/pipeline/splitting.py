@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import accumulate
-from pathlib import Path
 
-from onward import OnwardError
+from onward.words import open_tokenizer, split_words
 
 MAX_TOKENS = 256
 OVERLAP = 32
@@ -20,12 +17,7 @@ FEWEST_TOKENS = 32
 
 # A long text is worked on in parts, so that memory stays bounded; many pieces long, so that it shows nowhere.
 _PART = 65_536
-# No token of this vocabulary spans the end of a word or a line: a text has the tokens of its words.
-_WORD = re.compile(r" *[^ \n]+|\n| +")
-_KNOWN_WORDS = 20_000
-_LONG_WORD = 64
 _JOINED = "\u200d\ufe0f\u0300-\u036f\U0001f3fb-\U0001f3ff"  # what belongs to the character before it
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 _PARAGRAPH = r"\n[ \t\r]*\n"
 _SENTENCE = r"[.!?][\"')\]]*(?=[ \n])|[。！？]"
@@ -97,19 +89,18 @@ def split(text: str, *, kind: str = "text", max_tokens: int = MAX_TOKENS, overla
 
 def count_tokens(texts: Iterable[str]) -> list[int]:
     """Count the tokens of each text, as the built-in embedder does."""
-    return list(map(_counter().count, texts))
+    return list(map(_count_tokens, texts))
 
 
 class _Part:
     """A part of a text as words, with where each stands and how many tokens came before it."""
 
     def __init__(self, text: str, offset: int, max_tokens: int) -> None:
-        self._counter = _counter()
         self._text = text
         self._offset = offset
         self._max_tokens = max_tokens
-        words = _WORD.findall(text)
-        counts = self._counter.counts(words)
+        words = split_words(text)
+        counts = _counts(words)
         # A word too long to be left whole is cut anywhere; the tokens of its parts may not add up to its own.
         self._inexact = max(counts, default=0) > max_tokens // 4
         if self._inexact:
@@ -118,7 +109,7 @@ class _Part:
                 for word, tokens in zip(words, counts, strict=True)
                 for part in ([word] if tokens <= max_tokens // 4 else _cut(word, max_tokens))
             ]
-            counts = self._counter.counts(words)
+            counts = _counts(words)
         self._words = words
         self._tokens = list(accumulate(counts, initial=0))
         self._starts = list(accumulate(map(len, words), initial=0))
@@ -192,8 +183,8 @@ class _Part:
         while self._words[last - 1].isspace():
             last -= 1
         if self._inexact or last - first == 1:
-            return self._counter.count(self._text[self._starts[first] : self._starts[last]].strip())
-        begin, end = self._counter.counts((" " + self._words[first].lstrip(), self._words[last - 1].rstrip()))
+            return _count_tokens(self._text[self._starts[first] : self._starts[last]].strip())
+        begin, end = _counts((" " + self._words[first].lstrip(), self._words[last - 1].rstrip()))
         return begin + self._tokens[last - 1] - self._tokens[first + 1] + end
 
 
@@ -203,63 +194,9 @@ def _cut(word: str, max_tokens: int) -> list[str]:
     return re.findall(rf"(?s)[^。！？]{{1,{longest}}}[。！？{_JOINED}]{{0,4}}|[。！？]", word)
 
 
-class _Counter:
-    """Counts tokens word by word, most of which were met before: faster by far than whole texts."""
-
-    def __init__(self) -> None:
-        from tokenizers import Tokenizer, normalizers
-
-        # Found, not imported: importing the package sets up logging for the whole process.
-        spec = importlib.util.find_spec("wordllama")
-        if spec is None or not spec.submodule_search_locations:
-            raise ModuleNotFoundError(name="wordllama")
-        folder = Path(spec.submodule_search_locations[0])
-        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizers/l2_supercat_tokenizer_config.json"))
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
-        # It is given single words that bring their space along; and "<s>" in a text is text.
-        self._tokenizer.normalizer = normalizers.Replace(" ", "▁")
-        self._tokenizer.encode_special_tokens = True
-        self._newline = self._ids("\n")[0]
-        self._known = {"\n": 1}
-
-    def count(self, text: str) -> int:
-        """Count the tokens of a text; a blank one has none."""
-        return sum(self.counts(_WORD.findall(" " + text))) if text and not text.isspace() else 0
-
-    def counts(self, words: Sequence[str]) -> list[int]:
-        """Count the tokens of each word."""
-        known = self._known  # kept while another thread may begin a new one
-        try:
-            return list(map(known.__getitem__, words))
-        except KeyError:
-            found = self._learn({word for word in words if word not in known})
-            return [found.get(word) or known[word] for word in words]
-
-    def _learn(self, words: set[str]) -> dict[str, int]:
-        ordered = list(words)
-        # One call for all: a line's end is a token by itself.
-        ids = self._ids("\n".join(ordered))
-        found: dict[str, int] = {}
-        start = 0
-        for word in ordered:
-            end = ids.index(self._newline, start) if len(found) + 1 < len(ordered) else len(ids)
-            found[word] = end - start
-            start = end + 1
-        if len(self._known) > _KNOWN_WORDS:
-            self._known = {"\n": 1}
-        self._known.update((word, tokens) for word, tokens in found.items() if len(word) <= _LONG_WORD)
-        return found
-
-    def _ids(self, text: str) -> list[int]:
-        return self._tokenizer.encode(_SURROGATE.sub("\ufffd", text), add_special_tokens=False).ids
+def _counts(words: Sequence[str]) -> list[int]:
+    return list(map(len, open_tokenizer().of_words(words)))
 
 
-@cache
-def _counter() -> _Counter:
-    try:
-        return _Counter()
-    except ImportError as error:
-        raise OnwardError(
-            f'texts cannot be split: {error.name or error} is not installed; run: pip install "onward[pipeline]"'
-        ) from error
+def _count_tokens(text: str) -> int:
+    return len(open_tokenizer().tokens(text))
