@@ -30,6 +30,7 @@ file; nothing else needs to be set up. What that gives you:
   A race resolves itself      a document that cannot be read yet is waited for (`NotReady`)
   An outage burns nothing     what `needs` a dependency waits while that is down (`Unavailable`)
   A failure is retried        soon, then on longer and longer scales; waiting holds no worker slot
+  Nothing is stuck unseen     the retry job begins the next round; `onward status` says what needs a person
   A poison document is alone  it becomes a dead letter with its errors, the others go on
 
 The names:
@@ -45,6 +46,7 @@ The names:
   retrying                    the same policies around any call, outside of services
   classify, Classified, Kind  which failures may pass, and which are final
   DocumentState, DeadLetter   what is known of a document, and of an event given up
+  Reader                      the store as a handler sees it: read-only
   Passage                     what a summarizer is given to read
   Settings                    what the environment and onward.toml say
   OnwardError                 the base of everything raised here
@@ -61,6 +63,7 @@ from onward.model.documents import Status as Status
 from onward.model.events import Event as Event
 from onward.model.events import names as names
 from onward.model.ledger import DeadLetter as DeadLetter
+from onward.ports import Reader as Reader
 from onward.ports.models import Passage as Passage
 from onward.retry import Classified as Classified
 from onward.retry import DocumentNotFoundError as DocumentNotFoundError

@@ -23,7 +23,7 @@ from onward.model.ledger import NewDocument, Published
 from onward.ports import Blobs, Clock, Store
 from onward.retry import Classified, Malformed, OnwardError, RetryPolicy, classify
 from onward.runtime.engine import Ending, Engine, EngineSettings
-from onward.runtime.service import Dependency, Registry, Service
+from onward.runtime.service import Dependency, Registry, Requeue, Service
 from onward.runtime.signals import Hook, Hooks
 from onward.settings import Settings, load_settings
 
@@ -98,6 +98,7 @@ class App:
         failed_queue: str = "",
         sets_aside: bool = False,
         notice: str = "",
+        requeue: Requeue | None = None,
     ) -> Callable[[H], H]:
         """Declare a service: the decorated handler is run for each document that an event names.
 
@@ -108,7 +109,8 @@ class App:
         `needs` names dependencies: while one is down, the service's events wait and lose nothing.
         With `sets_aside`, a document that fails every try joins the failed batch of its source.
         `policy` and `not_ready` replace the ladder's rungs 2 and 1, `rung="fetching"` takes its shorter
-        waits, `classify` replaces the usual judgement of errors.
+        waits, `classify` replaces the usual judgement of errors. `requeue` makes the events that put
+        documents back from their states, where the event has more fields than the ids.
         """
 
         def declare(handler: H) -> H:
@@ -128,6 +130,7 @@ class App:
                 failed_queue=failed_queue,
                 sets_aside=sets_aside,
                 notice=notice,
+                requeue=requeue,
             )
             self.registry.add(service)
             if self._store is not None:

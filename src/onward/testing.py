@@ -23,6 +23,8 @@ from onward.backends import open_store
 from onward.model.documents import Document, DocumentState
 from onward.model.ledger import DeadLetter, Delivery, Settled, Settlement, Verdict
 from onward.ports import Store, StoreFull, StoreUnavailable
+from onward.recovery.deciding import Rules
+from onward.recovery.retry_job import RetryJob
 from onward.retry import Unavailable
 from onward.runtime.handling import Call, Context, Handling, prepare
 from onward.runtime.outcomes import log_outcome, tell
@@ -51,11 +53,13 @@ class SimulatedClock:
 class Simulation:
     """An app in one process and one thread, in memory, where time advances only at rest.
 
-    Handlers run one after the other, `def` handlers inline. Entering replaces the app's store;
-    leaving gives it back.
+    Handlers run one after the other, `def` handlers inline; the retry job runs when something falls
+    due for it, unless told not to. Entering replaces the app's store; leaving gives it back.
     """
 
-    def __init__(self, app: App, *, store: str = "sqlite://:memory:", seed: int = 0) -> None:
+    def __init__(
+        self, app: App, *, store: str = "sqlite://:memory:", seed: int = 0, retry_job: bool = True
+    ) -> None:
         self.app = app
         self.clock = SimulatedClock()
         self.store: Store = open_store(store, self.clock)
@@ -77,11 +81,14 @@ class Simulation:
             newer_alive=self._newer_alive,
         )
         self._prober = Prober(self.store, app.registry, hooks=app.hooks)
+        self.retry_job = RetryJob(self.store, app.registry, Rules.of(app.settings), holder="simulation")
+        self._retries = retry_job
 
     def __enter__(self) -> Self:
         self.app._store = self.store
         services = self.app.registry.services.values()
         self.store.subscribe([service.subscription() for service in services])
+        self.store.enlist(self._context.worker, {"version": self.app.version})
         needed = {name for service in services for name in service.needs}
         known = self._before[1]
         self.app.registry.dependencies = {
@@ -145,6 +152,8 @@ class Simulation:
     def _pass(self) -> bool:
         worked = self.store.reap() > 0
         worked = self._prober.probe_inline() or worked
+        if self._retries and self.retry_job.is_due():
+            worked = self.retry_job.run().touched > 0 or worked
         for service in self.app.registry.services.values():
             for suspects in (False, True):
                 deliveries = self.store.claim(
@@ -230,6 +239,8 @@ class Simulation:
         moments = [self.store.next_due(names, suspects=True), self.store.next_change()]
         if moments[0] is not None and moments[0] <= now:
             moments[0] = self._after(now)
+        if self._retries:
+            moments.append(self.retry_job.next_due())
         return min((one for one in moments if one is not None and one > now), default=None)
 
     def _after(self, now: float) -> float | None:

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -23,6 +24,9 @@ from typing import Any
 from onward.app import App, load_app, worker_name
 from onward.model.ledger import Settlement
 from onward.ports import StoreError, StoreFull
+from onward.recovery.deciding import Rules
+from onward.recovery.loop import RetryLoop
+from onward.recovery.retry_job import RetryJob
 from onward.retry import redact
 from onward.runtime.board import Board
 from onward.runtime.engine import LEASE, Ending, Engine
@@ -43,6 +47,9 @@ _EXIT_CODES = {
 
 _M_ARENA_MAX = -8
 """Of glibc's mallopt; other C libraries do without."""
+
+TIDY_SECONDS = 15.0
+"""How often a worker gives memory back that it once needed; it would keep the most it ever held."""
 
 SWITCH_INTERVAL = 0.001
 """How long a busy thread keeps the others waiting; the usual 5 ms would slow every commit down."""
@@ -83,6 +90,7 @@ def supervise(
         if shares_settings:
             app._settings = settings
             context.ladder, context.time_limit = settings.ladder(), settings.time_limit_seconds
+            job.rules = Rules.of(settings)
 
     def spawn(worker: str, board: Board, alone: bool) -> tuple[BaseProcess, Connection]:
         spawning = multiprocessing.get_context("spawn")
@@ -97,6 +105,7 @@ def supervise(
             process.start()
         return process, ours
 
+    job = RetryJob(app.store, app.registry, Rules.of(app.settings), holder=worker_name())
     supervisor = Supervisor(
         app.store,
         chosen,
@@ -108,10 +117,16 @@ def supervise(
         idle_within=idle_within,
         reload=reload,
         on_poll=(lambda: on_poll(app)) if on_poll else None,
+        also_due=job.next_due,
     )
     if signals:
         supervisor.install_signals(on_signal)
-    supervisor.run()
+    retrying = RetryLoop(job)
+    retrying.start()
+    try:
+        supervisor.run()
+    finally:
+        retrying.stop()
 
 
 def _context(app: App) -> Context:
@@ -172,6 +187,7 @@ def child_main(
         tune_process()
         signal.signal(signal.SIGTERM, lambda *_: engine.drain())
         threading.Thread(target=_obey, args=(pipe, engine), daemon=True).start()
+        threading.Thread(target=_tidy, daemon=True).start()
         code = _EXIT_CODES[engine.run()]
     except MemoryError:
         raise  # a handler has taken it all: this is a death like that of a kill for memory
@@ -210,6 +226,19 @@ def tune_process() -> None:
     with suppress(OSError, AttributeError):
         # Each of many threads would keep a heap of its own, and what it once held.
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
+
+
+def _tidy() -> None:
+    """Look for garbage at leisure, and hand what is free back to the machine."""
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError):
+        trim = None
+    while True:
+        time.sleep(TIDY_SECONDS)
+        gc.collect()
+        if trim is not None:
+            trim(0)
 
 
 def _obey(pipe: Connection, engine: Engine) -> None:

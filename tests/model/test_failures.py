@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import socket
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward.model.failures import KEPT_OUTCOMES, MAX_MESSAGE, Failure, fingerprint, outcomes, remember
+from onward import App, NotReady, Unavailable
+from onward.model.failures import (
+    KEPT_OUTCOMES,
+    MAX_MESSAGE,
+    Failure,
+    fingerprint,
+    kind_of,
+    outcomes,
+    place_of,
+    remember,
+    shape_of,
+)
+from onward.retry import Classified, Kind, Malformed, Permanent, classify
 
 
 def raised(message: str) -> ValueError:
@@ -64,3 +80,137 @@ def test_text_that_no_database_keeps_is_made_harmless() -> None:
 def test_only_what_is_known_is_stored() -> None:
     stored = Failure(at=1.0, error_type="E", message="m", fingerprint="f").as_dict()
     assert stored == {"at": 1.0, "error_type": "E", "message": "m", "fingerprint": "f"}
+
+
+@pytest.mark.parametrize(
+    ("message", "shape"),
+    (
+        ("row 7 of 12", "row ~ of ~"),
+        ("took 1.5 s, -3 left, 1e-9 off", "took ~ s, ~ left, ~ off"),
+        ("no user 550e8400-e29b-41d4-a716-446655440000 here", "no user ~ here"),
+        ("chunk 9f86d081884c7d65 is gone", "chunk ~ is gone"),
+        ("commit e7a9c12 is bad", "commit ~ is bad"),
+        ("object at 0x7f3aE1 died", "object at ~ died"),
+        ("request req_011CSHoEeqs5C35K2UUqR7Fy failed", "request ~ failed"),
+        ("page a1b2 and page p17", "page ~ and page p~"),
+        ("GET https://api.example.org/v1/x?page=2&q=a failed", "GET ~ failed"),
+        ("GET http://[::1]:8080/health failed", "GET ~ failed"),
+        ("no mailbox ada.lovelace+list@example.org at all", "no mailbox ~ at all"),
+        ("answer to <CAF=x.1@mail.example.org> lost", "answer to ~ lost"),
+        ("read /var/lib/onward/a-b_c.mbox failed", "read ~ failed"),
+        ("read ~/mail/2026/march.mbox failed", "read ~ failed"),
+        ("read src/onward/app.py: bad", "read ~: bad"),
+        ("read mail/march.mbox twice", "read ~ twice"),
+        (r"read C:\Users\Ada\mail.mbox failed", "read ~ failed"),
+        (r"read \\server\share\mail.mbox failed", "read ~ failed"),
+        ("I/O error and/or timeout", "I/O error and/or timeout"),
+        ("at 2026-03-09T14:30:00.123Z it ended", "at ~ it ended"),
+        ("at 2026-03-09 14:30 it ended", "at ~ it ended"),
+        ("on 2026-03-09 it ended", "on ~ it ended"),
+        ("at Mon, 02 Mar 2026 09:00:00 +0000 it ended", "at ~ it ended"),
+        ("host 127.0.0.1:5432 refused", "host ~ refused"),
+        ("cannot read 'it' or \"that\" or `this`", "cannot read ~ or ~ or ~"),
+        ("can't read 'a'; it's broken", "can't read ~; it's broken"),
+        ("it can't be, and it won't be", "it can't be, and it won't be"),
+        ("no field 'the dog's dinner' there", "no field ~ there"),
+        (r"no field 'it\'s' there", "no field ~ there"),
+        ("bad bytes b'\\x00abc' there", "bad bytes ~ there"),
+        ("Unbekannt: „Straße“ und «rue»", "Unbekannt: ~ und ~"),
+        ("not found: 'a', 'b', 'c'", "not found: ~"),
+        ("not found: 'a'", "not found: ~"),
+        ("several\n   lines  here", "several lines here"),
+        ("bad: '" + "x y " * 1000, "bad: ~"),
+        ("", ""),
+    ),
+)
+def test_of_a_message_only_what_stays_the_same_counts(message: str, shape: str) -> None:
+    assert shape_of(message[:MAX_MESSAGE]) == shape
+
+
+@given(st.text(max_size=300))
+def test_any_message_has_a_shape(message: str) -> None:
+    assert len(shape_of(message)) <= len(message)
+
+
+def test_documents_that_are_not_ready_are_one_group_whatever_they_are_called() -> None:
+    one = NotReady("pages not found: home, about", ids=("home", "about"))
+    other = NotReady("pages not found: imprint", ids=("imprint",))
+    assert fingerprint("s", one) == fingerprint("s", other)
+
+
+class ReadTimeout(Exception):
+    """What HTTP clients call it."""
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    (
+        (NotReady("a"), "not_ready"),
+        (ValueError("a"), "transient"),
+        (KeyError("a"), "permanent"),
+        (Permanent("a"), "permanent"),
+        (Malformed("a"), "malformed"),
+        (Unavailable("model"), "unavailable"),
+        (ConnectionRefusedError("a"), "unavailable"),
+        (TimeoutError("a"), "timeout"),
+        (socket.timeout("a"), "timeout"),  # noqa: UP041 - an old name for it
+        (ReadTimeout("a"), "timeout"),
+    ),
+)
+def test_a_failure_is_of_one_kind(error: Exception, kind: str) -> None:
+    assert Failure.of(error, at=0.0, service="s").kind == kind
+
+
+def test_what_a_service_says_of_an_error_decides_its_kind() -> None:
+    assert kind_of(TimeoutError(), Classified(Kind.PERMANENT)) == "permanent"
+    assert kind_of(TimeoutError(), Classified(Kind.TRANSIENT, rate_limited=True)) == "rate_limited"
+    assert kind_of(ValueError(), classify(ConnectionError())) == "unavailable"
+
+
+def test_the_place_is_the_innermost_frame_of_user_code() -> None:
+    def read() -> None:
+        json.loads("{")
+
+    with pytest.raises(json.JSONDecodeError) as found:
+        read()
+    place = place_of(found.value)
+    assert place.startswith(("tests.model.test_failures:", "test_failures:"))
+    assert place.endswith("read")
+
+
+def test_the_machinery_is_not_user_code_but_the_pipeline_is() -> None:
+    def declare() -> None:
+        App().service("", on=int)(print)  # type: ignore[arg-type]
+
+    with pytest.raises(Exception) as found:  # noqa: PT011 - whatever it is, it comes from the machinery
+        declare()
+    assert found.value.__traceback__ is not None
+    assert place_of(found.value).endswith("declare")
+
+    from onward.pipeline.documents import in_order
+
+    with pytest.raises(AttributeError) as inside:
+        in_order(["no message"])  # type: ignore[list-item]
+    assert place_of(inside.value).startswith("onward.pipeline.")
+
+
+def test_an_error_that_was_never_raised_has_no_place() -> None:
+    assert place_of(ValueError("a")) == ""
+
+
+def test_what_no_database_keeps_is_cleaned_wherever_it_stands() -> None:
+    def fail() -> None:
+        raise ValueError("bad \udc80 \x00 text")
+
+    with pytest.raises(ValueError, match="bad") as caught:
+        fail()
+    failure = Failure.of(caught.value, at=0.0, service="reading")
+    for text in (failure.message, failure.traceback):
+        assert r"bad \udc80 \x00 text" in text
+        assert text.encode()
+
+
+def test_a_huge_message_is_cut_and_its_secrets_are_still_found() -> None:
+    failure = Failure.of(ValueError("password=hunter2hunter2 " + "x" * 5_000_000), at=0.0, service="reading")
+    assert len(failure.message) <= 2000
+    assert failure.message.startswith("password=*** x")

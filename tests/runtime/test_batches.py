@@ -20,7 +20,7 @@ def test_one_document_fails_and_the_others_are_finished() -> None:
             raise ConnectionError
         work.add(Word(id=page.id))
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         bring(world, "a", "b", "c")
         world.drain()
         assert statuses(world, "a", "b", "c") == {"a": "processed", "b": "pending", "c": "processed"}
@@ -39,7 +39,7 @@ def test_a_failing_batch_is_halved_until_the_culprit_is_alone() -> None:
         if "c" in ids:
             raise ConnectionError("something in here is bad")
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         bring(world, *"abcdefgh")
         world.drain()
         assert calls[0] == "abcdefgh"
@@ -60,7 +60,7 @@ def test_a_permanent_failure_of_a_batch_condemns_only_its_culprit() -> None:
         if any(page.id == "c" for page in batch):
             raise Permanent("one of these is a photograph")
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         bring(world, *"abcde")
         world.drain()
         assert all_processed(world, *"abde")
@@ -75,7 +75,7 @@ def test_two_culprits_are_both_found() -> None:
         if any(page.id in ("17", "80") for page in batch):
             raise Permanent("torn")
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         bring(world, *(f"{n}" for n in range(100)))
         calls = world.drain()
         failed = [id for id in map(str, range(100)) if statuses(world, id)[id] == Status.FAILED]
@@ -97,7 +97,7 @@ def test_a_handler_may_fail_single_documents_of_its_batch() -> None:
             else:
                 work.add(Word(id=page.id))
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         bring(world, *"abcd")
         world.run_for(HOUR)
         assert calls == ["abcd", "c", "c"], "charged, as it is known who failed"
@@ -123,7 +123,7 @@ def test_each_document_failed_by_hand_is_logged_at_its_own_level(caplog: pytest.
             if page.id == "a" or page.text == "poor":
                 work.fail(page, ConnectionError() if page.id == "a" else KeyError("ink"))
 
-    with caplog.at_level("INFO", "onward"), Simulation(app) as world:
+    with caplog.at_level("INFO", "onward"), Simulation(app, retry_job=False) as world:
         given = [Page(id="a"), Page(id="b", text="poor")]
         app.publish(PagesFound.of(given), documents=given)
         world.drain()
@@ -147,7 +147,7 @@ def test_a_health_call_has_its_say_on_documents_failed_by_hand() -> None:
     async def read(batch: Sequence[Page], work: Work) -> None:
         work.fail(batch[0], Unavailable("website", "no answer"))
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         bring(world, "a", "b")
         world.run_for(HOUR)
         assert world.store.openings() == [], "the website says that it is well"
@@ -165,7 +165,7 @@ def test_documents_failed_by_hand_open_a_breaker_and_lose_nothing() -> None:
             if page.id != "a" and not is_up[0]:
                 work.fail(page, Unavailable("website", "no answer"))
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         bring(world, "a", "b", "c")
         assert world.run_for(HOUR) == 1, "then it waits"
         assert [one.open for one in world.store.breakers()] == [True]
@@ -183,7 +183,7 @@ def test_some_that_succeed_show_that_the_dependency_is_up() -> None:
             if page.id in "abcdef":
                 work.fail(page, Unavailable("website", "no answer"))
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         bring(world, *"abcdefgh")
         world.drain()
         assert world.store.openings() == []
@@ -198,7 +198,7 @@ def test_a_whole_batch_failed_by_hand_opens_the_breaker() -> None:
             for page in batch:
                 work.fail(page, Unavailable("website", "no answer"))
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         until = world.clock.now() + HOUR
         found = bring(world, *"abcdef")
         world.run_for(3 * HOUR)
@@ -215,7 +215,7 @@ def test_in_a_batch_an_added_document_names_its_parent() -> None:
         for page in batch:
             work.add(Word(id=f"of {page.id}"), parent=page)
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         bring(world, "a", "b")
         world.drain()
         app.replace(Page(id="a", text="new"))

@@ -48,7 +48,7 @@ def test_what_cannot_pass_is_given_up_at_once(error: BaseException) -> None:
     def read(page: Page, work: Work) -> None:
         raise error
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         (page,) = bring(world, "a")
         assert world.run_for(HOUR) == 1
         (letter,) = world.dead_letters()
@@ -64,7 +64,7 @@ def test_what_may_pass_is_tried_three_times(error: BaseException) -> None:
     def read(page: Page, work: Work) -> None:
         raise error
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         (page,) = bring(world, "a")
         assert world.run_for(10 * HOUR) == 3
         assert world.dead_letters()[0].abandoned_reason == "max_attempts_exceeded"
@@ -81,7 +81,7 @@ def test_a_service_may_judge_for_itself() -> None:
     def read(page: Page, work: Work) -> None:
         raise ValueError("locked for ever" if page.id == "a" else "locked")
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         locked, later = bring(world, "a", "b")
         world.run_for(HOUR)
         assert world.status(locked) == Status.FAILED
@@ -110,7 +110,7 @@ def test_a_classifier_that_fails_is_replaced_by_the_usual_one(
     def read(page: Page, work: Work) -> None:
         raise ValueError("cannot log in with password=hunter2")
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         bring(world, "a")
         assert world.run_for(HOUR) == 3
         assert world.dead_letters()[0].error_type == "ValueError"

@@ -6,17 +6,23 @@ changes, breaks, kills and forgets. `MACHINE_EXAMPLES=2000` runs it for longer.
 
 from __future__ import annotations
 
+import json
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any, cast
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from onward import App, Document, DocumentState, Event, NotReady, Permanent, Status, Work, names
-from onward.testing import Simulation
+from onward.ports import Key
+from onward.recovery.deciding import Rules
+from onward.recovery.retry_job import RetryJob
+from onward.testing import SimulatedClock, Simulation
 from tests.runtime.cast import (
     DAY,
     HOUR,
@@ -64,6 +70,10 @@ def word_id(page: str, position: int) -> str:
     return f"{page}.{position}"
 
 
+def key_of(id: str) -> Key:
+    return ("words" if "." in id else "pages", id)
+
+
 class Press:
     """The app, and what goes wrong in it."""
 
@@ -97,7 +107,7 @@ class Press:
             if words:
                 work.emit(WordsFound.of([Word(id=word_id(page.id, n)) for n in range(len(words))]))
 
-        @app.service("spelling", on=WordsFound, finishes=Word, batch=3)
+        @app.service("spelling", on=WordsFound, finishes=Word, batch=3, sets_aside=True)
         def spell(batch: Sequence[Word], work: Work) -> None:
             number = self._tally(work, "spelled")
             self.spelled.setdefault(number, set()).update(word.id for word in batch)
@@ -125,6 +135,8 @@ some_pages = st.lists(pages, min_size=1, max_size=4, unique=True)
 words = st.builds(word_id, pages, st.integers(0, MOST_WORDS - 1))
 texts = st.sampled_from(TEXTS)
 pauses = st.sampled_from([0, None, MINUTE, 2 * HOUR])
+delays = st.sampled_from([0.0, MINUTE, HOUR, 2 * DAY])
+seldom = st.sampled_from([False, False, False, True])
 victims = pages | words | st.integers(1, 20).map(str)
 
 
@@ -189,6 +201,16 @@ class RuntimeMachine(RuleBasedStateMachine):
     def fail_next(self, id: str, fault: str, times: int) -> None:
         self.press.faults[id] = [fault] * times
 
+    @rule(id=pages, times=st.integers(3, 40), pause=pauses)
+    def set_aside(self, id: str, times: int, pause: float | None) -> None:
+        """A word fails for so long that it joins a failed batch, and maybe stays there for some retries."""
+        self.press.faults[word_id(id, 0)] = ["transient"] * times
+        self.change(id, "")
+        self.publish([id], TEXTS[0])
+        self.change(id, TEXTS[0])
+        self.app.publish(PagesFound(page_ids=[id]))
+        self.rest(pause)
+
     @rule(minutes=st.sampled_from([10, 0, 180]), pause=pauses)
     def begin_or_end_outage(self, minutes: int, pause: float | None) -> None:
         self.world.fail("website", for_seconds=minutes * MINUTE)
@@ -226,12 +248,27 @@ class RuntimeMachine(RuleBasedStateMachine):
             for _ in range(3):
                 pool.submit(self.world._pass).result()
 
+    # -- the retry job
+
+    @rule(statements=st.none() | st.integers(0, 80), full=st.booleans(), led=st.booleans())
+    def run_retry_job(self, statements: int | None, full: bool, led: bool) -> None:
+        """Run the retry job of another process, and kill it at any statement."""
+        store = self.world.store
+        if led:
+            store.resign("retry job", "another")  # else the lease of one that was killed may hold
+        job = RetryJob(store, self.app.registry, Rules.of(self.app.settings), holder="another")
+        if statements is None:
+            job.run(full=full)
+        else:
+            self.fragile.crash_after(statements)
+            self.fragile.crashes(lambda: job.run(full=full))
+
     # -- the operator
 
     @rule(id=pages | words, what=st.sampled_from(["requeue", "reset", "discard"]))
     def operate(self, id: str, what: str) -> None:
         self.begun_anew.add(id)
-        collection = "words" if "." in id else "pages"
+        collection, _ = key_of(id)
         if what == "reset":
             self.world.store.reset(collection, id)
         elif what == "discard":
@@ -242,6 +279,36 @@ class RuntimeMachine(RuleBasedStateMachine):
     def requeue(self) -> None:
         for letter in self.world.dead_letters():
             self.world.store.requeue(letter.row)
+
+    @rule(
+        id=pages | words, after=st.sampled_from([0.0, MINUTE, HOUR, 2 * DAY]), reset=st.booleans(), urgent=seldom
+    )
+    def schedule(self, id: str, after: float, reset: bool, urgent: bool) -> None:
+        if reset:
+            self.begun_anew.add(id)
+        at = self.world.clock.now() + after
+        self.world.store.schedule([key_of(id)], at, reset=reset, priority=5 if urgent else None)
+
+    @rule(id=pages | words)
+    def unschedule(self, id: str) -> None:
+        self.world.store.unschedule([key_of(id)])
+
+    @rule(what=st.sampled_from(["archive", "restore", "purge"]), which=st.integers(0, 3))
+    def put_away(self, what: str, which: int) -> None:
+        """Archive a dead letter, bring one back, or purge one, unless nothing else knows what it is about."""
+        store = self.world.store
+        letters = store.find_dead_letters(archived=what == "restore")
+        if what == "purge":
+            letters = [one for one in letters if all(store.state(*key) for key in one.documents or [("", "")])]
+        for letter in letters[which : which + 1]:
+            {"archive": store.archive_letters, "restore": store.restore_letters, "purge": store.purge_letters}[
+                what
+            ]([letter.row])
+
+    @rule()
+    def hurry_batches(self) -> None:
+        for batch in self.world.store.failed_batches():
+            self.world.store.hurry_batch(batch.id, self.world.clock.now())
 
     @rule(page=pages)
     def forget(self, page: str) -> None:
@@ -288,6 +355,65 @@ class RuntimeMachine(RuleBasedStateMachine):
         self.known = states
         self.begun_anew.clear()
 
+    def look(self, query: str) -> list[tuple[Any, ...]]:
+        """Look into the database, past the code that is tested."""
+        connection = cast(Any, self.world.store).db._writer
+        return cast(list[tuple[Any, ...]], connection.execute(query).fetchall())
+
+    @invariant()
+    def every_unfinished_document_is_in_somebodys_hands(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        live: dict[tuple[str, str, int], list[int]] = {}
+        for row, collection, ids in self.look(
+            "SELECT id, collection, ids FROM ledger "
+            "WHERE state IN ('waiting', 'claimed') AND collection IS NOT NULL"
+        ):
+            for id, round in json.loads(ids):
+                live.setdefault((collection, id, round), []).append(row)
+        batches = {id for (id,) in self.look("SELECT id FROM failed_batches")}
+        seen = self.looked_at_some_time()
+        for collection, id, round, row, batch in self.look(
+            "SELECT collection, id, round, row, failed_batch FROM documents "
+            "WHERE collection IN ('pages', 'words') AND status = 'pending'"
+        ):
+            rows = live.get((collection, id, round), []) if round else []
+            assert len(rows) <= 1, f"{id} has several live rows"
+            if row is not None:
+                assert rows == [row], f"{id} waits for a row that does not bring it"
+            else:
+                assert batch in batches or (collection, id) in seen, f"{id} is stuck"
+
+    def looked_at_some_time(self) -> set[Key]:
+        store = cast(Any, self.world.store)
+        store.clock = SimulatedClock(self.world.clock.now() + 30 * DAY)
+        try:
+            return set(store.to_look_at(limit=1000))
+        finally:
+            store.clock = self.world.clock
+
+    @invariant()
+    def failed_batches_have_items(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        for batch in self.world.store.failed_batches():
+            assert batch.items
+
+    @invariant()
+    def a_document_has_one_dead_letter(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        letters = Counter(
+            (service, collection, id)
+            for service, collection, ids in self.look(
+                "SELECT service, collection, ids FROM ledger "
+                "WHERE state IN ('dead', 'archived') AND collection IS NOT NULL"
+            )
+            for id, round in json.loads(ids)
+            if round
+        )
+        assert max(letters.values(), default=0) <= 1, letters
+
     @invariant()
     def nothing_forgotten_is_back(self) -> None:
         if not hasattr(self, "world"):
@@ -306,24 +432,20 @@ class RuntimeMachine(RuleBasedStateMachine):
         self.press.faults.clear()
         self.press.midway.clear()
         self.begin_or_end_outage(0, None)
-        for _ in range(28):
-            self.requeue()
-            self.republish()
+        for _ in range(9):  # longer than an operator has put anything off
+            self.put_right()
             self.world.run_for(6 * HOUR)
         self.every_document_is_final()
         self.every_effect_exists_once()
 
-    def republish(self) -> None:
-        """What the retry job does for documents that nobody speaks for."""
-        for id in PAGES:
-            if self.unspoken(self.world.store.state(Page, id)):
-                self.app.publish(PagesFound(page_ids=[id]))
-            for word in self.words_of(id):
-                if self.unspoken(self.world.store.state(Word, word)):
-                    self.app.publish(WordsFound(word_ids=[word]))
-
-    def unspoken(self, state: DocumentState | None) -> bool:
-        return state is not None and not state.final and state.row is None
+    def put_right(self) -> None:
+        """What an operator does in the end; all else comes back by itself."""
+        store = self.world.store
+        store.restore_letters([one.row for one in store.find_dead_letters(archived=True)])
+        self.requeue()
+        for status in (Status.FAILED, Status.FAILED_MAX_RETRIES):
+            given_up = [(one.collection, one.id) for one in store.find_states(status=status)]
+            store.schedule(given_up, self.world.clock.now(), reset=True)
 
     def every_document_is_final(self) -> None:
         over = {Status.PROCESSED, Status.DISCARDED}

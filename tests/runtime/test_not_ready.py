@@ -28,7 +28,7 @@ def test_the_event_waits_until_the_document_is_there() -> None:
     def read(page: Page, work: Work) -> None:
         seen.append(page.id)
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         app.publish_raw(raw_event(data={"page_ids": ["late"]}))
         world.drain()
         assert seen == []
@@ -47,7 +47,7 @@ def test_only_the_missing_ones_wait() -> None:
     def read(page: Page, work: Work) -> None:
         seen.append(page.id)
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         app.add(*pages("a", "c"))
         app.publish(PagesFound(page_ids=["a", "b", "c"]))
         world.drain()
@@ -67,7 +67,7 @@ def test_a_handler_may_say_which_ones_it_cannot_read() -> None:
         if torn:
             raise NotReady(ids=torn)
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         mended = world.clock.now() + 0.1
         bring(world, "a", "b", "c")
         world.run_for(MINUTE)
@@ -87,7 +87,7 @@ def test_it_gives_up_after_eight_retries() -> None:
     def read(page: Page, work: Work) -> None:
         raise NotReady("still being written")
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         (page,) = bring(world, "a")
         assert world.run_for(HOUR) == 9, "the first try and eight retries"
         (letter,) = world.dead_letters("reading")
@@ -100,7 +100,7 @@ def test_it_gives_up_after_eight_retries() -> None:
 def test_a_document_that_never_comes_leaves_a_dead_letter_too() -> None:
     app = new_app()
     app.service("reading", on=PagesFound, finishes=Page)(lambda page, work: None)
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         app.publish(PagesFound(page_ids=["never"]))
         world.run_for(HOUR)
         (letter,) = world.dead_letters()
@@ -115,7 +115,7 @@ def test_a_document_that_never_comes_leaves_a_dead_letter_too() -> None:
 def test_its_dead_letter_is_closed_when_the_page_comes_and_is_read_for_another_event() -> None:
     app = new_app()
     app.service("reading", on=PagesFound, finishes=Page)(lambda page, work: None)
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         app.publish(PagesFound(page_ids=["a"]))
         world.run_for(HOUR)
         (letter,) = world.dead_letters()
@@ -135,7 +135,7 @@ def test_the_waits_are_jittered_and_grow_to_a_minute() -> None:
         times.append(world.clock.now())
         raise NotReady
 
-    with Simulation(app, seed=7) as world:
+    with Simulation(app, retry_job=False, seed=7) as world:
         bring(world, "a")
         world.run_for(HOUR)
     waits = [after - before for before, after in itertools.pairwise(times)]
@@ -151,7 +151,7 @@ def test_it_gives_up_after_half_an_hour_of_being_able_to_try() -> None:
     def read(page: Page, work: Work) -> None:
         raise NotReady
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         bring(world, "a")
         assert world.run_for(2 * HOUR) == 4, "at 0, 10, 20 and 30 minutes"
         (letter,) = world.dead_letters()
@@ -167,7 +167,7 @@ def test_an_outage_does_not_count_as_being_able_to_try() -> None:
         if len(tries) < 4:
             raise NotReady
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         (page,) = bring(world, "a")
         world.drain()
         world.store.open_breaker("website", "it is Sunday", by_hand=True)
@@ -188,7 +188,7 @@ def test_a_stopped_fleet_does_not_count_either() -> None:
         if len(tries) < 4:
             raise NotReady
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         (page,) = bring(world, "a")
         world.drain()
         world.clock.advance(5 * HOUR)  # nobody is working

@@ -21,7 +21,7 @@ def test_of_many_failures_the_first_and_the_last_nineteen_are_kept() -> None:
     def read(page: Page, work: Work) -> None:
         raise ValueError(f"failure number {work.try_number}")
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         (page,) = bring(world, "a")
         world.run_for(HOUR)
         history = world.state(page).attempts
@@ -44,7 +44,7 @@ def test_each_outcome_says_when_who_and_what() -> None:
         if work.try_number == 1:
             raise ConnectionError("reset")
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         began = world.clock.now()
         (page,) = bring(world, "a")
         world.run_for(HOUR)
@@ -89,7 +89,7 @@ def test_secrets_are_redacted_wherever_an_error_goes(caplog: pytest.LogCaptureFi
     def alert(event: ReadingFailed, work: Work) -> None:
         told.append(event.model_dump_json())
 
-    with caplog.at_level("DEBUG"), Simulation(app) as world:
+    with caplog.at_level("DEBUG"), Simulation(app, retry_job=False) as world:
         (page,) = bring(world, "a")
         world.run_for(HOUR)
         everything = [
@@ -116,7 +116,7 @@ def test_an_observer_hears_of_everything_after_its_commit() -> None:
         if work.try_number == 1:
             work.fail(batch[0], ConnectionError())
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         bring(world, "a", "b")
         bring(world, "bad")
         world.run_for(HOUR)
@@ -140,7 +140,7 @@ def test_a_work_that_comes_to_nothing_is_told_as_dropped() -> None:
         if page.text == "":
             app.replace(Page(id="a", text="changed"))
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         bring(world, "a")
         world.drain()
     assert [type(one).__name__ for one in told] == ["Dropped", "Finished"]
@@ -155,7 +155,7 @@ def test_an_observer_that_fails_fails_nothing_else(caplog: pytest.LogCaptureFixt
     app.observe(careless)
     app.observe(told.append)
     app.service("listening", on=Noticed)(lambda event, work: None)
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         app.publish(Noticed())
         world.drain()
         assert world.store.counts() == {"listening": {"done": 1}}
@@ -182,7 +182,7 @@ def test_an_exception_that_cannot_be_shown_is_still_a_failure() -> None:
     def read(page: Page, work: Work) -> None:
         raise Unspeakable if page.id == "a" else Talkative("at length")
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         bring(world, "a", "b")
         world.run_for(HOUR)
         errors = sorted(letter.last_error for letter in world.dead_letters())

@@ -14,7 +14,7 @@ from tests.runtime.cast import HOUR, MINUTE, Page, PagesFound, Word, bring, new_
 def test_an_event_that_waits_already_is_a_duplicate_and_costs_no_round() -> None:
     app = new_app()
     app.service("reading", on=PagesFound, finishes=Page)(lambda page, work: None)
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         (page,) = bring(world, "a")
         (again,) = app.publish(PagesFound.of(page))
         assert (again.rows, again.duplicates) == (0, 1)
@@ -25,7 +25,7 @@ def test_an_event_that_waits_already_is_a_duplicate_and_costs_no_round() -> None
 def test_the_order_of_ids_makes_no_difference() -> None:
     app = new_app()
     app.service("reading", on=PagesFound, finishes=Page)(lambda page, work: None)
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         bring(world, "a", "b")
         (again,) = app.publish(PagesFound(page_ids=["b", "a"]))
         assert again.duplicates == 1
@@ -36,7 +36,7 @@ def test_the_order_of_ids_makes_no_difference() -> None:
 def test_a_message_that_is_sent_twice_is_taken_once() -> None:
     app = new_app()
     app.service("reading", on=PagesFound, finishes=Page)(lambda page, work: None)
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         app.add(*pages("a"))
         message = raw_event(event_id="their-7", data={"page_ids": ["a"]})
         first = app.publish_raw(message)
@@ -51,7 +51,7 @@ def test_a_message_that_is_sent_twice_is_taken_once() -> None:
 def test_a_page_that_is_final_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
     app = new_app()
     app.service("reading", on=PagesFound, finishes=Page)(lambda page, work: None)
-    with caplog.at_level(logging.DEBUG, "onward"), Simulation(app) as world:
+    with caplog.at_level(logging.DEBUG, "onward"), Simulation(app, retry_job=False) as world:
         (page,) = bring(world, "a")
         world.drain()
         app.publish(PagesFound.of(page))
@@ -66,7 +66,7 @@ def test_a_service_that_does_not_finish_pages_hears_of_final_ones_too() -> None:
     app, heard = new_app(), list[str]()
     app.service("reading", on=PagesFound, finishes=Page)(lambda page, work: None)
     app.service("counting", on=PagesFound)(lambda event, work: heard.append("again"))
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         (page,) = bring(world, "a")
         world.drain()
         app.publish(PagesFound.of(page))
@@ -84,7 +84,7 @@ def test_a_newer_round_supersedes_what_is_under_way() -> None:
             app.publish(PagesFound.of(page, found_by="somebody else"))
             work.add(Word(id="of the older round"))
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         (page,) = bring(world, "a")
         world.run_for(HOUR)
         assert tries == [1, 2]
@@ -100,7 +100,7 @@ def test_an_operators_reset_supersedes_it_too() -> None:
     def read(page: Page, work: Work) -> None:
         raise ConnectionError
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         (page,) = bring(world, "a")
         world.drain()
         assert world.store.reset("pages", "a")
@@ -119,7 +119,7 @@ def test_a_discarded_page_is_left_alone() -> None:
     def read(page: Page, work: Work) -> None:
         raise ConnectionError
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         (page,) = bring(world, "a")
         world.drain()
         assert world.store.discard("pages", "a")
@@ -136,7 +136,7 @@ def test_a_forgotten_source_does_not_come_back() -> None:
         world.store.forget("site")
         work.add(Word(id="back from the dead"))
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         found = pages("a")
         app.publish(PagesFound.of(found), documents=found, source="site")
         world.run_for(HOUR)
@@ -154,7 +154,7 @@ class Scanned(Event):
 def test_an_event_of_a_newer_version_waits_for_a_newer_worker() -> None:
     app = new_app()
     app.service("scanning", on=Scanned, finishes=Page)(lambda page, work: None)
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         app.add(*pages("a"))
         app.publish_raw(raw_event("Scanned", version=2, data={"page_ids": ["a"], "dpi": 300}))
         for _ in range(20):
@@ -168,7 +168,7 @@ def test_an_event_of_a_newer_version_waits_for_a_newer_worker() -> None:
 def test_without_one_it_is_a_dead_letter_that_says_what_to_do() -> None:
     app = new_app()
     app.service("scanning", on=Scanned, finishes=Page)(lambda page, work: None)
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         app.add(*pages("a"))
         app.publish_raw(raw_event("Scanned", version=2, data={"page_ids": ["a"], "dpi": 300}))
         world.run_for(HOUR)

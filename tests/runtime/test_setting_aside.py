@@ -27,7 +27,7 @@ def _app(bad: dict[str, Exception], *, batch: int | None = 8) -> App:
 
 
 def test_a_document_that_fails_every_try_is_set_aside_and_the_others_are_finished() -> None:
-    with Simulation(_app({"bad": RuntimeError("it would not be read")})) as world:
+    with Simulation(_app({"bad": RuntimeError("it would not be read")}), retry_job=False) as world:
         bring(world, "a", "bad", "b", source="s")
         world.run_for(HOUR)
         assert statuses(world, "a", "bad", "b") == {"a": "processed", "bad": "pending", "b": "processed"}
@@ -41,13 +41,13 @@ def test_a_document_that_fails_every_try_is_set_aside_and_the_others_are_finishe
 
 
 def test_it_is_tried_as_often_as_anything_else_before() -> None:
-    with Simulation(_app({"bad": RuntimeError("no")}, batch=None)) as world:
+    with Simulation(_app({"bad": RuntimeError("no")}, batch=None), retry_job=False) as world:
         bring(world, "bad")
         assert world.run_for(HOUR) == 3
 
 
 def test_a_document_beyond_help_fails_and_is_not_set_aside() -> None:
-    with Simulation(_app({"bad": Permanent("it is poison")})) as world:
+    with Simulation(_app({"bad": Permanent("it is poison")}), retry_job=False) as world:
         bring(world, "a", "bad")
         world.run_for(HOUR)
         assert statuses(world, "a", "bad") == {"a": "processed", "bad": "failed"}
@@ -57,7 +57,7 @@ def test_a_document_beyond_help_fails_and_is_not_set_aside() -> None:
 
 def test_a_document_that_was_set_aside_recovers_with_its_next_event() -> None:
     bad: dict[str, Exception] = {"bad": RuntimeError("not today")}
-    with Simulation(_app(bad)) as world:
+    with Simulation(_app(bad), retry_job=False) as world:
         (page,) = bring(world, "bad", source="s")
         world.run_for(HOUR)
         assert world.store.failed_batches()
@@ -81,7 +81,7 @@ def test_a_handler_sets_single_documents_aside_itself() -> None:
             else:
                 work.add(Word(id=page.id), parent=page)
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         bring(world, "a", "bad1", "b", "bad2", source="s")
         assert world.drain() == 1, "nothing is tried again"
         assert statuses(world, "a", "bad1", "b", "bad2") == {
@@ -106,7 +106,7 @@ def test_only_what_the_handler_was_given_can_be_set_aside() -> None:
     def read(found: Sequence[Page], work: Work) -> None:
         work.set_aside(Page(id="stranger"), RuntimeError("no"))
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         bring(world, "a")
         world.run_for(HOUR)
         (letter,) = world.dead_letters()
@@ -121,7 +121,7 @@ def test_an_outage_sets_nothing_aside() -> None:
     def read(found: Sequence[Page], work: Work) -> None:
         assert found
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         world.fail("model", for_seconds=5 * HOUR)
         found = bring(world, "a", "b", "c")
         world.run_for(6 * HOUR)
@@ -150,7 +150,7 @@ def test_what_a_work_indexes_and_places_is_found_once_it_is_committed() -> None:
         if page.id == "bad":
             raise Permanent("nothing of it shall be found")
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         bring(world, "good", "bad")
         world.drain()
         assert [hit.id for hit in world.store.match(["house"], [], Page)] == ["good"]
@@ -166,7 +166,7 @@ def test_what_a_work_keeps_as_failed_is_seen_with_its_error() -> None:
     def read(page: Page, work: Work) -> None:
         work.add(Word(id="unreadable"), parent=None, failed=ValueError("no such letter"))
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         bring(world, "a", source="s")
         world.drain()
         state = world.state(Word(id="unreadable"))

@@ -39,7 +39,7 @@ def test_it_is_tried_after_five_and_ten_seconds() -> None:
         times.append(round(world.clock.now() - began))
         raise ConnectionError("reset by peer")
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         began = world.clock.now()
         (page,) = bring(world, "a")
         world.run_for(HOUR)
@@ -67,7 +67,7 @@ def test_a_success_on_the_way_leaves_no_dead_letter() -> None:
         if work.try_number < 3:
             raise ConnectionError
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         (page,) = bring(world, "a")
         assert world.run_for(HOUR) == 3
         state = world.state(page)
@@ -83,7 +83,7 @@ def test_a_requeued_dead_letter_that_heals_is_closed() -> None:
         if broken[0]:
             raise ConnectionError
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         (page,) = bring(world, "a")
         world.run_for(HOUR)
         broken[0] = False
@@ -104,7 +104,7 @@ def test_giving_up_is_announced_to_whoever_wants_to_know() -> None:
     def alert(event: ReadingFailed, work: Work) -> None:
         told.append(event)
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         began = world.clock.now()
         bring(world, "a")
         world.run_for(HOUR)
@@ -126,7 +126,7 @@ def test_the_notice_names_documents_as_the_event_did() -> None:
     def alert(event: SeeingFailed, work: Work) -> None:
         told.append(event)
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         page = Page(id="a")
         app.publish(PageSeen.of(page), documents=[page])
         world.drain()
@@ -140,7 +140,7 @@ def test_a_notice_nobody_wants_is_not_kept() -> None:
     def read(page: Page, work: Work) -> None:
         raise ConnectionError
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         bring(world, "a")
         world.run_for(HOUR)
         assert world.store.counts() == {"reading": {"dead": 1}}
@@ -160,7 +160,7 @@ def test_what_the_server_asks_for_wins(asked: str, waited: float) -> None:
         if len(times) == 1:
             raise HTTPError(503, Retry_After=asked)
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         began = world.clock.now()
         bring(world, "a")
         world.run_for(2 * HOUR)
@@ -176,7 +176,7 @@ def test_an_own_policy_replaces_the_rung() -> None:
         times.append(round(world.clock.now() - began))
         raise ConnectionError
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         began = world.clock.now()
         bring(world, "a")
         world.run_for(HOUR)
@@ -201,7 +201,7 @@ def test_an_own_policy_that_fails_is_replaced_by_the_usual_one(caplog: pytest.Lo
         times.append(round(world.clock.now() - began))
         raise ConnectionError
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         began = world.clock.now()
         bring(world, "a")
         world.run_for(HOUR)
@@ -218,7 +218,7 @@ def test_the_log_speaks_up_as_it_gets_serious(caplog: pytest.LogCaptureFixture) 
     def read(page: Page, work: Work) -> None:
         raise ConnectionError("reset by peer")
 
-    with caplog.at_level(logging.DEBUG, "onward"), Simulation(app) as world:
+    with caplog.at_level(logging.DEBUG, "onward"), Simulation(app, retry_job=False) as world:
         bring(world, "a")
         world.run_for(HOUR)
     said = [(record.levelname, record.getMessage()) for record in caplog.records]
@@ -240,7 +240,7 @@ def test_an_event_without_documents_is_retried_alike(caplog: pytest.LogCaptureFi
     def listen(event: Noticed, work: Work) -> None:
         raise OSError("no ears")
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         app.publish(Noticed(what="rain"))
         assert world.run_for(HOUR) == 3
         (letter,) = world.dead_letters()
@@ -255,7 +255,7 @@ def test_a_handler_that_takes_too_long_has_failed() -> None:
     def read(page: Page, work: Work) -> None:
         world.clock.advance(31)
 
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         bring(world, "a")
         world.run_for(HOUR)
         (letter,) = world.dead_letters()
@@ -266,7 +266,7 @@ def test_a_handler_that_takes_too_long_has_failed() -> None:
 def test_what_is_given_up_before_any_call_is_logged_too(caplog: pytest.LogCaptureFixture) -> None:
     app = new_app()
     app.service("reading", on=PagesFound, finishes=Page)(lambda page, work: None)
-    with Simulation(app) as world:
+    with Simulation(app, retry_job=False) as world:
         app.publish(PagesFound(page_ids=["never"]))
         world.run_for(HOUR)
     warning, error = caplog.records

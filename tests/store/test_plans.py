@@ -45,6 +45,25 @@ HOT = {
     "documents_of_source": "documents_source (source=?)",
     "rows_of_source": "ledger_source (source=?)",
     "dead_letters": "ledger_dead (id>?)",
+    # dead letters
+    "find_letters": "ledger_dead (id>?)",
+    "find_letters_of_service": "ledger_dead_service (service=? AND id>?)",
+    "find_letters_of_group": "ledger_dead_group (fingerprint=? AND id>?)",
+    "find_archived_letters": "ledger_archived (id>?)",
+    "letter_groups": "ledger_dead_queue",
+    "letters": "INTEGER PRIMARY KEY",
+    "row_states": "INTEGER PRIMARY KEY",
+    "move_letters": "INTEGER PRIMARY KEY",
+    # failure groups
+    "group_counts": "sqlite_autoindex_failure_groups_1 (fingerprint=?)",
+    "failure_groups": "failure_groups_seen (last_seen>?)",
+    "failure_group": "documents_fingerprint (fingerprint=?)",
+    # the retry job
+    "next_look": "documents_look",
+    "states_by_id": "sqlite_autoindex_documents_1 (collection=? AND id=?)",
+    "due_batches": "failed_batches_due (retry_after<?)",
+    "failed_batch": "documents_batch (failed_batch=?)",
+    "idle_items": "documents_batch (failed_batch=?)",
     # finding
     "statuses": "sqlite_autoindex_documents_1 (collection=? AND id=?)",
     "found": "keys_value (name=? AND value=?)",
@@ -53,8 +72,21 @@ HOT = {
     "unfinished": "documents_parent (parent=?)",
     "listed": "sqlite_autoindex_documents_1 (collection=? AND id>?)",
     "drop_empty_batches": "documents_batch (failed_batch=?)",
+    # steering
+    "found_states": "sqlite_autoindex_documents_1 (collection=? AND id>?)",
+    "given_up_states": "documents_given_up (collection=? AND status=? AND id>?)",
+    "group_states": "documents_fingerprint (fingerprint=? AND (collection,id)>(?,?))",
+    "hurry_row": "INTEGER PRIMARY KEY",
+    "actions": "actions_at",
 }
-INDEXES = sorted({index.split()[0] for index in HOT.values() if re.match(r"(ledger|documents|keys)_", index)})
+SORTING = {
+    # these put in order, or count, what their index has found
+    "to_look_at": ("documents_look (look_at<?)", "documents_scheduled (retry_at>? AND retry_at<?)"),
+    "looked_at_later": ("documents_look (look_at>?)",),
+    "stuck": ("documents_look (look_at>?)",),
+}
+USED = [*HOT.values(), *(index for used in SORTING.values() for index in used)]
+INDEXES = sorted({index.split()[0] for index in USED if re.match(r"(?!sqlite_)[a-z]+_", index)})
 
 
 @pytest.fixture
@@ -85,6 +117,14 @@ def is_good(steps: list[str], index: str) -> bool:
 def test_a_hot_statement_uses_its_index(database: sqlite3.Connection, name: str) -> None:
     steps = plan(database, name)
     assert is_good(steps, HOT[name]), steps
+
+
+@pytest.mark.parametrize("name", SORTING)
+def test_what_sorts_reads_only_what_its_index_has_found(database: sqlite3.Connection, name: str) -> None:
+    steps = plan(database, name)
+    for index in SORTING[name]:
+        assert any(index in step for step in steps), steps
+    assert not [step for step in steps if re.match(r"SCAN documents\b(?! USING)", step)], steps
 
 
 @pytest.mark.parametrize("index", INDEXES)

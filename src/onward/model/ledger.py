@@ -16,6 +16,11 @@ SUSPECT_DEATHS = 2
 MAX_DEATHS = 3
 MAX_COMMIT_DOCUMENTS = 1_000
 MAX_COMMIT_BYTES = 8_000_000
+BACKGROUND = -1
+"""The priority of what is done when nothing else is: the retry of a failed batch."""
+OVERDUE = 900.0
+"""What has waited so long in the background gets one of every ten turns."""
+TURNS = 10
 KEEP_UNROUTED_SECONDS = 7 * 86_400.0
 """How long an event waits for a first consumer to subscribe."""
 
@@ -28,6 +33,8 @@ class RowState(StrEnum):
     DONE = "done"
     DEAD = "dead"
     UNROUTED = "unrouted"
+    ARCHIVED = "archived"
+    """A dead letter that an operator has put away."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,9 +43,15 @@ def build(settings: Settings | None = None, *, store: str | None = None) -> App:
         failed_queue="archive.ingestion.failed",
         notice="ArchiveIngestionFailed",
         time_limit=7200.0,
+        requeue=ingestion.requeue,
     )(_with(app, ingestion.ingest))
     app.service(
-        "parsing", on=events.ArchiveIngested, finishes=Archive, failed_queue="parsing.failed", time_limit=7200.0
+        "parsing",
+        on=events.ArchiveIngested,
+        finishes=Archive,
+        failed_queue="parsing.failed",
+        time_limit=7200.0,
+        requeue=parsing.requeue,
     )(_with(app, parsing.parse))
     app.service(
         "chunking",
@@ -54,6 +60,7 @@ def build(settings: Settings | None = None, *, store: str | None = None) -> App:
         batch=CHUNKING_BATCH,
         concurrency=1,
         failed_queue="chunking.failed",
+        requeue=chunking.requeue,
     )(_with(app, chunking.chunk))
     app.service(
         "embedding",
@@ -76,6 +83,7 @@ def build(settings: Settings | None = None, *, store: str | None = None) -> App:
         needs="summarizer",
         concurrency=summarizer_slots,
         failed_queue="summarization.failed",
+        requeue=orchestration.requeue,
     )(_with(app, summarization.summarize))
     # A document that is given up must not hold up its thread for ever.
     app.service("orchestration.archives", on=events.ParsingFailed)(orchestration.after_failed_archives)

@@ -3,6 +3,7 @@
 from onward.ports.blobs import Blob, BlobMissing, Blobs
 from onward.ports.bus import Bus
 from onward.ports.clock import Clock, SystemClock
+from onward.ports.recovery import Key, Recovery
 from onward.ports.store import Reader, Store, StoreError, StoreFull, StoreUnavailable
 
 __all__ = [
@@ -11,7 +12,9 @@ __all__ = [
     "Blobs",
     "Bus",
     "Clock",
+    "Key",
     "Reader",
+    "Recovery",
     "Store",
     "StoreError",
     "StoreFull",

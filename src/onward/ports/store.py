@@ -23,6 +23,7 @@ from onward.model.ledger import (
 )
 from onward.model.search import Filter, TextHit, VectorHit
 from onward.ports.bus import Bus
+from onward.ports.recovery import Recovery
 from onward.retry import OnwardError
 
 D = TypeVar("D", bound=Document)
@@ -101,7 +102,7 @@ class Reader(Protocol):
         ...
 
 
-class Store(Reader, Protocol):
+class Store(Reader, Recovery, Protocol):
     """Documents and ledger. Every method is one transaction, or joins the one it is called in.
 
     Lease and due times use the store's own clock. All methods may be called from any thread.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -64,11 +65,12 @@ _BY_NAME = {
     **dict.fromkeys(
         (
             *("OperationalError", "gaierror", "URLError", "TransportError", "TimeoutException"),
-            *("ConnectionError", "Timeout", "ClientConnectionError", "APIConnectionError"),
+            *("ConnectionError", "Timeout", "ClientConnectionError", "APIConnectionError", "SSLError"),
         ),
         _UNAVAILABLE,
     ),
 }
+_UNREACHED_ERRNOS = frozenset({errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH})
 _HTTP_NAMES = ("http", "statuserror", "responseerror")
 _PASSING_STATUS = frozenset({408, 425, 429})
 
@@ -95,6 +97,8 @@ def classify(error: BaseException, *, now: float | None = None) -> Classified:
         )
     if isinstance(error, BaseExceptionGroup):
         return _classify_group([classify(member, now=now) for member in error.exceptions])
+    if isinstance(error, OSError) and error.errno in _UNREACHED_ERRNOS:
+        return _UNAVAILABLE
     http, verdict = _judge_type(type(error))  # type: ignore[arg-type]  # mypy asks the instance for its hash
     if http and (status := _http_status(error)) is not None:
         return _classify_status(status, error, now)

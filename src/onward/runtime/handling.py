@@ -112,28 +112,32 @@ class Handling:
     ) -> Judgement:
         """Decide what a failure means for these documents."""
         judgement = self.judge.judge(
-            self.delivery, ids, error, classified, self.failure(error), took=took, ill=ill
+            self.delivery, ids, error, classified, self.failure(error, classified), took=took, ill=ill
         )
         if judgement.last:
             self.last_chances.append(judgement.parts[0])
         return judgement
 
-    def failure(self, error: BaseException) -> Failure:
+    def failure(self, error: BaseException, classified: Classified | None = None) -> Failure:
+        """Describe an error, with the dependency that it points at."""
         try:
-            failure = self._described(error)
+            failure = self._described(error, classified)
         except BaseException as broken:  # an exception may raise whatever it is asked
             kinds = f"{type(error).__name__} cannot be described: {type(broken).__name__}"
-            return self._described(RuntimeError(kinds))
+            return self._described(RuntimeError(kinds), classified)
         dependency: object = failure.dependency  # somebody else's exception may call anything at all so
+        if classified is not None and dependency is None:
+            return replace(failure, dependency=classified.dependency or dependency_of(self.service, classified))
         return failure if isinstance(dependency, str | None) else replace(failure, dependency=None)
 
-    def _described(self, error: BaseException) -> Failure:
+    def _described(self, error: BaseException, classified: Classified | None) -> Failure:
         return Failure.of(
             error,
             at=self.context.now(),
             service=self.service.name,
             worker=self.context.worker,
             version=self.context.version,
+            classified=classified,
         )
 
 
@@ -180,7 +184,8 @@ def _after_deaths(handling: Handling, ids: Sequence[str]) -> tuple[Part, ...]:
         f"the worker process died {handling.delivery.deaths} times while service "
         f"{handling.service.name!r} handled this, the last time alone in its process"
     )
-    return (handling.judge.crash_loop(handling.delivery, ids, handling.failure(error)),)
+    failure = replace(handling.failure(error), kind="crash")
+    return (handling.judge.crash_loop(handling.delivery, ids, failure),)
 
 
 def _prepare_documents(handling: Handling, ready: list[Input]) -> None:
@@ -349,7 +354,8 @@ class Call:
         judgements = [self._judged([id], error) for id, error in work.failed.items()]
         parts += [part for judgement in judgements for part in judgement.parts]
         for id, error in work.aside.items():
-            parts.append(self.handling.judge.aside(self.handling.delivery, [id], self.handling.failure(error)))
+            failure = self.handling.failure(error, self._classify(error))
+            parts.append(self.handling.judge.aside(self.handling.delivery, [id], failure))
         settlement = self._written(work, parts)
         if self.service.needs:
             reports = [judgement.report for judgement in judgements]

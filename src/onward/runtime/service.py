@@ -6,18 +6,22 @@ import asyncio
 import inspect
 import re
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from onward.model.documents import Document
+from onward.model.documents import Document, DocumentState
 from onward.model.events import Event
 from onward.model.failures import Failure
 from onward.model.ledger import Subscription
+from onward.ports import Reader
 from onward.retry import Classified, OnwardError, RetryPolicy, classify
 
 Handler = Callable[..., Any]
 """A handler: `(document, work)`, `(documents, work)` or `(event, work)`, `def` or `async def`."""
+
+Requeue = Callable[[Sequence[DocumentState], Reader], Iterable[Event]]
+"""Makes the events that put documents back."""
 
 HEALTH_SECONDS = 10.0
 """How long a health call may take; a dependency that does not answer is not well."""
@@ -50,6 +54,8 @@ class Service:
     """What cannot be done after all tries joins a failed batch instead of becoming a dead letter."""
     notice: str = ""
     """The type of the event that tells of a round given up, such as `ParsingFailed`."""
+    requeue: Requeue | None = None
+    """Makes the events that put documents back, where `on.of(…)` cannot."""
 
     def __post_init__(self) -> None:
         self._refuse(not re.fullmatch(r"[a-z][a-z0-9_.-]*", self.name), "needs a name like 'chunking'")
@@ -89,6 +95,21 @@ class Service:
     def slots(self) -> int | None:
         """How many calls may run at once in a process, if the service says so itself."""
         return max(1, self.concurrency()) if callable(self.concurrency) else self.concurrency
+
+    @property
+    def makes_events(self) -> bool:
+        """Whether it can make the event of a document from what the ledger knows of it."""
+        others = (info for name, info in self.on.model_fields.items() if name != self.ids_field)
+        return self.requeue is not None or not any(info.is_required() for info in others)
+
+    def put_back(self, states: Sequence[DocumentState], store: Reader) -> Iterable[Event]:
+        """Make the events that begin another round of documents; those it leaves out are not to be, just now."""
+        if self.requeue is not None:
+            return self.requeue(states, store)
+        assert self.ids_field is not None, "only a service that finishes documents puts them back"
+        many = self.on.model_fields[self.ids_field].annotation is not str
+        ids = [one.id for one in states]
+        return [self.on(**{self.ids_field: one}) for one in ([ids] if many else ids)]
 
     @property
     def is_async(self) -> bool:

@@ -131,6 +131,7 @@ class Supervisor:
         idle_within: float | None = None,
         reload: Callable[[], object] | None = None,
         on_poll: Callable[[], None] | None = None,
+        also_due: Callable[[], float | None] | None = None,
     ) -> None:
         self.store = store
         self.services = {service.name: service for service in services}
@@ -143,6 +144,7 @@ class Supervisor:
         self._idle_within = idle_within
         self._reload = reload
         self._on_poll = on_poll
+        self._also_due = also_due
         self._stopping = self._announced = 0
         self._hangup = False
         self._renewed = time.monotonic()
@@ -356,6 +358,8 @@ class Supervisor:
         if self.store.under_way(names):
             return False
         now = self.store.now()
+        if self._also_due is not None and (at := self._also_due()) is not None and at <= now + within:
+            return False
         down = {one.dependency for one in self.store.breakers() if one.open}
         free = [name for name in names if down.isdisjoint(self.services[name].needs)]
         if (due := self.store.next_due(free, suspects=True)) is not None and due <= now + within:

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from onward.backends.relational.database import Database
+from onward.backends.relational.findings import Findings, forget_findings
+from onward.backends.relational.noting import Noted
 from onward.model.breaker import Breaker
 from onward.model.documents import FINAL, Status
-from onward.model.failures import remember
+from onward.model.failures import Failure, read_history, remember
 from onward.model.ledger import IndexedText, NewDocument, PlacedVector, RowState, Subscription
 
 Key = tuple[str, str]
@@ -42,6 +44,8 @@ class Doc:
     parent: str | None = None
     size: int = 0
     failed_batch: str | None = None
+    fingerprint: str | None = None
+    """Of its last error."""
     stored_status: str = ""
     """Its status as it stands in the database, so that the tallies follow it."""
 
@@ -55,8 +59,7 @@ class Doc:
         return self.round == 0 and self.row is None
 
     def record(self, outcome: dict[str, Any]) -> None:
-        history = json.loads(self.attempts) if self.attempts else None
-        self.attempts = json.dumps(remember(history, outcome))
+        self.attempts = json.dumps(remember(read_history(self.attempts), outcome))
 
 
 @dataclass(slots=True)
@@ -89,6 +92,7 @@ class Row:
     generation: int
     reason: str | None
     settled_at: float | None
+    fingerprint: str | None
 
     def record(self, failure: dict[str, Any]) -> None:
         history = json.loads(self.errors) if self.errors else None
@@ -113,6 +117,7 @@ class Row:
             "errors": self.errors,
             "reason": self.reason,
             "settled_at": self.settled_at,
+            "fingerprint": self.fingerprint,
         }
 
 
@@ -132,11 +137,7 @@ class Books:
     _changed: set[Key] = field(default_factory=set)
     _bodies: dict[Key, str] = field(default_factory=dict)
     _done: list[int] = field(default_factory=list)
-    _keys: list[tuple[int, str, Any]] = field(default_factory=list)
-    _texts: dict[int, tuple[int, str, str]] = field(default_factory=dict)
-    _vectors: dict[int, tuple[int, str, bytes]] = field(default_factory=dict)
-    _tallies: dict[tuple[str, str, str], int] = field(default_factory=dict)
-    _left_batches: set[str] = field(default_factory=set)
+    _findings: Findings = field(default_factory=Findings)
     woken: set[str] = field(default_factory=set)
     """Services for which a row was put on the ledger, or came back."""
     _next_doc: int = 0
@@ -181,6 +182,7 @@ class Books:
             about = document.failure.as_dict() | {"outcome": "gave_up", "round": 0}
             about.pop("traceback", None)
             doc.last_error = json.dumps(about)
+            doc.fingerprint = document.failure.fingerprint
             doc.record(about)
         self._next_doc += 1
         self._new[key] = document
@@ -208,36 +210,29 @@ class Books:
         doc.revision += 1
         doc.size = len(body)
         self.change(key)
-        self._forget_findings([doc.doc])
-        self._keys += [(doc.doc, name, value) for name, value in keys]
+        forget_findings(self.db, [doc.doc])
+        self._findings.add_keys(doc.doc, keys)
         return True
-
-    def _forget_findings(self, numbers: list[int]) -> None:
-        """What was derived from a document's content goes with it."""
-        for statement in ("delete_keys", "delete_texts", "delete_vectors"):
-            self.db.run(statement, numbers)
 
     def index(self, text: IndexedText) -> None:
         doc = self.document((text.collection, text.id))
         if doc is not None:
-            self._texts[doc.doc] = (doc.doc, text.title, text.text)
+            self._findings.texts[doc.doc] = (doc.doc, text.title, text.text)
 
     def place(self, vector: PlacedVector) -> None:
         doc = self.document((vector.collection, vector.id))
         if doc is not None:
-            self._vectors[doc.doc] = (doc.doc, vector.model, vector.vector)
+            self._findings.vectors[doc.doc] = (doc.doc, vector.model, vector.vector)
 
     def leave_batch(self, doc: Doc) -> None:
         """A document is not set aside any more; a batch that is empty is over."""
         if doc.failed_batch is not None:
-            self._left_batches.add(doc.failed_batch)
+            self._findings.left_batches.add(doc.failed_batch)
             doc.failed_batch = None
 
-    def tally(self, collection: str, doc: Doc, before: str, after: str) -> None:
-        for status, change in ((before, -1), (after, +1)):
-            if status:
-                entry = (doc.source or "", collection, str(status))
-                self._tallies[entry] = self._tallies.get(entry, 0) + change
+    def note(self, service: str, collection: str | None, failure: Failure, documents: int) -> None:
+        """Count a failure in its group."""
+        self._findings.noted.append(Noted(service, collection, failure, documents))
 
     def remove(self, keys: Sequence[Key]) -> None:
         """Remove documents with all that descended from them."""
@@ -253,10 +248,10 @@ class Books:
         numbers = [doc.doc for doc in found]
         self.db.run("delete_documents", numbers)
         self.db.run("delete_bodies", numbers)
-        self._forget_findings(numbers)
+        forget_findings(self.db, numbers)
         for key in keys:
             if (gone := self.docs[key]) is not None:
-                self.tally(key[0], gone, gone.stored_status, "")
+                self._findings.tally(gone.source, key[0], gone.stored_status, "")
                 self.leave_batch(gone)
         self.docs.update(dict.fromkeys(keys))
         leaving: dict[int, set[str]] = {}
@@ -389,24 +384,7 @@ class Books:
         if self._done:
             self.db.run("done_rows", self.now, self._done)
             self._done.clear()
-        self._write_findings()
-
-    def _write_findings(self) -> None:
-        if self._keys:
-            self.db.bulk("insert_keys", self._keys)
-            self._keys.clear()
-        if self._texts:
-            self.db.bulk("insert_texts", list(self._texts.values()))
-            self._texts.clear()
-        if self._vectors:
-            self.db.bulk("insert_vectors", list(self._vectors.values()))
-            self._vectors.clear()
-        if self._tallies:
-            self.db.bulk("tally", [(*entry, change) for entry, change in self._tallies.items() if change])
-            self._tallies.clear()
-        if self._left_batches:
-            self.db.run("drop_empty_batches", sorted(self._left_batches))
-            self._left_batches.clear()
+        self._findings.write(self.db)
 
     def _write_new(self) -> None:
         documents, bodies = [], []
@@ -431,11 +409,12 @@ class Books:
                     doc.source,
                     doc.parent,
                     doc.size,
+                    doc.fingerprint,
                 )
             )
             bodies.append((doc.doc, new.body))
-            self._keys += [(doc.doc, name, value) for name, value in new.keys]
-            self.tally(key[0], doc, doc.stored_status, doc.status)
+            self._findings.add_keys(doc.doc, new.keys)
+            self._findings.tally(doc.source, key[0], doc.stored_status, doc.status)
             doc.stored_status = doc.status
         self._new.clear()
         self.db.bulk("insert_documents", documents)
@@ -445,7 +424,7 @@ class Books:
         for key in self._changed:
             doc = self.docs[key]
             if doc is not None and doc.status != doc.stored_status:
-                self.tally(key[0], doc, doc.stored_status, doc.status)
+                self._findings.tally(doc.source, key[0], doc.stored_status, doc.status)
                 doc.stored_status = doc.status
         changed = [
             (
@@ -464,6 +443,7 @@ class Books:
                 doc.dead_letter,
                 doc.size,
                 doc.failed_batch,
+                doc.fingerprint,
             )
             for key in self._changed
             if (doc := self.docs[key]) is not None

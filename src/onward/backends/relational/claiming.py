@@ -9,7 +9,16 @@ from typing import Any
 from onward.backends.relational.books import Books, Doc, requested
 from onward.backends.relational.publishing import begin_round
 from onward.model.breaker import Breaker, allowance, probing
-from onward.model.ledger import MAX_COMMIT_BYTES, MAX_COMMIT_DOCUMENTS, Delivery, Input, Standing
+from onward.model.ledger import (
+    BACKGROUND,
+    MAX_COMMIT_BYTES,
+    MAX_COMMIT_DOCUMENTS,
+    OVERDUE,
+    TURNS,
+    Delivery,
+    Input,
+    Standing,
+)
 
 _HIGHEST = 2**31
 
@@ -24,15 +33,19 @@ def claim(
     needs: Sequence[str],
     healthy_probes: Sequence[str],
     suspects: bool,
+    turns: int = 0,
 ) -> list[Delivery]:
-    """Claim what is due, as far as the breakers of what the service needs allow."""
+    """Claim what is due, as far as the breakers of what the service needs allow.
+
+    `turns`: how many rows were claimed since the last that was due to the background.
+    """
     breakers = [books.breaker(dependency) for dependency in needs]
     for breaker in breakers:
         allowed = _allowed(books, breaker, healthy_probes)
         limit = limit if allowed is None else min(limit, allowed)
     if limit <= 0:
         return []
-    due = books.db.read("due_suspects", service, books.now, 1) if suspects else _due(books, service, limit)
+    due = books.db.read("due_suspects", service, books.now, 1) if suspects else _due(books, service, limit, turns)
     found = _cut(due)
     if not found:
         return []
@@ -64,16 +77,27 @@ def _allowed(books: Books, breaker: Breaker, healthy_probes: Sequence[str]) -> i
     return allowance(breaker, books.now, under_way)
 
 
-def _due(books: Books, service: str, limit: int) -> list[list[Any]]:
-    """Due rows, one level of priority after the other, so that waiting ones are never read."""
-    found: list[list[Any]] = []
+def _due(books: Books, service: str, limit: int, turns: int) -> list[list[Any]]:
+    """Due rows, one level of priority after the other, so that waiting ones are never read.
+
+    Every tenth turn is one for what waits in the background, and has waited for too long.
+    """
+    overdue: list[list[Any]] = []
+    if share := (turns + limit) // TURNS:
+        overdue = books.db.read("due_rows", service, BACKGROUND, books.now - OVERDUE, share)
+    known = {values[0] for values in overdue}
+    others: list[list[Any]] = []
     level = _HIGHEST
-    while len(found) < limit:
+    while len(overdue) + len(others) < limit:
         level = books.db.read("next_priority", service, level)
         if level is None:
             break
-        found += books.db.read("due_rows", service, level, books.now, limit - len(found))
-    return found
+        more = books.db.read("due_rows", service, level, books.now, limit - len(others))
+        others += [values for values in more if values[0] not in known][: limit - len(overdue) - len(others)]
+    for position, values in enumerate(overdue):
+        # Not first: of what is more than one may hold, the last is left.
+        others.insert((position + 1) * TURNS - 1 - turns, values)
+    return others
 
 
 def _cut(found: list[list[Any]]) -> list[list[Any]]:

@@ -58,7 +58,7 @@ def reset(books: Books, collection: str, id: str) -> bool:
         return False
     doc.status = Status.PENDING
     doc.attempt_count = 0
-    doc.last_attempt_time = doc.last_error = doc.retry_at = None
+    doc.last_attempt_time = doc.last_error = doc.fingerprint = doc.retry_at = None
     books.leave_batch(doc)
     _begin_anew(books, doc)
     books.change((collection, id))
@@ -83,7 +83,7 @@ def discard(books: Books, collection: str, id: str) -> bool:
     if doc.dead_letter is not None:
         books.leave(doc.dead_letter, [id])
     doc.status = Status.DISCARDED
-    doc.dead_letter = None
+    doc.dead_letter = doc.retry_at = None
     books.leave_batch(doc)
     _begin_anew(books, doc)
     books.change((collection, id))

@@ -136,7 +136,9 @@ def _row(books: Books, order: _Order, row: int) -> tuple[Any, ...]:
         if doc is None:
             named.append((id, 0))
             continue
-        priority = max(priority, doc.priority)
+        if priority >= 0 or doc.priority > 0:
+            # What is put back in the background stays there, unless a person wants a document first.
+            priority = max(priority, doc.priority)
         if not doc.final:
             begin_round(doc, row, books.now)
             books.change((str(collection), id))
@@ -224,4 +226,9 @@ def keep_malformed(books: Books, raw: bytes, failure: Failure, event_type: str) 
     errors = json.dumps(remember(None, failure.as_dict()))
     for service in services:
         id = new_id()
-        books.db.run("insert_malformed", service, id, event_type, books.now, id, books.now, errors, raw, books.now)
+        books.db.run(
+            "insert_malformed",
+            *(service, id, event_type, books.now, id, books.now, errors, raw, books.now, failure.fingerprint),
+        )
+        books.note(service, None, failure, 1)
+    books.write()

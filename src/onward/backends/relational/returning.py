@@ -82,7 +82,7 @@ def _returns(doc: Doc | None, row: Row, round: int, new_round: bool) -> bool:
 def give_back_try(books: Books, strike: Strike, due: float | None = None) -> None:
     """A failure was the dependency's: the try it cost is returned, a dead letter it made lives again."""
     row = books.row(strike.row)
-    if row is None or not strike.charged or row.state == RowState.DONE:
+    if row is None or not strike.charged or row.state in (RowState.DONE, RowState.ARCHIVED):
         return
     if row.state == RowState.DEAD:
         if any(doc is not None and doc.final for _, doc, _ in books.named(row)):

@@ -14,7 +14,7 @@ from onward.model import breaker as breakers
 from onward.model.breaker import Strike
 from onward.model.documents import Document, Status
 from onward.model.events import Envelope
-from onward.model.failures import remember
+from onward.model.failures import Failure, outcomes, read_history, remember
 from onward.model.ledger import (
     Aside,
     Charge,
@@ -95,6 +95,8 @@ class _Applied:
         self.charged: list[Strike] = []
         self.notices: list[tuple[Row | None, Envelope]] = []
         self._row_used = False
+        self.fresh = 0
+        """Documents that failed as they had not failed before, since this was last asked."""
 
     def apply(self) -> Settled:
         books, settlement, row = self.books, self.settlement, self.row
@@ -106,7 +108,8 @@ class _Applied:
         for new in settlement.adds:
             if new.source is None:
                 new.source = self._source_of(new.parent)
-            books.add(new)
+            if books.add(new) and new.failure is not None:
+                books.note(row.service, new.collection, new.failure, 1)
         for part in settlement.parts:
             match part:
                 case Done():
@@ -173,8 +176,8 @@ class _Applied:
         first: dict[int, str] = {}
         for key, doc in self._owned(part.ids):
             doc.status = Status.PROCESSED
-            doc.row = None
-            doc.last_error = None
+            doc.row = doc.retry_at = None
+            doc.last_error = doc.fingerprint = None
             if doc.attempts is None:
                 # The same for all that succeed at once, as most do.
                 if doc.round not in first:
@@ -263,8 +266,19 @@ class _Applied:
             if part.failure is not None and part.charge is not Charge.NOTHING:
                 self._record_failure(doc, part, "retried", row)
             self.books.change(key)
+        if part.failure is not None and self._counts(part):
+            self._note(part.failure, ids)
         if part.charge is Charge.TRY:
             self.charged.append(Strike(row.id, tuple(ids)))
+
+    def _counts(self, part: Wait) -> bool:
+        """Whether a failure is one of its own, and not the halving of a batch that has failed."""
+        opens = self.settlement.dependencies is not None and self.settlement.dependencies.opens
+        return part.charge is not Charge.NOTHING or bool(opens)
+
+    def _note(self, failure: Failure, ids: Sequence[str]) -> None:
+        fresh, self.fresh = self.fresh, 0
+        self.books.note(self.row.service, self.row.collection, failure, fresh if ids else 1)
 
     def _bury(self, part: Dead) -> None:
         row = self._row_for(part)
@@ -279,14 +293,19 @@ class _Applied:
         row.not_ready += part.charge is Charge.NOT_READY
         if part.failure is not None:
             row.record(part.failure.as_dict())
-        if row.id:
+            row.fingerprint = part.failure.fingerprint
+        earlier = self._earlier_letter(row)
+        if earlier is not None:
+            row = self._update_letter(earlier, row)
+        elif row.id:
             self.books.save(row)
         else:
             self._split(row)
         if part.raw is not None:
             self.books.db.run("keep_raw", part.raw, row.id)
         for key, doc in self._owned(ids):
-            self._close_dead_letter(doc)
+            if doc.dead_letter != row.id:
+                self._close_dead_letter(doc)
             doc.dead_letter = row.id
             doc.row = None
             if part.final:
@@ -295,11 +314,40 @@ class _Applied:
             if part.failure is not None:
                 self._record_failure(doc, part, "gave_up", row)
             self.books.change(key)
+        if part.failure is not None:
+            self._note(part.failure, ids)
         if part.notice is not None:
             part.notice.source = part.notice.source or self.row.source
             self.notices.append((row, part.notice))
         if part.charge is Charge.TRY:
             self.charged.append(Strike(row.id, tuple(ids)))
+
+    def _earlier_letter(self, row: Row) -> Row | None:
+        """The dead letter that the one document of a row has already, from an earlier round."""
+        owned = self._owned([id for id, _ in row.ids])
+        if len(row.ids) != 1 or len(owned) != 1 or owned[0][1].dead_letter is None:
+            return None
+        found = self.books.row(owned[0][1].dead_letter)
+        same = found is not None and found.service == row.service and len(found.ids) == 1
+        return found if same and found is not None and found.state in (RowState.DEAD, RowState.ARCHIVED) else None
+
+    def _update_letter(self, letter: Row, row: Row) -> Row:
+        """There is one dead letter per service and document: a later round adds to it."""
+        for failure in outcomes(json.loads(row.errors) if row.errors else None):
+            letter.record(failure)
+        letter.state = RowState.DEAD
+        letter.ids, letter.round = row.ids, row.round
+        letter.reason, letter.settled_at, letter.fingerprint = row.reason, row.settled_at, row.fingerprint
+        letter.tries, letter.not_ready, letter.deaths = row.tries, row.not_ready, row.deaths
+        self.books.save(letter)
+        if row is self.row:
+            # Nothing of it has been written: it is free for what else becomes of its delivery.
+            gone = dict(row.ids)
+            for name in Row.__slots__:
+                setattr(row, name, getattr(self.origin, name))
+            row.ids = [pair for pair in row.ids if pair[0] not in gone]
+            self._row_used = False
+        return letter
 
     def _set_aside(self, part: Aside) -> None:
         for key, doc in self._owned(part.ids):
@@ -308,6 +356,7 @@ class _Applied:
             self._record_failure(doc, part, "set_aside", self.row)
             doc.failed_batch = join_batch(self.books, self.row.service, doc.source, part)
             self.books.change(key)
+        self._note(part.failure, part.ids)
         if part.notice is not None:
             part.notice.source = part.notice.source or self.row.source
             self.notices.append((None, part.notice))
@@ -317,9 +366,13 @@ class _Applied:
         about: dict[str, Any] = part.failure.as_dict()
         about.pop("traceback", None)
         about |= {"outcome": outcome, "round": doc.round, "try": row.tries}
+        if not _failed_so_before(doc, part.failure.fingerprint):
+            self.fresh += 1
         doc.record(about)
         doc.last_error = json.dumps(about)
+        doc.fingerprint = part.failure.fingerprint
         doc.last_attempt_time = self.books.now
+        doc.retry_at = None  # what an operator wanted has been done
 
     # -- dependencies
 
@@ -366,7 +419,7 @@ class _Applied:
 
 _SPLIT = (
     "id", "state", "key", "ids", "due", "tries", "not_ready", "able", "deaths", "batch", "cursor", "errors",
-    "reason", "settled_at", "origin",
+    "reason", "settled_at", "fingerprint", "origin",
 )  # fmt: skip
 
 
@@ -387,6 +440,10 @@ def join_batch(books: Books, service: str, source: str | None, part: Aside) -> s
     return id
 
 
+def _failed_so_before(doc: Doc, fingerprint: str) -> bool:
+    return any(one.get("fingerprint") == fingerprint for one in outcomes(read_history(doc.attempts)))
+
+
 def replace_content(books: Books, key: Key, body: str, keys: Sequence[tuple[str, Any]] = ()) -> bool:
     """New content begins anew: `pending`, and without what descended from the old."""
     doc = books.document(key)
@@ -394,7 +451,7 @@ def replace_content(books: Books, key: Key, body: str, keys: Sequence[tuple[str,
         return False
     doc.status = Status.PENDING if doc.round else books.first_status(key[0])
     doc.attempt_count = 0
-    doc.last_error = None
+    doc.last_error = doc.fingerprint = None
     books.change(key)
     for number in (doc.row, doc.dead_letter):
         row = books.row(number) if number is not None else None

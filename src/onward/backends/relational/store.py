@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 from onward.backends.relational import claiming, operating, publishing, searching, settling
-from onward.backends.relational.books import Books, requested
 from onward.backends.relational.database import Database
+from onward.backends.relational.grouping import GroupStore
+from onward.backends.relational.letters import LetterStore, read_letter
+from onward.backends.relational.retrying import RetryStore, read_batch, read_state
+from onward.backends.relational.steering import SteeringStore
+from onward.backends.relational.telling import TellingStore
 from onward.model import breaker as breaker_rules
 from onward.model.breaker import Breaker
 from onward.model.documents import Document, DocumentState
 from onward.model.events import Envelope
-from onward.model.failures import Failure, outcomes
+from onward.model.failures import Failure
 from onward.model.ledger import (
     KEEP_UNROUTED_SECONDS,
+    TURNS,
     DeadLetter,
     Delivery,
     FailedBatch,
@@ -30,29 +34,20 @@ from onward.model.ledger import (
 from onward.model.search import Filter, TextHit, VectorHit
 from onward.ports import Clock
 from onward.ports.store import D
+from onward.retry import redact
 
 _HIGHEST = 2**31
 _LAST_CHARACTER = "\U0010ffff"
 _LONGEST_ID = 512
-STRAY_QUEUE = "events.failed"
-"""The failed queue of what could not be read and named no service."""
 
 
-class RelationalStore:
+class RelationalStore(RetryStore, LetterStore, SteeringStore, GroupStore, TellingStore):
     """Documents and ledger on a relational database; see `onward.ports.Store`."""
 
     def __init__(self, db: Database, clock: Clock) -> None:
-        self.db = db
-        self.clock = clock
-
-    def now(self) -> float:
-        return self.clock.now()
-
-    def transaction(self) -> AbstractContextManager[None]:
-        return self.db.transaction()
-
-    def _books(self) -> Books:
-        return Books(self.db, self.now())
+        super().__init__(db, clock)
+        self._turns: dict[str, int] = {}
+        """Claims of each service since what waits in the background last had its turn."""
 
     # -- reading
 
@@ -70,10 +65,7 @@ class RelationalStore:
     def state(self, document: type[Document] | str, id: str) -> DocumentState | None:
         collection = _collection(document)
         found = self.db.read("document", collection, id)
-        if found is None:
-            return None
-        found[6] = found[6] or {}
-        return DocumentState(collection, id, *found)
+        return None if found is None else read_state(collection, [id, *found])
 
     def statuses(self, document: type[Document] | str, ids: Sequence[str]) -> dict[str, str]:
         return dict(self.db.read("statuses", _collection(document), list(ids)))
@@ -119,9 +111,7 @@ class RelationalStore:
     ) -> list[DocumentState]:
         collection = _collection(document)
         found = self.db.read("listed", collection, status, source, after, limit)
-        for values in found:
-            values[7] = values[7] or {}
-        return [DocumentState(collection, *values) for values in found]
+        return [read_state(collection, values) for values in found]
 
     def sources(self) -> list[str]:
         return list(self.db.read("sources"))
@@ -183,10 +173,13 @@ class RelationalStore:
     # -- putting events on the ledger
 
     def subscribe(self, subscriptions: Sequence[Subscription]) -> None:
+        if all(one in self.subscriptions() for one in subscriptions):
+            return  # without waiting for whoever writes
         with self.transaction():
             known = self.subscriptions()
             new = [one for one in subscriptions if one not in known]
             for one in new:
+                self._take_over(one, known)
                 self.db.run(
                     "subscribe",
                     one.service,
@@ -202,6 +195,15 @@ class RelationalStore:
             for event_type in {one.event_type for one in new}:
                 publishing.route_unrouted(books, event_type)
             books.write()
+
+    def _take_over(self, new: Subscription, known: Sequence[Subscription]) -> None:
+        """A document is one service's responsibility: one by another name was renamed, and its rows with it."""
+        for old in known:
+            same = (old.event_type, old.finishes) == (new.event_type, new.finishes)
+            if same and new.finishes is not None and old.service != new.service:
+                self.db.run("unsubscribe", old.service)
+                self.db.run("rename_rows", new.service, old.service)
+                self.db.run("rename_batches", new.service, old.service)
 
     def subscriptions(self) -> list[Subscription]:
         return self._books().subscriptions()
@@ -246,7 +248,8 @@ class RelationalStore:
         suspects: bool = False,
     ) -> list[Delivery]:
         with self.transaction():
-            return claiming.claim(
+            turns = self._turns.get(service, 0)
+            found = claiming.claim(
                 self._books(),
                 worker,
                 service,
@@ -255,7 +258,10 @@ class RelationalStore:
                 needs=needs,
                 healthy_probes=healthy_probes,
                 suspects=suspects,
+                turns=turns,
             )
+            self._turns[service] = (turns + len(found)) % TURNS
+            return found
 
     def claimed(self, worker: str) -> list[Delivery]:
         with self.transaction():
@@ -327,6 +333,8 @@ class RelationalStore:
     def enlist(self, worker: str, about: Mapping[str, Any]) -> None:
         with self.transaction():
             self.db.run("enlist", worker, json.dumps(dict(about)), self.now())
+            if version := about.get("version"):
+                self.db.run("see_version", version, self.now())
 
     def retire(self, worker: str) -> None:
         with self.transaction():
@@ -348,7 +356,7 @@ class RelationalStore:
     def open_breaker(self, dependency: str, reason: str, *, remedy: str = "", by_hand: bool = False) -> None:
         with self.transaction():
             books = self._books()
-            settling.open_breaker(books, dependency, reason, remedy, by_hand=by_hand)
+            settling.open_breaker(books, dependency, redact(reason), redact(remedy), by_hand=by_hand)
             books.write()
 
     def close_breaker(self, dependency: str) -> None:
@@ -370,7 +378,7 @@ class RelationalStore:
 
     def dead_letters(self, service: str | None = None, *, limit: int = 100, after: int = 0) -> list[DeadLetter]:
         queues = {one.service: one.failed_queue for one in self.subscriptions()}
-        return [_dead_letter(values, queues) for values in self.db.read("dead_letters", service, after, limit)]
+        return [read_letter(values, queues) for values in self.db.read("dead_letters", service, after, limit)]
 
     def requeue(self, row: int) -> bool:
         with self.transaction():
@@ -402,10 +410,7 @@ class RelationalStore:
 
     def failed_batches(self, source: str | None = None) -> list[FailedBatch]:
         found = self.db.read("failed_batches", source)
-        return [
-            FailedBatch(id, service, of, outcomes(errors), count, due, at, tuple((c, i) for c, i in items))
-            for id, service, of, errors, count, due, at, items in found
-        ]
+        return [read_batch(values) for values in found]
 
 
 def _collection(document: type[Document] | str) -> str:
@@ -417,34 +422,3 @@ def _nested(triples: list[list[Any]]) -> dict[str, dict[str, int]]:
     for outer, inner, count in triples:
         counts.setdefault(outer, {})[inner] = count
     return counts
-
-
-def _dead_letter(values: list[Any], queues: dict[str, str]) -> DeadLetter:
-    row, service, event_id, event_type, version, data, timestamp, key, collection, ids, round = values[:11]
-    tries, errors, deaths, reason, raw, has_raw, settled_at = values[11:]
-    failures = outcomes(json.loads(errors)) if errors else []
-    last = failures[-1] if failures else {}
-    return DeadLetter(
-        row=row,
-        failed_queue=queues.get(service) or (f"{service}.failed" if service else STRAY_QUEUE),
-        original_event={
-            "event_type": event_type,
-            "event_id": event_id,
-            "timestamp": timestamp,
-            "version": version,
-            "data": data,
-        },
-        idempotency_key=requested(key),
-        attempt_count=tries,
-        last_error=last.get("message", ""),
-        error_type=last.get("error_type", ""),
-        abandoned_reason=reason,
-        service_name=service,
-        timestamp=settled_at,
-        errors=failures,
-        fingerprint=last.get("fingerprint", ""),
-        deaths=deaths,
-        round=round,
-        documents=tuple((collection, id) for id, _ in ids),
-        raw=bytes.fromhex(raw) if has_raw else None,
-    )

@@ -18,7 +18,7 @@ from pydantic_core import from_json
 
 from onward.ports import StoreError, StoreFull, StoreUnavailable
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 BUSY_SECONDS = 30.0
 BUSY_STEP = 0.001
 WRITER_CACHE, READER_CACHE = 8_000, 1_000
@@ -30,7 +30,8 @@ _BULK = (256, 64, 16, 4, 1)
 @cache
 def queries() -> dict[str, str]:
     """The named statements of this dialect."""
-    text = files(__package__).joinpath("queries.sql").read_text()
+    written = [one for one in files(__package__).joinpath("queries").iterdir() if one.name.endswith(".sql")]
+    text = "\n".join(one.read_text() for one in sorted(written, key=lambda one: one.name))
     parts = re.split(r"^-- name: (\w+)$", text, flags=re.MULTILINE)[1:]
     return {name: body.strip().rstrip(";") for name, body in zip(parts[::2], parts[1::2], strict=True)}
 

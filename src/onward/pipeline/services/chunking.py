@@ -4,16 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from onward import App, Work
+from onward import App, DocumentState, Permanent, Reader, Work
 from onward.pipeline.documents import Chunk, Message
-from onward.pipeline.events import ChunksPrepared, EmbeddingsGenerated
+from onward.pipeline.events import ChunksPrepared, EmbeddingsGenerated, JSONParsed
 from onward.pipeline.splitting import Piece, split
 
 CHECKPOINT_CHUNKS = 400
 
 
+class NeverRead(Permanent):
+    """A message that could not be read has no text to split, however often it is put back."""
+
+
+def requeue(states: Sequence[DocumentState], store: Reader) -> Iterator[JSONParsed]:
+    """Split messages again."""
+    by_archive: dict[str, list[str]] = {}
+    for state in states:
+        # One at a time: a single message may be large.
+        if (message := store.get(Message, state.id)) is not None:
+            by_archive.setdefault(message.archive_id, []).append(message.id)
+    for archive, ids in by_archive.items():
+        yield JSONParsed(archive_id=archive, message_doc_ids=ids)
+
+
 def chunk(app: App, messages: Sequence[Message], work: Work) -> None:
     """Split what is new in each message; quotes and signatures are somebody else's, or nobody's."""
+    for message in messages:
+        if message.blob is not None:
+            work.fail(
+                message, NeverRead(f"{message.id} could not be read from its archive; only its bytes are kept")
+            )
+    messages = [message for message in messages if message.blob is None]
     done = int(work.cursor or 0)
     made: list[Chunk] = []
     threads: set[str] = set()

@@ -7,13 +7,13 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from onward import App, Document, OnwardError, Permanent, Status, Work
+from onward import App, Document, DocumentState, OnwardError, Permanent, Reader, Status, Work
 from onward.pipeline.documents import MAIL, Archive, Message, Report, origin_of
-from onward.pipeline.events import ArchiveIngested, EmbeddingsGenerated
+from onward.pipeline.events import ArchiveIngested, EmbeddingsGenerated, SourceSubmitted
 from onward.pipeline.fetching import Item, Limits, fetch
 
 CHECKPOINT_ITEMS = 100
@@ -43,6 +43,13 @@ def limits_of(app: App) -> Limits:
 def ingest(app: App, request: Archive, work: Work) -> None:
     """Fetch a source: new and changed items become archives, those that are gone are removed."""
     _Ingestion(app, request, work).run()
+
+
+def requeue(states: Sequence[DocumentState], store: Reader) -> Iterator[SourceSubmitted]:
+    """Fetch a source again; what was found in it comes with it."""
+    for archive in store.get_many(Archive, [one.id for one in states]):
+        if archive.blob is None and archive.id == archive.source_id:
+            yield SourceSubmitted.of(archive, source=archive.source)
 
 
 class _Ingestion:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from onward import Status, Work
+from onward import DocumentState, Event, Reader, Status, Work
 from onward.pipeline.documents import Archive, Chunk, Message, Summary, Thread, in_order
 from onward.pipeline.events import (
     ChunkingFailed,
@@ -58,6 +58,18 @@ def _again(threads: Iterable[str], work: Work) -> None:
         work.emit(EmbeddingsGenerated(thread_ids=found))
 
 
+def requeue(states: Sequence[DocumentState], store: Reader) -> Iterator[Event]:
+    """Summarise threads again that are complete; the others are asked for when they are."""
+    standing = _standing([one.id for one in states], store)
+    whole = [id for id, one in standing.items() if not one.waits]
+    asked = [one.id for one in store.get_many(Thread, whole) if one.covers == standing[one.id].digest()]
+    if asked:
+        yield SummarizationRequested(thread_ids=asked)
+    # Complete, and yet nobody has asked for a summary: whoever does has to look again.
+    if others := sorted(set(whole) - set(asked)):
+        yield EmbeddingsGenerated(thread_ids=others)
+
+
 @dataclass(slots=True)
 class _Standing:
     """How a thread stands: its messages and what is missing of them."""
@@ -71,7 +83,7 @@ class _Standing:
 
 
 def _look_at(ids: Sequence[str], work: Work) -> None:
-    standing = _standing(ids, work)
+    standing = _standing(ids, work.store)
     whole = [id for id, one in standing.items() if one.messages and not one.waits]
     empty = [id for id, one in standing.items() if not one.messages and not one.waits]
     requested = [
@@ -99,10 +111,9 @@ def _lost(whole: Sequence[str], standing: dict[str, _Standing], work: Work) -> l
     return [thread_of(message) for message in work.store.get_many(Message, [ids[0] for ids in read if ids])]
 
 
-def _standing(ids: Sequence[str], work: Work) -> dict[str, _Standing]:
+def _standing(ids: Sequence[str], store: Reader) -> dict[str, _Standing]:
     """Who waits for what; what is still being read needs no further look."""
     standing = {id: _Standing() for id in ids}
-    store = work.store
     origins = store.related(Message, "thread_id", ids, "origin")
     archives = store.find(Archive, "origin", sorted({str(origin) for _, origin in origins}))
     unread = {one.value for one in archives if one.status == Status.PENDING}

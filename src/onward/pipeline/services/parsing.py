@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
-from onward import App, Document, Permanent, Work
+from onward import App, Document, DocumentState, Permanent, Reader, Work
 from onward.pipeline.documents import MAIL, Archive, Message, Report, Thread
-from onward.pipeline.events import EmbeddingsGenerated, JSONParsed
+from onward.pipeline.events import ArchiveIngested, EmbeddingsGenerated, JSONParsed
 from onward.pipeline.reading.mbox import RawMessage, split_mbox
 from onward.pipeline.reading.messages import Read, read_file, read_message
 from onward.pipeline.services.ingestion import read_others_again, remove_messages, report_id
@@ -31,6 +31,13 @@ class UnreadableMessage(Permanent):
 def parse(app: App, archive: Archive, work: Work) -> None:
     """Read an archive from where an earlier try stopped, then let it take the place of older ones."""
     _Parsing(app, archive, work).run()
+
+
+def requeue(states: Sequence[DocumentState], store: Reader) -> Iterator[ArchiveIngested]:
+    """Read an archive again, from its blob."""
+    for archive in store.get_many(Archive, [one.id for one in states]):
+        if archive.blob is not None:
+            yield ArchiveIngested.of(archive)
 
 
 @dataclass(slots=True)

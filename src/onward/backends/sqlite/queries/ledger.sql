@@ -15,6 +15,15 @@ ON CONFLICT (service) DO UPDATE SET
   naming = excluded.naming, needs = excluded.needs, failed_queue = excluded.failed_queue,
   version = excluded.version;
 
+-- name: unsubscribe
+DELETE FROM subscriptions WHERE service = ?;
+
+-- name: rename_rows
+UPDATE ledger SET service = ? WHERE service = ? AND state <> 'done';
+
+-- name: rename_batches
+UPDATE failed_batches SET service = ? WHERE service = ?;
+
 -- name: unrouted
 SELECT json_group_array(json_array(id, event_id, event_type, version, data, timestamp, trace, source,
                                    generation, priority, due))
@@ -25,14 +34,17 @@ SELECT json_group_array(json_array(source, generation))
 FROM sources WHERE source IN (SELECT value FROM json_each(?));
 
 -- name: documents
-SELECT json_group_array(json_array(doc, id, status, attempt_count, last_attempt_time, last_error, attempts,
-                                   retry_at, priority, revision, round, row, dead_letter, source, parent, size,
-                                   failed_batch))
+SELECT json_group_array(json_array(doc, id, status, attempt_count, last_attempt_time,
+                                   iif(typeof(last_error) = 'text', last_error, NULL),
+                                   iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision,
+                                   round, row, dead_letter, source, parent, size, failed_batch, fingerprint))
 FROM documents WHERE collection = ? AND id IN (SELECT value FROM json_each(?));
 
 -- name: document
-SELECT json_array(status, attempt_count, last_attempt_time, created_at, updated_at, json(last_error),
-                  json(attempts), retry_at, priority, revision, round, row, dead_letter, source, parent, failed_batch)
+SELECT json_array(status, attempt_count, last_attempt_time, created_at, updated_at,
+                  iif(typeof(last_error) = 'text', last_error, NULL),
+                  iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision, round, row,
+                  dead_letter, source, parent, failed_batch)
 FROM documents WHERE collection = ? AND id = ?;
 
 -- name: bodies
@@ -45,7 +57,7 @@ WHERE d.collection = ? AND d.id IN (SELECT value FROM json_each(?));
 
 -- name: insert_documents
 INSERT INTO documents (doc, collection, id, status, attempt_count, last_attempt_time, created_at, updated_at,
-                       last_error, attempts, priority, round, row, source, parent, size)
+                       last_error, attempts, priority, round, row, source, parent, size, fingerprint)
 VALUES {values};
 
 -- name: insert_bodies
@@ -56,7 +68,7 @@ UPDATE documents SET
   status = v.column2, attempt_count = v.column3, last_attempt_time = v.column4, updated_at = v.column5,
   last_error = v.column6, attempts = v.column7, retry_at = v.column8, priority = v.column9,
   revision = v.column10, round = v.column11, row = v.column12, dead_letter = v.column13, size = v.column14,
-  failed_batch = v.column15
+  failed_batch = v.column15, fingerprint = v.column16, look_at = 0
 FROM (VALUES {values}) AS v WHERE documents.doc = v.column1;
 
 -- name: update_bodies
@@ -92,8 +104,8 @@ VALUES {values};
 
 -- name: insert_malformed
 INSERT INTO ledger (service, state, event_id, event_type, version, data, timestamp, key, due, errors, reason,
-                    raw, settled_at)
-VALUES (?, 'dead', ?, ?, 1, '{}', ?, ?, ?, ?, 'malformed', ?, ?);
+                    raw, settled_at, fingerprint)
+VALUES (?, 'dead', ?, ?, 1, '{}', ?, ?, ?, ?, 'malformed', ?, ?, ?);
 
 -- name: next_priority
 SELECT max(priority) FROM ledger
@@ -131,7 +143,7 @@ UPDATE ledger SET ids = ?, round = ?, source = ?, generation = ? WHERE id = ?;
 -- name: rows
 SELECT json_group_array(json_array(id, service, state, key, collection, json(ids), round, priority, due, tries,
                                    not_ready, able, deaths, lapses, started, token, lease, worker, batch,
-                                   cursor, errors, source, generation, reason, settled_at))
+                                   cursor, errors, source, generation, reason, settled_at, fingerprint))
 FROM ledger WHERE id IN (SELECT value FROM json_each(?));
 
 -- name: done_rows
@@ -141,16 +153,16 @@ UPDATE ledger SET state = 'done', settled_at = ?, lease = NULL WHERE id IN (SELE
 UPDATE ledger SET
   state = :state, ids = :ids, round = :round, due = :due, tries = :tries, not_ready = :not_ready, able = :able,
   deaths = :deaths, lapses = :lapses, started = :started, lease = :lease, batch = :batch, cursor = :cursor,
-  errors = :errors, reason = :reason, settled_at = :settled_at
+  errors = :errors, reason = :reason, settled_at = :settled_at, fingerprint = :fingerprint
 WHERE id = :id;
 
 -- name: split_row
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, trace, key, collection,
                     ids, round, priority, due, tries, not_ready, able, deaths, batch, cursor, errors, source,
-                    generation, reason, settled_at)
+                    generation, reason, settled_at, fingerprint)
 SELECT :id, service, :state, event_id, event_type, version, data, timestamp, trace, :key, collection,
        :ids, round, priority, :due, :tries, :not_ready, :able, :deaths, :batch, :cursor, :errors, source,
-       generation, :reason, :settled_at
+       generation, :reason, :settled_at, :fingerprint
 FROM ledger WHERE id = :origin;
 
 -- name: keep_raw
@@ -281,7 +293,8 @@ FROM documents WHERE collection = ? AND id IN (SELECT value FROM json_each(?));
 
 -- name: listed
 SELECT json_group_array(json_array(id, status, attempt_count, last_attempt_time, created_at, updated_at,
-                                   json(last_error), json(attempts), retry_at, priority, revision, round, row,
+                                   iif(typeof(last_error) = 'text', last_error, NULL),
+                                   iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision, round, row,
                                    dead_letter, source, parent, failed_batch))
 FROM (SELECT * FROM documents
       WHERE collection = ?1 AND (?2 IS NULL OR status = ?2) AND (?3 IS NULL OR source = ?3) AND id > ?4

@@ -1,0 +1,54 @@
+"""What goes with documents and is found by: keys, texts, vectors, counts. Gathered, then written in bulk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from onward.backends.relational.database import Database
+from onward.backends.relational.noting import Noted, write_failures
+
+
+@dataclass(slots=True)
+class Findings:
+    """What one transaction adds; empty again once it is written."""
+
+    keys: list[tuple[int, str, Any]] = field(default_factory=list)
+    texts: dict[int, tuple[int, str, str]] = field(default_factory=dict)
+    vectors: dict[int, tuple[int, str, bytes]] = field(default_factory=dict)
+    tallies: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    left_batches: set[str] = field(default_factory=set)
+    noted: list[Noted] = field(default_factory=list)
+
+    def add_keys(self, doc: int, pairs: Sequence[tuple[str, Any]]) -> None:
+        self.keys += [(doc, name, value) for name, value in pairs]
+
+    def tally(self, source: str | None, collection: str, before: str, after: str) -> None:
+        """Count a document's change of status; an empty one: it was not, or is no more."""
+        for status, change in ((before, -1), (after, +1)):
+            if status:
+                entry = (source or "", collection, str(status))
+                self.tallies[entry] = self.tallies.get(entry, 0) + change
+
+    def write(self, db: Database) -> None:
+        for statement, rows in (
+            ("insert_keys", self.keys),
+            ("insert_texts", list(self.texts.values())),
+            ("insert_vectors", list(self.vectors.values())),
+            ("tally", [(*entry, change) for entry, change in self.tallies.items() if change]),
+        ):
+            if rows:
+                db.bulk(statement, rows)
+        if self.left_batches:
+            db.run("drop_empty_batches", sorted(self.left_batches))
+        if self.noted:
+            write_failures(db, self.noted)
+        for gathered in (self.keys, self.texts, self.vectors, self.tallies, self.left_batches, self.noted):
+            gathered.clear()
+
+
+def forget_findings(db: Database, docs: list[int]) -> None:
+    """What was derived from a document's content goes with it."""
+    for statement in ("delete_keys", "delete_texts", "delete_vectors"):
+        db.run(statement, docs)

@@ -1,0 +1,21 @@
+-- What a document's story is told from.
+
+-- name: told_row
+SELECT json_array(id, service, state, event_type, event_id, timestamp, round, due, tries, not_ready, deaths, lease,
+                  worker, reason, settled_at, json_array_length(ids))
+FROM ledger WHERE id = ?;
+
+-- name: rows_naming
+-- Few settled events are kept, and of those the latest are looked through: nothing leads from a document to them.
+SELECT json_group_array(json(told)) FROM (
+  SELECT json_array(id, service, state, event_type, event_id, timestamp, round, due, tries, not_ready, deaths,
+                    lease, worker, reason, settled_at, json_array_length(ids)) AS told
+  FROM (SELECT * FROM ledger WHERE state = 'done' ORDER BY settled_at DESC LIMIT 5000)
+  WHERE instr(data, json_quote(?2)) > 0
+    AND (collection IS NULL
+         OR (collection = ?1 AND EXISTS (SELECT 1 FROM json_each(ids) WHERE json_extract(value, '$[0]') = ?2)))
+  ORDER BY settled_at DESC, id DESC LIMIT ?3);
+
+-- name: children_counts
+SELECT json_group_array(json_array(collection, status, n))
+FROM (SELECT collection, status, count(*) AS n FROM documents WHERE parent = ? GROUP BY collection, status);

@@ -1,0 +1,1 @@
+"""What is retried later, set aside or given up, and how a person puts it back."""

@@ -1,0 +1,386 @@
+"""Dead letters go back at a rate, after a canary, and whatever happens it is known what went back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from onward.backends import open_store
+from onward.model.failures import Failure
+from onward.model.ledger import Aside, Charge, Dead, Delivery, Done, Part, Wait
+from onward.ports import StoreError, StoreUnavailable
+from onward.recovery.requeueing import LetterFilter, Requeue, Waiting, letters
+from onward.retry import Reason
+from tests.store.stage import LISTENING, NOON, Clock, Stage, failure, page
+
+EVERYTHING = LetterFilter()
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    clock = Clock()
+    store = open_store("sqlite://:memory:", clock)
+    yield Stage(store, clock)
+    store.close()
+
+
+def give_up(stage: Stage, *ids: str, error: Failure | None = None) -> int:
+    stage.bring(*ids)
+    delivery = stage.take()
+    stage.settle(delivery, Dead(ids, failure=error or failure(), charge=Charge.TRY))
+    return delivery.row
+
+
+def left(stage: Stage) -> list[str]:
+    """The documents whose letters are still in the failed queue."""
+    return [id for letter in stage.store.find_dead_letters() for _, id in letter.documents]
+
+
+Handler = Callable[[Delivery], Part]
+
+
+def done(delivery: Delivery) -> Part:
+    return Done([one.id for one in delivery.inputs])
+
+
+class Crew:
+    """Workers that get something done whenever somebody sleeps."""
+
+    def __init__(self, stage: Stage, handler: Handler | None = None) -> None:
+        self.stage = stage
+        self.handler = handler
+        self.slept: list[float] = []
+        self.told: list[Waiting] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        assert len(self.slept) < 10_000, "it waits for ever"
+        self.stage.clock.advance(seconds)
+        for delivery in self.stage.claim() if self.handler else ():
+            assert self.handler is not None
+            self.stage.settle(delivery, self.handler(delivery))
+
+
+def requeue(stage: Stage, crew: Crew | None = None, wanted: LetterFilter = EVERYTHING, **how: Any) -> Requeue:
+    crew = crew or Crew(stage)
+    return Requeue(stage.store, letters(stage.store, wanted), sleep=crew.sleep, waiting=crew.told.append, **how)
+
+
+# -- which letters
+
+
+def test_letters_are_streamed_past_the_end_of_a_page(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onward.recovery.requeueing.PAGE", 2)
+    rows = [give_up(stage, id) for id in "abcde"]
+    assert [one.row for one in letters(stage.store, EVERYTHING)] == rows
+    assert [one.row for one in letters(stage.store, LetterFilter(limit=3))] == rows[:3]
+    assert [one.row for one in letters(stage.store, LetterFilter(service="reading", limit=9))] == rows
+    assert list(letters(stage.store, LetterFilter(limit=0))) == []
+
+
+def test_each_part_of_a_filter_counts(stage: Stage) -> None:
+    give_up(stage, "a")
+    stage.clock.advance(60)
+    row = give_up(stage, "b", error=Failure(NOON, "KeyError", "no", "beef"))
+    for wanted in (
+        LetterFilter(fingerprint="beef"),
+        LetterFilter(error_type="KeyError"),
+        LetterFilter(since=NOON + 1),
+        LetterFilter(document=("pages", "b")),
+    ):
+        assert [one.row for one in letters(stage.store, wanted)] == [row]
+    stage.store.archive_letters([row])
+    assert [one.row for one in letters(stage.store, LetterFilter(), archived=True)] == [row]
+
+
+def test_what_is_given_up_while_they_are_read_is_not_met_again(stage: Stage) -> None:
+    give_up(stage, "a")
+    stream = letters(stage.store, EVERYTHING)
+    assert [next(stream).documents[0][1]] == ["a"]
+    stage.clock.advance(1)
+    give_up(stage, "b")
+    assert list(stream) == []
+
+
+# -- putting back
+
+
+def test_everything_goes_back_when_nothing_holds_it(stage: Stage) -> None:
+    for id in "abc":
+        give_up(stage, id)
+    crew = Crew(stage)
+    result = requeue(stage, crew).run()
+    assert (result.requeued, result.skipped_recovered, result.refused, result.left_untouched) == (3, 0, [], 0)
+    assert (left(stage), stage.rows("waiting"), crew.slept) == ([], 3, [])
+    assert result.canary.outcome == "none"
+
+
+def test_a_rate_is_kept_from_the_first_letter_to_the_last(stage: Stage) -> None:
+    for number in range(10):
+        give_up(stage, f"page {number}")
+    crew = Crew(stage)
+    requeue(stage, crew, rate=2.0).run()
+    assert crew.slept == [0.5] * 9, "there is nothing to wait for behind the last one"
+
+
+def test_a_high_rate_takes_several_in_one_transaction(stage: Stage) -> None:
+    for number in range(60):
+        give_up(stage, f"page {number}")
+    told: list[int] = []
+    crew = Crew(stage)
+    requeue(stage, crew, rate=80.0, report=lambda result: told.append(result.requeued)).run()
+    assert told == [20, 40, 60]
+    assert crew.slept == pytest.approx([0.25, 0.25])
+
+
+@pytest.mark.parametrize("rate", (0.0, -1.0, float("nan")))
+def test_a_rate_that_would_never_end_is_refused(stage: Stage, rate: float) -> None:
+    with pytest.raises(ValueError, match="rate must be more than 0"):
+        requeue(stage, rate=rate)
+
+
+def test_what_recovers_meanwhile_is_skipped(stage: Stage) -> None:
+    for id in "abc":
+        give_up(stage, id)
+
+    def recover(seconds: float) -> None:
+        stage.clock.advance(seconds)
+        if stage.state("b").status == "pending" and stage.state("b").round == 1:
+            stage.publish("b")
+            stage.settle(next(one for one in stage.claim() if one.inputs[0].id == "b"), Done(["b"]))
+
+    result = Requeue(stage.store, letters(stage.store, EVERYTHING), sleep=recover, rate=1.0).run()
+    assert (result.requeued, result.skipped_recovered, left(stage)) == (2, 1, [])
+    assert (stage.state("b").status, stage.state("b").round) == ("processed", 2)
+
+
+def test_what_was_never_an_event_is_refused_with_the_reason(stage: Stage) -> None:
+    stage.store.publish_malformed(b"\xff", failure("not JSON"))
+    stage.store.publish_malformed(b"{", failure("not JSON"), event_type="Noticed")
+    give_up(stage, "a")
+    result = requeue(stage).run()
+    assert result.requeued == 1
+    nobody, unread = (one.reason for one in result.refused)
+    assert "it was for no service" in nobody
+    assert "could not be read as an event" in unread
+    assert len(stage.store.find_dead_letters()) == 2, "they are kept"
+
+
+def test_an_event_that_a_worker_found_malformed_may_go_back_to_a_newer_one(stage: Stage) -> None:
+    stage.bring("a")
+    stage.settle(stage.take(), Dead(["a"], reason=Reason.MALFORMED, failure=failure(), raw=b"{}"))
+    assert requeue(stage).run().requeued == 1
+
+
+def test_one_bad_letter_never_stops_the_others(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [give_up(stage, id) for id in "abc"]
+    whole = stage.store.requeue
+
+    def fragile(row: int) -> bool:
+        if row == rows[1]:
+            with stage.store.transaction():
+                raise StoreError("malformed JSON")
+        return whole(row)
+
+    monkeypatch.setattr(stage.store, "requeue", fragile)
+    result = requeue(stage).run()
+    assert (result.requeued, left(stage)) == (2, ["b"])
+    assert [(one.row, one.reason) for one in result.refused] == [(rows[1], "StoreError: malformed JSON")]
+
+
+def test_a_store_that_is_gone_stops_the_run_and_what_was_done_is_known(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [give_up(stage, id) for id in "abc"]
+    whole = stage.store.requeue
+
+    def failing(row: int) -> bool:
+        if row == rows[2]:
+            raise StoreUnavailable("gone")
+        return whole(row)
+
+    monkeypatch.setattr(stage.store, "requeue", failing)
+    run = requeue(stage, rate=1.0)
+    with pytest.raises(StoreUnavailable):
+        run.run()
+    assert (run.result.requeued, run.result.refused, left(stage)) == (2, [], ["c"])
+
+
+def test_an_interrupted_run_has_done_what_it_says_and_the_next_one_goes_on(stage: Stage) -> None:
+    for id in "abcd":
+        give_up(stage, id)
+
+    def interrupt(seconds: float) -> None:
+        stage.clock.advance(seconds)
+        if len(left(stage)) == 2:
+            raise KeyboardInterrupt
+
+    run = Requeue(stage.store, letters(stage.store, EVERYTHING), sleep=interrupt, rate=1.0)
+    with pytest.raises(KeyboardInterrupt):
+        run.run()
+    assert (run.result.requeued, left(stage)) == (2, ["c", "d"])
+    assert requeue(stage).run().requeued == 2
+    assert stage.rows("waiting") == 4
+
+
+# -- the canary
+
+
+def test_the_rest_follows_when_the_canary_is_done(stage: Stage) -> None:
+    for id in "abcde":
+        give_up(stage, id)
+    crew = Crew(stage, done)
+    run = requeue(stage, crew, canary=2)
+    result = run.run()
+    assert (result.requeued, result.canary.outcome, len(result.canary.rows)) == (5, "passed", 2)
+    assert [stage.state(id).status for id in "abcde"] == ["processed"] * 2 + ["pending"] * 3
+    assert (crew.told[0].done, crew.told[0].of) == (0, 2)
+
+
+def dead(delivery: Delivery) -> Part:
+    return Dead([one.id for one in delivery.inputs], failure=failure("still broken"), charge=Charge.TRY)
+
+
+def failed(delivery: Delivery) -> Part:
+    return Dead([one.id for one in delivery.inputs], failure=failure("still broken"), final=True)
+
+
+def aside(delivery: Delivery) -> Part:
+    return Aside([one.id for one in delivery.inputs], failure("still broken"))
+
+
+@pytest.mark.parametrize("handler", (dead, failed, aside))
+def test_a_canary_that_fails_again_leaves_the_rest_untouched(stage: Stage, handler: Handler) -> None:
+    for id in "abcde":
+        give_up(stage, id)
+    result = requeue(stage, Crew(stage, handler), canary=2).run()
+    assert (result.requeued, result.left_untouched, result.canary.outcome) == (2, 3, "failed")
+    assert [(one.document, one.error) for one in result.canary.failures] == [
+        (("pages", "a"), "ValueError: still broken"),
+        (("pages", "b"), "ValueError: still broken"),
+    ]
+    assert result.canary.message == "2 of 2 failed again: ValueError: still broken"
+    assert [id for id in left(stage) if id in "cde"] == ["c", "d", "e"]
+    assert [stage.state(id).round for id in "abcde"] == [2, 2, 1, 1, 1]
+
+
+def test_a_canary_that_is_tried_again_is_waited_for(stage: Stage) -> None:
+    give_up(stage, "a")
+    give_up(stage, "b")
+
+    def at_last(delivery: Delivery) -> Part:
+        ids = [one.id for one in delivery.inputs]
+        if delivery.tries < 2:
+            return Wait(ids, after=40.0, charge=Charge.TRY, failure=failure())
+        return Done(ids)
+
+    result = requeue(stage, Crew(stage, at_last), canary=1, patience=60.0).run()
+    assert (result.canary.outcome, result.requeued) == ("passed", 2)
+
+
+def test_one_failed_document_of_a_canary_with_several_is_enough(stage: Stage) -> None:
+    give_up(stage, "a", "b")
+    give_up(stage, "c")
+
+    def sleep(seconds: float) -> None:
+        stage.clock.advance(seconds)
+        for delivery in stage.claim():
+            stage.settle(delivery, Done(["a"]), Dead(["b"], failure=failure("b is bad")))
+
+    result = Requeue(stage.store, letters(stage.store, EVERYTHING), sleep=sleep, canary=1).run()
+    assert [(one.document, one.error) for one in result.canary.failures] == [
+        (("pages", "b"), "ValueError: b is bad")
+    ]
+    assert result.left_untouched == 1
+
+
+def test_a_canary_without_documents_is_followed_by_its_row(stage: Stage) -> None:
+    for what in "xyz":
+        stage.store.publish([stage.noticed(what)])
+        stage.settle(stage.take(service="listening"), Dead(failure=failure(), charge=Charge.TRY))
+
+    def sleep(seconds: float) -> None:
+        stage.clock.advance(seconds)
+        for delivery in stage.claim(service="listening"):
+            stage.settle(delivery, *([] if '"x"' in delivery.data else [Dead(failure=failure("deaf"))]))
+
+    wanted = LetterFilter(service=LISTENING.service)
+    first = Requeue(stage.store, letters(stage.store, wanted), sleep=sleep, canary=1).run()
+    assert (first.canary.outcome, first.requeued) == ("passed", 3)
+    sleep(1.0)
+    second = Requeue(stage.store, letters(stage.store, wanted), sleep=sleep, canary=1).run()
+    assert [one.error for one in second.canary.failures] == ["ValueError: deaf"]
+    assert second.left_untouched == 1
+
+
+def test_a_canary_whose_document_comes_only_now_is_no_failure(stage: Stage) -> None:
+    stage.publish("late")
+    stage.settle(stage.take(), Dead(["late"], failure=failure()))
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        stage.clock.advance(seconds)
+        if len(slept) == 1:
+            stage.store.add_documents([page("late")])
+        else:
+            stage.settle(stage.take(), Done(["late"]))
+
+    result = Requeue(stage.store, letters(stage.store, EVERYTHING), sleep=sleep, canary=1).run()
+    assert (result.canary.outcome, len(slept), stage.state("late").status) == ("passed", 2, "processed")
+
+
+def test_a_canary_taken_in_by_a_waiting_twin_is_followed_by_its_documents(stage: Stage) -> None:
+    give_up(stage, "a")
+    give_up(stage, "b")
+    stage.publish("a")
+    stage.take()
+    stage.store.reset("pages", "a")
+    stage.store.release("anna")
+    result = requeue(stage, Crew(stage, dead), canary=1).run()
+    assert (result.canary.outcome, result.left_untouched) == ("failed", 1)
+
+
+def test_a_canary_that_nobody_takes_is_given_up_with_the_reason(stage: Stage) -> None:
+    give_up(stage, "a")
+    give_up(stage, "b")
+    crew = Crew(stage)
+    result = requeue(stage, crew, canary=1, patience=60.0).run()
+    assert (result.canary.outcome, result.left_untouched) == ("unanswered", 1)
+    assert result.canary.message == (
+        "nothing was heard of 1 of 1 for 60 s: no worker is alive; start one with: onward worker"
+    )
+    assert sum(crew.slept) == 60.0
+    assert crew.told[0].hint == "no worker is alive; start one with: onward worker"
+    assert left(stage) == ["b"]
+
+
+def test_with_a_worker_alive_the_hint_is_an_outage_or_nothing(stage: Stage) -> None:
+    stage.store.enlist("anna", {})
+    give_up(stage, "a")
+    crew = Crew(stage)
+    requeue(stage, crew, canary=1, patience=1.0).run()
+    assert {one.hint for one in crew.told} == {""}
+    stage.store.subscribe([type(LISTENING)("watching", "Noticed", needs=("api",))])
+    stage.store.publish([stage.noticed()])
+    stage.settle(stage.take(service="watching"), Dead(failure=failure()))
+    stage.store.open_breaker("api", "it answers 503")
+    crew = Crew(stage)
+    requeue(stage, crew, LetterFilter(service="watching"), canary=1, patience=1.0).run()
+    assert {one.hint for one in crew.told} == {"api is down: it answers 503"}
+
+
+def test_a_refused_letter_is_no_canary(stage: Stage) -> None:
+    stage.store.publish_malformed(b"\xff", failure("not JSON"))
+    give_up(stage, "a")
+    give_up(stage, "b")
+    result = requeue(stage, Crew(stage, done), canary=1).run()
+    assert (result.canary.outcome, result.requeued, len(result.refused)) == ("passed", 2, 1)
+    assert (stage.state("a").status, stage.state("b").status) == ("processed", "pending")
+
+
+def test_a_canary_of_nothing_is_none(stage: Stage) -> None:
+    result = requeue(stage, canary=3).run()
+    assert (result.canary.outcome, result.requeued, result.handled) == ("none", 0, 0)

@@ -1,0 +1,166 @@
+"""Failures with the same fingerprint are one group, counted in the transaction that stores them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from onward.backends.relational.noting import MAX_NAMES
+from onward.model.failures import Failure
+from onward.model.ledger import Charge, Dead, Done, Settlement, Wait
+from onward.model.recovery import FailureGroup
+from onward.retry import Reason
+from tests.store.stage import NOON, Clock, Stage, page, settlement
+
+BROKEN = Failure(
+    at=NOON,
+    error_type="KeyError",
+    message="'subject'",
+    fingerprint="f00d",
+    version="1.0",
+    traceback="Traceback …",
+    kind="permanent",
+    place="pages:read",
+)
+
+
+def only_group(stage: Stage) -> FailureGroup:
+    (group,) = stage.store.failure_groups()
+    return group
+
+
+def retried(stage: Stage, id: str, failure: Failure = BROKEN) -> Settlement:
+    """What ends the one delivery of a page in a wait."""
+    stage.bring(id)
+    return settlement(stage.take(), Wait([id], after=60.0, charge=Charge.TRY, failure=failure))
+
+
+def give_up(stage: Stage, id: str, failure: Failure = BROKEN) -> None:
+    stage.bring(id)
+    stage.settle(stage.take(), Dead([id], reason=Reason.NON_RETRYABLE, failure=failure, final=True))
+
+
+def finish(stage: Stage, id: str) -> None:
+    stage.bring(id)
+    stage.settle(stage.take(), Done([id]))
+
+
+def test_a_group_tells_what_its_failures_have_in_common(stage: Stage, clock: Clock) -> None:
+    finish(stage, "good")
+    give_up(stage, "a", replace(BROKEN, dependency="model", kind="unavailable"))
+    finish(stage, "better")
+    clock.advance(60)
+    give_up(stage, "b", replace(BROKEN, at=clock.now(), message="'date'", version="1.1", traceback=""))
+    assert only_group(stage) == FailureGroup(
+        fingerprint="f00d",
+        service="reading",
+        collection="pages",
+        error_type="KeyError",
+        message="'date'",
+        place="pages:read",
+        traceback="Traceback …",
+        first_seen=NOON,
+        last_seen=NOON + 60,
+        failures=2,
+        documents=2,
+        kinds={"unavailable": 1, "permanent": 1},
+        versions={"1.0": 1, "1.1": 1},
+        dependencies={"model": 1},
+        processed_before=1,
+        processed_now=2,
+        affected=2,
+        dead_letters=2,
+    )
+
+
+def test_one_group_is_found_by_its_fingerprint(stage: Stage) -> None:
+    finish(stage, "good")
+    give_up(stage, "a")
+    assert stage.store.failure_group("f00d") == only_group(stage)
+    assert stage.store.failure_group("f0") is None
+
+
+def test_many_failures_of_one_commit_are_one_group(stage: Stage) -> None:
+    works = [retried(stage, id) for id in "abc"]
+    stage.store.settle(works)
+    group = only_group(stage)
+    assert (group.failures, group.documents, group.affected, group.dead_letters) == (3, 3, 3, 0)
+
+
+def test_a_document_that_fails_so_again_is_counted_once(stage: Stage, clock: Clock) -> None:
+    stage.store.settle([retried(stage, "a")])
+    clock.advance(61)
+    stage.settle(stage.take(), Wait(["a"], after=60.0, charge=Charge.TRY, failure=BROKEN))
+    group = only_group(stage)
+    assert (group.failures, group.documents) == (2, 1)
+
+
+def test_what_heals_is_affected_no_more_but_was(stage: Stage, clock: Clock) -> None:
+    stage.store.settle([retried(stage, "a")])
+    clock.advance(61)
+    stage.settle(stage.take(), Done(["a"]))
+    group = only_group(stage)
+    assert (group.affected, group.documents, group.processed_now) == (0, 1, 1)
+
+
+def test_what_is_discarded_is_affected_no_more(stage: Stage) -> None:
+    give_up(stage, "a")
+    stage.store.discard("pages", "a")
+    group = only_group(stage)
+    assert (group.affected, group.dead_letters) == (0, 0)
+
+
+def test_a_commit_that_fails_counts_nothing(stage: Stage) -> None:
+    work = retried(stage, "a")
+    work.adds = [page("bad")]
+    work.adds[0].body = "\ud800"
+    with pytest.raises(UnicodeEncodeError):
+        stage.store.settle([work])
+    assert stage.store.failure_groups() == []
+
+
+def test_an_event_without_documents_counts_as_one(stage: Stage) -> None:
+    stage.store.publish([stage.noticed("smoke")])
+    delivery = stage.take(service="listening")
+    stage.settle(delivery, Dead([], reason=Reason.NON_RETRYABLE, failure=BROKEN))
+    group = only_group(stage)
+    assert (group.service, group.collection, group.documents, group.affected) == ("listening", None, 1, 0)
+    assert (group.dead_letters, group.processed_before, group.processed_now) == (1, 0, 0)
+
+
+def test_groups_are_listed_the_last_seen_first(stage: Stage) -> None:
+    for number, name in enumerate(("old", "newest", "new")):
+        at = NOON + (0, 20, 10)[number]
+        give_up(stage, name, replace(BROKEN, fingerprint=name, at=at))
+    assert [one.fingerprint for one in stage.store.failure_groups()] == ["newest", "new", "old"]
+    assert [one.fingerprint for one in stage.store.failure_groups(since=NOON + 10)] == ["newest", "new"]
+    assert [one.fingerprint for one in stage.store.failure_groups(limit=1)] == ["newest"]
+    assert stage.store.failure_groups(service="listening") == []
+    assert len(stage.store.failure_groups(service="reading")) == 3
+
+
+def test_a_group_keeps_a_bounded_number_of_names(stage: Stage) -> None:
+    for number in range(MAX_NAMES + 5):
+        give_up(stage, f"p{number}", replace(BROKEN, version=f"v{number}"))
+    group = only_group(stage)
+    assert list(group.versions) == [f"v{number}" for number in range(5, MAX_NAMES + 5)]
+    assert group.failures == MAX_NAMES + 5
+
+
+def test_a_group_is_forgotten_and_its_documents_stay(stage: Stage) -> None:
+    give_up(stage, "a")
+    assert stage.store.forget_group("f00d")
+    assert not stage.store.forget_group("f00d")
+    assert stage.store.failure_groups() == []
+    assert stage.state("a").status == "failed"
+    assert len(stage.store.dead_letters()) == 1
+
+
+def test_versions_are_told_from_the_oldest_on(stage: Stage, clock: Clock) -> None:
+    stage.store.enlist("anna", {"version": "2"})
+    clock.advance(5)
+    stage.store.enlist("bert", {"version": "1"})
+    clock.advance(5)
+    stage.store.enlist("anna", {"version": "2"})
+    assert stage.store.versions() == [("2", NOON, NOON + 10), ("1", NOON + 5, NOON + 5)]
