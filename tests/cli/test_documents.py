@@ -21,6 +21,18 @@ def test_failed_documents_with_their_errors(library: Path) -> None:
     assert "1 document.\nTo look at one: onward show " in result.stdout
 
 
+def test_list_is_what_is_meant_without_a_word(library: Path) -> None:
+    for options in (
+        (),
+        ("--status", "failed"),
+        ("--json", "--limit", "3"),
+        ("--collection", "threads", "--limit", "2"),
+    ):
+        plain = onward(library, "documents", *options)
+        assert (plain.exit_code, plain.stdout) == (0, onward(library, "documents", "list", *options).stdout)
+        assert plain.stdout
+
+
 def test_pages_follow_each_other_without_a_gap(library: Path) -> None:
     everything = onward(library, "documents", "--json").stdout.splitlines()
     keys = [(one["collection"], one["id"]) for one in map(json.loads, everything)]

@@ -113,7 +113,9 @@ def test_a_source_that_may_recover_waits(home: Path) -> None:
     allowed = {"ONWARD_FETCH_ALLOW_PRIVATE": "true", "ONWARD_MAX_RETRIES": "1"}
     result = onward(home, "ingest", "http://127.0.0.1:9/list.mbox", "--processes", "1", more=allowed)
     assert result.exit_code == 3
-    assert "1 archive of http://127.0.0.1:9/list.mbox waits: ConnectionError" in result.stdout
+    assert "1 archive of http://127.0.0.1:9/list.mbox waits until " in result.stdout
+    assert ": ConnectionError" in result.stdout
+    assert "tried again by a running `onward worker`, or by the next `onward ingest`" in result.stdout
     assert "onward documents --status pending" in result.stdout
     assert "problem: ingestion: " in result.stderr
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sqlite3
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward import App, Document
+from onward import App, Document, Event, names
 from onward.settings import load_settings
-from tests.cli.stage import SAMPLE, onward
+from tests.cli.stage import ESCAPE, SAMPLE, onward
 
 
 def find(library: Path, *words: str) -> dict[str, str]:
@@ -90,6 +92,102 @@ class Note(Document):
     text: str
 
 
+class NoteWritten(Event):
+    note_id: str = names(Note)
+
+
+def notes(home: Path, error: Exception, *, tries: str = "1") -> App:
+    """An app whose only service fails."""
+    app = App(settings=load_settings({"ONWARD_HOME": str(home), "ONWARD_MAX_RETRIES": tries}))
+
+    @app.service("reading", on=NoteWritten, finishes=Note)
+    def read(note: Note, work: object) -> None:
+        raise error
+
+    return app
+
+
+def write(app: App, *ids: str) -> None:
+    written = [Note(id=id, text="Hello") for id in ids]
+    app.publish(*(NoteWritten(note_id=one.id) for one in written), documents=written)
+    app.work_until_idle()
+    app.close()
+
+
+def test_a_failed_round_is_told_with_what_happens_next(home: Path) -> None:
+    write(notes(home, TimeoutError("too slow")), "note-1")
+    shown = onward(home, "show", "note-1").stdout
+    assert "next        due in 5 min: round 1 of 5 failed with TimeoutError: too slow; backoff 5 min\n" in shown
+    life = shown.partition("\nLife\n")[2].splitlines()
+    assert life[0].endswith("  created")
+    assert "  failed, round given up  round 1, try 1  " in life[1]
+    assert life[2].strip() == "TimeoutError: too slow"
+    assert "max_attempts_exceeded in reading.failed: onward failed inspect " in shown
+
+
+def test_what_failed_for_good_names_the_command_that_puts_it_back(home: Path) -> None:
+    write(notes(home, KeyError("price")), "note-1")
+    shown = onward(home, "show", "note-1").stdout
+    assert "next        failed for good: KeyError: 'price'; after a fix: onward retry note-1\n" in shown
+
+
+def test_programs_get_the_whole_life_and_what_is_next(home: Path) -> None:
+    write(notes(home, TimeoutError("too slow")), "note-1")
+    facts = json.loads(onward(home, "show", "note-1", "--json").stdout)
+    assert (facts["next"]["kind"], facts["body"]["text"]) == ("due", "Hello")
+    assert facts["next"]["at"] > facts["times"]["last_attempt_time"]
+    assert [one["what"] for one in facts["life"]["moments"]] == ["created", "outcome"]
+    assert facts["life"]["dead_letter"]["reason"] == "max_attempts_exceeded"
+    assert (facts["life"]["row"], facts["life"]["failed_batch"]) == (None, None)
+
+
+def test_a_document_of_any_app_is_shown_as_json_that_drives_no_terminal(home: Path) -> None:
+    app = App(settings=load_settings({"ONWARD_HOME": str(home)}))
+    app.add(Note(id="note-1", text=f"{ESCAPE}[31mred [bold]not markup[/bold]"))
+    app.close()
+    shown = onward(home, "show", "note-1").stdout
+    assert shown.startswith('{\n  "id": "note-1",\n')
+    assert "[bold]not markup[/bold]" in shown
+    assert ESCAPE not in shown
+
+
+def test_an_errors_text_is_data_and_no_markup(home: Path) -> None:
+    write(notes(home, TimeoutError(f"[red]x[/red] {ESCAPE}[2J password=hunter22")), "note-1")
+    shown = onward(home, "show", "note-1").stdout
+    assert "[red]x[/red] [2J password=***" in shown
+    assert ESCAPE not in shown
+
+
+def test_a_thread_that_is_not_complete_says_what_is_missing(library: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(library, copy)
+    message = find(library, "why did the tide gauge drift")
+    app = App(settings=load_settings({"ONWARD_HOME": str(copy)}))
+    app.store.reset("messages", message["id"])
+    app.store.reset("threads", message["thread_id"])
+    app.close()
+    shown = onward(copy, "show", message["thread_id"]).stdout
+    assert "next        not complete: 1 message is still to be finished\n" in shown
+
+
+def test_what_others_have_written_badly_is_shown_all_the_same(home: Path) -> None:
+    write(notes(home, TimeoutError("too slow")), "note-1")
+    eye = sqlite3.connect(home / "onward.db")
+    with eye:
+        eye.execute(
+            "UPDATE documents SET status = 'processing', attempt_count = 'many', created_at = 'once', "
+            "last_attempt_time = 'soon', last_error = 'oops', attempts = '[3]'"
+        )
+    eye.close()
+    shown = onward(home, "show", "note-1").stdout
+    assert "next        due now: round 0 of 5 failed with oops; backoff 0 s" in shown
+    assert "odd         attemptCount is 'many'; it counts as 0\n" in shown
+    facts = json.loads(onward(home, "show", "note-1", "--json").stdout)
+    assert (facts["times"]["created_at"], facts["error"]["message"]) == ("once", "oops")
+    assert len(facts["next"]["problems"]) == 3
+    assert facts["outcomes"] == []
+
+
 def test_an_ambiguous_beginning_lists_what_it_matches(home: Path) -> None:
     app = App(settings=load_settings({"ONWARD_HOME": str(home)}))
     app.add(*(Note(id=f"abcd{one:02}", text="Hello") for one in range(12)))
@@ -98,7 +196,7 @@ def test_an_ambiguous_beginning_lists_what_it_matches(home: Path) -> None:
     assert result.exit_code == 1
     assert "'abcd' begins the ids of 12 documents; give more of one:\n  abcd00  (notes)\n" in result.stderr
     assert "… and 2 more" in result.stderr
-    assert "text        Hello\n" in onward(home, "show", "abcd07").stdout
+    assert '"text": "Hello"\n' in onward(home, "show", "abcd07").stdout
 
 
 @given(

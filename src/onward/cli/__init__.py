@@ -21,11 +21,19 @@ COMMANDS = {
     "summaries": "onward.cli.summaries",
     "show": "onward.cli.show",
     "documents": "onward.cli.documents",
+    "failed": "onward.cli.failed",
+    "failures": "onward.cli.failures",
     "worker": "onward.cli.worker",
+    "retry-job": "onward.cli.retry_job",
     "reembed": "onward.cli.reembed",
     "forget": "onward.cli.forget",
+    "retry": "onward.cli.retry",
+    "batches": "onward.cli.batches",
+    "breakers": "onward.cli.breakers",
+    "actions": "onward.cli.actions",
     "policies": "onward.cli.policies",
     "schema": "onward.cli.schema",
+    "doctor": "onward.cli.doctor",
 }
 INTERRUPTED = 130
 """The exit code of a command that was stopped by Ctrl-C."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from onward.cli.output import iso
+from onward.recovery.deciding import Rules
+from onward.recovery.outlook import Outlooks, describe_error
 from onward.retry.redact import redact
 
 if TYPE_CHECKING:
@@ -41,12 +43,15 @@ class Waiting:
     error: str
     dependency: str = ""
     """What is down, if they wait for that."""
+    incomplete: bool = False
+    """They wait until the documents that belong to them are finished."""
 
     def as_dict(self) -> dict[str, Any]:
         return {
             "collection": self.collection,
             "count": self.count,
             "dependency": self.dependency,
+            "incomplete": self.incomplete,
             "until": iso(self.until),
             "error": self.error,
         }
@@ -133,7 +138,14 @@ def _waiting(app: App, source: str, standing: SourceStatus, collection: str) -> 
     states = app.store.states(collection, status="pending", source=source, limit=500)
     if (down := _down(app, collection)) and any(state.row is not None for state in states):
         return Waiting(collection, count, down.next_probe, down.reason, down.dependency)
-    times = [at for state in states if (at := due_time(app, state)) is not None]
+    if (
+        collection == "threads"
+        and standing.pending > count
+        and not any(state.row or state.round for state in states)
+    ):
+        return Waiting(collection, count, None, "", incomplete=True)
+    outlooks = Outlooks(app.store, Rules.of(app.settings))
+    times = [at for state in states if (at := due_time(outlooks, state)) is not None]
     error = next((text for state in states if (text := error_of(state))), "")
     return Waiting(collection, count, min(times, default=None), error)
 
@@ -144,22 +156,12 @@ def _down(app: App, collection: str) -> Breaker | None:
     return next((one for one in app.store.breakers() if one.open and one.dependency in needs), None)
 
 
-def due_time(app: App, state: DocumentState) -> float | None:
-    """When a pending document is next tried; None: when something else is done first, or at once."""
-    if state.retry_at is not None:
-        return state.retry_at
-    if state.row is not None:
-        due = app.store.next_due(_services(app, state.collection), suspects=True)
-        return due if due is not None and due > app.store.now() else None
-    return None  # given up or set aside: nobody tries it again by himself
-
-
-def _services(app: App, collection: str) -> list[str]:
-    return [one.service for one in app.store.subscriptions() if one.finishes == collection]
+def due_time(outlooks: Outlooks, state: DocumentState) -> float | None:
+    """When a pending document is next tried; None: at once, or when something else is done first."""
+    at = outlooks.of(state).at
+    return at if at is not None and at > outlooks.now else None
 
 
 def error_of(state: DocumentState) -> str:
     """The last error of a document in words, if it has one."""
-    if not state.last_error:
-        return ""
-    return f"{state.last_error.get('error_type', 'Error')}: {state.last_error.get('message', '')}"
+    return describe_error(state.last_error)

@@ -1,18 +1,20 @@
-"""`onward documents`: list documents, or export them."""
+"""`onward documents`: list documents, export them, give them up or remove them."""
 
 from __future__ import annotations
 
 import heapq
 import json
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from rich.text import Text
 
 from onward.cli.accounting import error_of
+from onward.cli.choosing import check_collection
+from onward.cli.disposing import archive, discard, export, purge
 from onward.cli.opening import EMPTY, known, reading, short_ids
 from onward.cli.output import console, counted, one_line, print_entry, print_json
 from onward.cli.show import state_facts
@@ -28,30 +30,42 @@ _TIMES_IN_BODIES = ("submitted_at", "seconds")
 _STYLES = {"processed": "green", "pending": "yellow", "discarded": "dim"}
 
 
-@click.command()
-@click.option(
-    "--status",
-    type=click.Choice([one.value for one in Status]),
-    help="Only documents that stand so; `failed` are also those that failed in too many rounds.",
-)
-@click.option("--collection", metavar="NAME", help="Only of this collection: archives, messages, …")
-@click.option("--source", metavar="SOURCE", help="Only of this source; the end of its name will do.")
-@click.option("--limit", type=click.IntRange(1), help=f"At most so many; {LISTED} by default, all with --json.")
-@click.option("--after", metavar="COLLECTION/ID", default="", help="Go on behind this document.")
-@click.option("--json", "as_json", is_flag=True, help="Export as JSON, one document a line (NDJSON).")
-@click.option("--full", is_flag=True, help="With --json: also the body of each document.")
-@click.option("--without-times", is_flag=True, help="With --json: leave out what differs between two equal runs.")
-def documents(
-    status: str | None,
-    collection: str | None,
-    source: str | None,
-    limit: int | None,
-    after: str,
-    as_json: bool,
-    full: bool,
-    without_times: bool,
-) -> None:
-    """List documents by collection and id.
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _list_options(command: Command) -> Command:
+    """What `onward documents` takes, with or without `list`."""
+    for option in reversed(
+        (
+            click.option(
+                "--status",
+                type=click.Choice([one.value for one in Status]),
+                help="Only documents that stand so; `failed` are also those that failed in too many rounds.",
+            ),
+            click.option("--collection", metavar="NAME", help="Only of this collection: archives, messages, …"),
+            click.option("--source", metavar="SOURCE", help="Only of this source; the end of its name will do."),
+            click.option(
+                "--limit", type=click.IntRange(1), help=f"At most so many; {LISTED} by default, all with --json."
+            ),
+            click.option("--after", metavar="COLLECTION/ID", default="", help="Go on behind this document."),
+            click.option("--json", "as_json", is_flag=True, help="Export as JSON, one document a line (NDJSON)."),
+            click.option("--full", is_flag=True, help="With --json: also the body of each document."),
+            click.option(
+                "--without-times",
+                is_flag=True,
+                help="With --json: leave out what differs between two equal runs.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@click.group(invoke_without_command=True)
+@_list_options
+@click.pass_context
+def documents(ctx: click.Context, /, **options: Any) -> None:
+    """List documents by collection and id; or export, archive, discard or purge them.
 
     --json exports them in that order, one JSON object a line. With --without-times the exports of two
     runs over the same source are the same, byte for byte.
@@ -61,15 +75,43 @@ def documents(
       onward documents --status failed
       onward documents --collection messages --source harbour-list.mbox --limit 20
       onward documents --json --full > everything.ndjson
+      onward documents export --status failed --output failed.ndjson
+      onward documents archive --status failed --older-than 30d --output failed.ndjson.gz
     """
+    if ctx.invoked_subcommand is None:
+        _list(**options)
+    elif any(options.values()):
+        raise click.UsageError(f"give options behind `{ctx.invoked_subcommand}`")
+
+
+@documents.command("list")
+@_list_options
+def list_(**options: Any) -> None:
+    """List documents by collection and id, as `onward documents` does."""
+    _list(**options)
+
+
+for _command in (export, archive, discard, purge):
+    documents.add_command(_command)
+
+
+def _list(
+    *,
+    status: str | None,
+    collection: str | None,
+    source: str | None,
+    limit: int | None,
+    after: str,
+    as_json: bool,
+    full: bool,
+    without_times: bool,
+) -> None:
     if (full or without_times) and not as_json:
         raise click.UsageError("--full and --without-times go with --json")
     with reading() as app:
         names = sorted(app.store.document_counts())
-        if collection is not None and collection not in names and names:
-            raise click.BadParameter(
-                f"{collection!r} has no documents; there are: {', '.join(names)}", param_hint="'--collection'"
-            )
+        if collection is not None:
+            check_collection(app, collection)
         chosen = known(app, source) if source else None
         behind = _behind(after, collection)
         found = _states(app, [collection] if collection else names, status=status, source=chosen, behind=behind)

@@ -257,6 +257,8 @@ def _say_waiting(out: Console, accounts: list[Account]) -> None:
             if one.dependency:
                 until = f" for the {one.dependency}, which is down"
                 until += f" and asked again at {clock_time(one.until)}" if one.until else ""
+            if one.incomplete:
+                until = " until what belongs to them is finished"
             wait = "waits" if one.count == 1 else "wait"
             noun = counted(one.count, one.collection.removesuffix("s"))
             error = f": {one_line(one.error, 200)}" if one.error else ""
@@ -264,8 +266,9 @@ def _say_waiting(out: Console, accounts: list[Account]) -> None:
                 Text(f"{noun} of {source_name(account_.source)} {wait}{until}{error}", "yellow"), soft_wrap=True
             )
     if any(one.waiting for one in accounts):
+        # Somebody has to be there when their time comes.
+        out.print(
+            Text("They are tried again by a running `onward worker`, or by the next `onward ingest`."),
+            soft_wrap=True,
+        )
         out.print(Text("To see them:\n  onward documents --status pending\n  onward status"))
-    if any(
-        one.collection == "archives" and one.until is None for account_ in accounts for one in account_.waiting
-    ):
-        out.print(Text("What could not be fetched is tried again when its source is ingested again."))

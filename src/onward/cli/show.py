@@ -11,10 +11,9 @@ import click
 from rich.cells import set_cell_size
 from rich.text import Text
 
-from onward.cli.accounting import due_time
+from onward.cli.life import field, life_facts, next_facts, outlook_of, print_life, print_state, time_fact
 from onward.cli.opening import NotFound, reading, resolve, short_ids
 from onward.cli.output import (
-    clock_time,
     console,
     counted,
     harmless,
@@ -28,6 +27,7 @@ from onward.cli.output import (
     size,
     source_name,
 )
+from onward.recovery.story import Story, kept_outcomes, tell
 from onward.retry.redact import redact
 
 if TYPE_CHECKING:
@@ -45,8 +45,9 @@ _DIM = {"quote": "dim", "signature": "dim italic"}
 @click.option("--raw", is_flag=True, help="Write the bytes of a message or archive, as they were fetched.")
 @json_option
 def show(id: str, raw: bool, as_json: bool) -> None:
-    """Show a message, thread, archive, chunk, summary or task by its id, or the beginning of it.
+    """Show a message, thread, archive, chunk, summary or any other document by its id, or the beginning of it.
 
+    It tells what happens to the document next and why, and its life so far, the newest last.
     With --raw its bytes go to standard output; on a terminal, control characters are made visible.
 
     \b
@@ -85,21 +86,37 @@ def state_facts(state: DocumentState) -> dict[str, Any]:
         "revision": state.revision,
         "rounds": state.attempt_count,
         "set_aside": state.failed_batch is not None,
-        "error": {"type": last.get("error_type", ""), "message": last.get("message", "")} if last else None,
+        "error": _error_facts(last) if last else None,
         "times": {
-            "created_at": iso(state.created_at),
-            "updated_at": iso(state.updated_at),
-            "last_attempt_time": iso(state.last_attempt_time),
-            "retry_at": iso(state.retry_at),
+            "created_at": time_fact(state.created_at),
+            "updated_at": time_fact(state.updated_at),
+            "last_attempt_time": time_fact(state.last_attempt_time),
+            "retry_at": time_fact(state.retry_at),
         },
     }
 
 
-def _facts(app: App, collection: str, id: str) -> dict[str, Any]:
-    state = app.state(collection, id)
-    if state is None:
+def _error_facts(error: object) -> dict[str, str]:
+    if isinstance(error, dict):
+        return {"type": error.get("error_type", ""), "message": error.get("message", "")}
+    return {"type": "", "message": redact(str(error))}  # others may write what they like
+
+
+def _story(app: App, collection: str, id: str) -> Story:
+    story = tell(app.store, collection, id)
+    if story is None:
         raise NotFound(f"{collection}/{id} is gone")
-    facts = state_facts(state) | {"outcomes": _outcomes(state), "body": _body(app, collection, id)}
+    return story
+
+
+def _facts(app: App, collection: str, id: str) -> dict[str, Any]:
+    story = _story(app, collection, id)
+    facts = state_facts(story.state) | {
+        "next": next_facts(outlook_of(app, story.state)),
+        "life": life_facts(story),
+        "outcomes": kept_outcomes(story.state),
+        "body": _body(app, collection, id),
+    }
     if collection == "threads":
         from onward.pipeline.documents import Summary
 
@@ -107,11 +124,6 @@ def _facts(app: App, collection: str, id: str) -> dict[str, Any]:
         facts["summary"] = summary.model_dump(mode="json") if summary else None
         facts["message_ids"] = [one.id for one in _messages_of(app, id)]
     return facts
-
-
-def _outcomes(state: DocumentState) -> list[dict[str, Any]]:
-    history = state.attempts
-    return [history["first"], *history["last"]] if history else []
 
 
 # -- bytes
@@ -161,9 +173,7 @@ def _print(app: App, collection: str, id: str) -> None:
     from onward.pipeline import documents
 
     out = console()
-    state = app.state(collection, id)
-    if state is None:
-        raise NotFound(f"{collection}/{id} is gone")
+    story = _story(app, collection, id)
     kinds: dict[str, tuple[type[Any], Callable[[App, Console, Any], None]]] = {
         "messages": (documents.Message, _print_message),
         "threads": (documents.Thread, _print_thread),
@@ -174,36 +184,42 @@ def _print(app: App, collection: str, id: str) -> None:
     if collection in kinds:
         kind, describe = kinds[collection]
         describe(app, out, app.get(kind, id))
-    else:
+    elif collection in ("tasks", "reports"):
         for name, value in _body(app, collection, id).items():
             shown = iso(value) if name.endswith("_at") else value
-            _field(out, name, str(shown))
+            field(out, name, str(shown))
+    else:
+        _print_body(out, _body(app, collection, id))
     out.print()
-    _print_state(app, out, state)
+    print_state(out, story, outlook_of(app, story.state))
+    out.print()
+    print_life(out, story)
 
 
-def _field(out: Console, name: str, value: str, style: str = "") -> None:
-    if value:
-        out.print(Text.assemble((f"{name:12}", "dim"), (one_line(value), style)), soft_wrap=True)
+def _print_body(out: Console, body: dict[str, Any]) -> None:
+    """A document of somebody else's app, whose fields mean nothing here."""
+    import json
+
+    out.print(Text(harmless(json.dumps(body, ensure_ascii=False, indent=2))), soft_wrap=True)
 
 
 def _print_message(app: App, out: Console, message: Message) -> None:
-    _field(out, "subject", message.subject or "(no subject)", "bold")
-    _field(out, "from", message.author)
+    field(out, "subject", message.subject or "(no subject)", "bold")
+    field(out, "from", message.author)
     recipients = [one_line(one) for one in message.recipients]
     more = f" and {len(recipients) - 5} more" if len(recipients) > 5 else ""
-    _field(out, "to", ", ".join(recipients[:5]) + more)
-    _field(out, "date", moment(message.date))
-    _field(out, "message-id", message.message_id)
-    _field(out, "source", source_name(message.source))
+    field(out, "to", ", ".join(recipients[:5]) + more)
+    field(out, "date", moment(message.date))
+    field(out, "message-id", message.message_id)
+    field(out, "source", source_name(message.source))
     for one in message.attachments:
         found = ", found by search" if one.indexed else ""
-        _field(out, "attached", f"{one.name or '(no name)'} ({one.content_type}, {size(one.size)}{found})")
+        field(out, "attached", f"{one.name or '(no name)'} ({one.content_type}, {size(one.size)}{found})")
     for defect in message.defects:
-        _field(out, "odd", defect, "yellow")
+        field(out, "odd", defect, "yellow")
     siblings = len(app.store.find("messages", "thread_id", [message.thread_id]))
     thread = short_ids(app, [message.thread_id])[message.thread_id]
-    _field(out, "thread", f"{counted(siblings, 'message')}: onward show {thread}")
+    field(out, "thread", f"{counted(siblings, 'message')}: onward show {thread}")
     if message.body:
         out.print()
         out.print(_styled_body(message), soft_wrap=True)
@@ -235,7 +251,7 @@ def _print_thread(app: App, out: Console, thread: Thread) -> None:
     if summary is not None:
         print_summary(out, summary)
     else:
-        _field(out, "thread", thread.subject or "(no subject)", "bold")
+        field(out, "thread", thread.subject or "(no subject)", "bold")
         out.print(Text("There is no summary yet.", "yellow"))
     out.print()
     messages = _messages_of(app, thread.id)
@@ -267,43 +283,20 @@ def print_summary(out: Console, summary: Summary) -> None:
 def _print_archive(app: App, out: Console, archive: Archive) -> None:
     from onward.pipeline.documents import Report
 
-    _field(out, "archive", archive.path or archive.title, "bold")
-    _field(out, "source", source_name(archive.source))
-    _field(out, "kind", "the request to fetch the source" if archive.kind == "source" else archive.kind)
-    _field(out, "size", size(archive.size) if archive.blob else "")
-    _field(out, "blob", archive.blob or "")
-    _field(out, "url", source_name(archive.url))
+    field(out, "archive", archive.path or archive.title, "bold")
+    field(out, "source", source_name(archive.source))
+    field(out, "kind", "the request to fetch the source" if archive.kind == "source" else archive.kind)
+    field(out, "size", size(archive.size) if archive.blob else "")
+    field(out, "blob", archive.blob or "")
+    field(out, "url", source_name(archive.url))
     report = app.get(Report, Report.make_id("report", archive.id, archive.submission))
     if report is not None:
-        _field(out, "holds", ", ".join(f"{number(count)} {name}" for name, count in report.counts.items()))
+        field(out, "holds", ", ".join(f"{number(count)} {name}" for name, count in report.counts.items()))
 
 
 def _print_chunk(app: App, out: Console, chunk: Chunk) -> None:
-    _field(out, "chunk", f"{chunk.position + 1} of its message, {counted(chunk.tokens, 'token')}", "bold")
-    _field(out, "message", f"onward show {chunk.message_id}")
-    _field(out, "thread", f"onward show {chunk.thread_id}")
+    field(out, "chunk", f"{chunk.position + 1} of its message, {counted(chunk.tokens, 'token')}", "bold")
+    field(out, "message", f"onward show {chunk.message_id}")
+    field(out, "thread", f"onward show {chunk.thread_id}")
     out.print()
     out.print(Text(harmless(chunk.text).rstrip()), soft_wrap=True)
-
-
-_STATUS_STYLES = {"processed": "green", "pending": "yellow", "discarded": "dim"}
-
-
-def _print_state(app: App, out: Console, state: DocumentState) -> None:
-    _field(out, "id", f"{state.collection}/{state.id}")
-    _field(out, "status", state.status, _STATUS_STYLES.get(state.status, "red"))
-    rounds = counted(state.attempt_count, "round") if state.attempt_count else ""
-    tries = state.attempts.get("total", 0)
-    tried = f"{counted(tries, 'outcome')} kept" if tries > 1 else ""
-    _field(out, "history", ", ".join(part for part in (rounds, tried, f"revision {state.revision}") if part))
-    _field(out, "created", moment(state.created_at))
-    if state.updated_at != state.created_at:
-        _field(out, "updated", moment(state.updated_at))
-    if state.failed_batch is not None:
-        _field(out, "set aside", f"in the failed batch {state.failed_batch}", "yellow")
-    if state.status == "pending" and (due := due_time(app, state)) is not None:
-        _field(out, "tried again", clock_time(due))
-    for one in _outcomes(state):
-        error = f"{one.get('error_type', '')}: {one.get('message', '')}".strip(": ")
-        if error:
-            _field(out, "error", f"{moment(one.get('at'))}  {error}", "red")

@@ -1,0 +1,94 @@
+"""`onward actions`: what people have changed by hand."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.text import Text
+
+from onward.cli.opening import reading
+from onward.cli.output import console, iso, json_option, moment, number, one_line, print_entry, print_json
+from onward.retry.redact import redact
+
+if TYPE_CHECKING:
+    from onward import App
+
+LISTED = 50
+
+
+def log_action(app: App, action: str, about: Mapping[str, Any], touched: int) -> None:
+    """Keep that somebody has changed something with this command; what was not given is left out."""
+    given = {name: _shown(value) for name, value in about.items() if value not in (None, False, (), [])}
+    app.store.log_action(_who(), "cli", action, given, touched)
+
+
+def _shown(value: Any) -> Any:
+    """A value without its secrets: a source may carry a password."""
+    if isinstance(value, list | tuple):
+        return [_shown(one) for one in value]
+    return redact(value) if isinstance(value, str) else value
+
+
+def _who() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "unknown"  # a process without a user name, as in some containers
+
+
+@click.command()
+@click.option("--limit", type=click.IntRange(1), default=LISTED, show_default=True, help="At most so many.")
+@click.option("--before", type=click.IntRange(1), metavar="NUMBER", help="Go on behind the action of this number.")
+@json_option
+def actions(limit: int, before: int | None, as_json: bool) -> None:
+    """Show what people have changed by hand, the latest first: who, when, what, and how much of it.
+
+    \b
+    Examples:
+      onward actions
+      onward actions --limit 10 --json
+    """
+    with reading() as app:
+        found = app.store.actions(limit=limit + 1, before=before)
+    shown = found[:limit]
+    if as_json:
+        print_json(
+            [
+                {
+                    "id": one.id,
+                    "at": iso(one.at),
+                    "who": one.who,
+                    "via": one.via,
+                    "action": one.action,
+                    "about": one.about,
+                    "touched": one.touched,
+                }
+                for one in shown
+            ]
+        )
+        return
+    out = console()
+    if not shown:
+        out.print(Text("Nothing has been changed by hand." if before is None else "There are no earlier ones."))
+        return
+    for one in shown:
+        about = one_line(redact(" ".join(f"{name}={_brief(value)}" for name, value in one.about.items())), 200)
+        line = Text.assemble(
+            (f"{one.id:>5}  ", "dim"),
+            f"{moment(one.at)}  {one_line(one.who, 20):12}  ",
+            (f"{one_line(one.action, 40):18}", "bold"),
+            f"  {number(one.touched):>6}  ",
+            (about, "dim"),
+        )
+        print_entry(out, line)
+    if len(found) > limit:
+        out.print(Text.assemble(("Earlier ones: ", "dim"), f"onward actions --before {shown[-1].id}"))
+
+
+def _brief(value: object) -> str:
+    if isinstance(value, list):
+        return ",".join(str(one) for one in value[:3]) + (f",… ({len(value)})" if len(value) > 3 else "")
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,210 @@
+"""`onward breakers`: which dependencies are down, and taking one out of service by hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.text import Text
+
+from onward.cli.actions import log_action
+from onward.cli.opening import reading
+from onward.cli.output import console, counted, duration, iso, json_option, moment, one_line, print_json
+from onward.model.breaker import Breaker
+from onward.retry.redact import redact
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from onward import App
+
+_STYLES = {"open": "red", "paused": "yellow", "recovering": "yellow", "closed": "green"}
+_history_option = click.option("--history", is_flag=True, help="Also every opening so far.")
+
+
+@click.group(invoke_without_command=True)
+@_history_option
+@json_option
+@click.pass_context
+def breakers(ctx: click.Context, history: bool, as_json: bool) -> None:
+    """Show dependencies that services need and whether they are down; open or close a breaker by hand.
+
+    While a breaker is open, events of the services that need it wait, and lose neither tries nor time.
+
+    \b
+    Examples:
+      onward breakers
+      onward breakers --history --json
+      onward breakers open embedder --reason "new model is being installed"
+      onward breakers close embedder
+    """
+    if ctx.invoked_subcommand is None:
+        _list(history=history, as_json=as_json)
+    elif history or as_json:
+        raise click.UsageError(f"give options behind `{ctx.invoked_subcommand}`")
+
+
+@breakers.command("list")
+@_history_option
+@json_option
+def list_(history: bool, as_json: bool) -> None:
+    """Show every dependency, since when it is down, why, and what waits for it."""
+    _list(history=history, as_json=as_json)
+
+
+@breakers.command("open")
+@click.argument("name")
+@click.option("--reason", required=True, metavar="TEXT", help="Why, for everybody who looks.")
+@json_option
+def open_(name: str, reason: str, as_json: bool) -> None:
+    """Take a dependency out of service, for maintenance: it stays so until `breakers close`."""
+    if not reason.strip():
+        raise click.BadParameter("it is empty; say why, for everybody who looks", param_hint="'--reason'")
+    with reading() as app:
+        _check(app, name)
+        remedy = f"when it is back: onward breakers close {name}"
+        app.store.open_breaker(name, one_line(redact(reason), 500), remedy=remedy, by_hand=True)
+        log_action(app, "breakers open", {"dependency": name, "reason": redact(reason)}, 1)
+        _changed(app, name, "is out of service; to bring it back: onward breakers close " + name, as_json=as_json)
+
+
+@breakers.command("close")
+@click.argument("name")
+@json_option
+def close(name: str, as_json: bool) -> None:
+    """Let events that need a dependency go on, one at first, then ever more."""
+    with reading() as app:
+        _check(app, name)
+        was_open = any(one.open for one in app.store.breakers() if one.dependency == name)
+        if was_open:
+            app.store.close_breaker(name)
+            log_action(app, "breakers close", {"dependency": name}, 1)
+        _changed(
+            app, name, "is in service again" if was_open else "is not down: nothing to close", as_json=as_json
+        )
+
+
+def _check(app: App, name: str) -> None:
+    known = _known(app)
+    if name not in known:
+        names = ", ".join(known) or "none, as no service has been started that needs one"
+        raise click.BadParameter(
+            f"there is no dependency {one_line(name)!r}; known are: {names}", param_hint="NAME"
+        )
+
+
+def _known(app: App) -> list[str]:
+    needed = {name for one in app.store.subscriptions() for name in one.needs}
+    return sorted(needed | {one.dependency for one in app.store.breakers()})
+
+
+def _facts(app: App) -> list[dict[str, Any]]:
+    now, counts = app.store.now(), app.store.counts()
+    states = {one.dependency: one for one in app.store.breakers()}
+    users: dict[str, list[str]] = {}
+    for one in app.store.subscriptions():
+        for name in one.needs:
+            users.setdefault(name, []).append(one.service)
+    facts = []
+    for name in _known(app):
+        breaker = states.get(name) or Breaker(name)
+        state = _state(breaker, now)
+        services = sorted(users.get(name, ()))
+        waiting = sum(counts.get(service, {}).get("waiting", 0) for service in services)
+        facts.append(
+            {
+                "dependency": name,
+                "state": state,
+                "since": iso(breaker.opened_at),
+                "seconds": max(0.0, now - breaker.opened_at) if breaker.opened_at is not None else None,
+                "reason": redact(breaker.reason),
+                "remedy": redact(breaker.remedy),
+                "by_hand": breaker.by_hand,
+                "next_probe": iso(breaker.next_probe),
+                "paused_until": iso(breaker.paused_until) if state == "paused" else None,
+                "limit": breaker.limit,
+                "services": services,
+                "waiting": waiting if state != "closed" else 0,
+            }
+        )
+    return facts
+
+
+def _state(breaker: Breaker, now: float) -> str:
+    if breaker.open:
+        return "open"
+    if breaker.paused_until is not None and breaker.paused_until > now:
+        return "paused"
+    return "recovering" if breaker.limit is not None else "closed"
+
+
+def _list(*, history: bool, as_json: bool) -> None:
+    with reading() as app:
+        facts = _facts(app)
+        openings = app.store.openings() if history else []
+        now = app.store.now()
+    if as_json:
+        told: dict[str, Any] = {"breakers": facts}
+        if history:
+            told["history"] = [_opening(one) for one in openings]
+        print_json(told)
+        return
+    out = console()
+    if not facts:
+        out.print(Text("No service needs a dependency."))
+    for one in facts:
+        _print(out, one)
+    if history:
+        out.print(Text("History", "bold"))
+        for one in openings:
+            _print_opening(out, one, now)
+        if not openings:
+            out.print(Text("  No breaker has ever been open."))
+
+
+def _opening(one: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "dependency": one["dependency"],
+        "opened_at": iso(one["opened_at"]),
+        "closed_at": iso(one["closed_at"]),
+        "reason": redact(one["reason"]),
+        "remedy": redact(one["remedy"]),
+    }
+
+
+def _print(out: Console, one: dict[str, Any]) -> None:
+    line = Text.assemble((one_line(one["dependency"]), "bold"), "  ", (one["state"], _STYLES[one["state"]]))
+    if one["seconds"] is not None:
+        line.append(f" for {duration(one['seconds'])}{', by hand' if one['by_hand'] else ''}")
+    line.append(f"  (for {', '.join(one['services']) or 'no service'})", "dim")
+    out.print(line, soft_wrap=True)
+    if one["waiting"]:
+        out.print(Text(f"  {counted(one['waiting'], 'event')} waiting"), soft_wrap=True)
+    if one["state"] == "recovering":
+        out.print(Text(f"  at most {counted(one['limit'], 'event')} at once, until it has proved itself"))
+    for label in ("reason", "remedy"):
+        if one[label]:
+            out.print(Text(f"  {label}: {one_line(one[label], 500)}"), soft_wrap=True)
+    for label, name in (("asked again", "next_probe"), ("paused until", "paused_until")):
+        if one[name]:
+            out.print(Text(f"  {label}: {_local(one[name])}", "dim"), soft_wrap=True)
+
+
+def _local(at: str) -> str:
+    from datetime import datetime
+
+    return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _print_opening(out: Console, one: dict[str, Any], now: float) -> None:
+    closed = one["closed_at"]
+    lasted = duration(max(0.0, (now if closed is None else closed) - one["opened_at"]))
+    text = f"  {moment(one['opened_at'])}  {one_line(one['dependency'])}  {lasted}{'' if closed else ' so far'}"
+    out.print(Text(f"{text}: {one_line(redact(one['reason']), 300)}"), soft_wrap=True)
+
+
+def _changed(app: App, name: str, text: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json(next(one for one in _facts(app) if one["dependency"] == name))
+    else:
+        console().print(Text(f"{one_line(name)} {text}"), soft_wrap=True)

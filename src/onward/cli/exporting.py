@@ -1,0 +1,140 @@
+"""Documents as lines of JSON, with all that is known of them."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from onward.cli.choosing import PAGE
+from onward.cli.output import iso, one_line
+from onward.cli.show import state_facts
+from onward.model.documents import Document
+from onward.model.failures import outcomes
+from onward.retry.redact import redact
+
+if TYPE_CHECKING:
+    from onward import App, DocumentState
+
+Key = tuple[str, str]
+
+
+def exported(app: App, states: Iterable[DocumentState]) -> Iterator[dict[str, Any]]:
+    """Each document with its state, the history of its errors, its dead letter and its body."""
+    remaining = iter(states)
+    while page := list(islice(remaining, PAGE)):
+        bodies: dict[Key, Any] = {}
+        for name in {one.collection for one in page}:
+            ids = [one.id for one in page if one.collection == name]
+            bodies |= {(name, id): json.loads(body) for id, _, body in app.store.read_bodies(name, ids)}
+        for state in page:
+            yield state_facts(state) | {
+                "errors": [_outcome(one) for one in outcomes(state.attempts or None)],
+                "dead_letter": _dead_letter(app, state),
+                "body": bodies.get((state.collection, state.id)),
+            }
+
+
+def _outcome(one: dict[str, Any]) -> dict[str, Any]:
+    told = {name: redact(value) if isinstance(value, str) else value for name, value in one.items()}
+    return told | {"at": iso(one.get("at"))}
+
+
+def _dead_letter(app: App, state: DocumentState) -> dict[str, Any] | None:
+    if state.dead_letter is None:
+        return None
+    letters = app.store.find_dead_letters(document=(state.collection, state.id), limit=10)
+    letter = next((one for one in letters if one.row == state.dead_letter), None)
+    if letter is None:
+        return None
+    facts = asdict(letter) | {
+        "timestamp": iso(letter.timestamp),
+        "last_error": redact(letter.last_error),
+        "errors": [_outcome(one) for one in letter.errors],
+        "raw": letter.raw.decode("utf-8", "backslashreplace") if letter.raw is not None else None,
+    }
+    del facts["row"]
+    return facts
+
+
+def with_descendants(app: App, states: Sequence[DocumentState]) -> Iterator[DocumentState]:
+    """Documents, and all that was made from them."""
+    kinds = {name: _kind(name) for name in sorted(app.store.document_counts())}
+    seen: set[Key] = set()
+    level = list(states)
+    while level:
+        level = [one for one in level if (one.collection, one.id) not in seen]
+        seen |= {(one.collection, one.id) for one in level}
+        yield from level
+        below: list[DocumentState] = []
+        for start in range(0, len(level), PAGE):
+            page = level[start : start + PAGE]
+            for parent in {one.collection for one in page}:
+                ids = [one.id for one in page if one.collection == parent]
+                for name, kind in kinds.items():
+                    children = app.store.children(kind, kinds.get(parent) or _kind(parent), ids)
+                    below += app.store.states_of([(name, one.id) for one in children])
+        level = below
+
+
+def _kind(collection: str) -> type[Document]:
+    """A collection by its name: whoever keeps documents of his own has given no class to this command."""
+
+    class Kind(Document, collection=collection):
+        pass
+
+    return Kind
+
+
+def write_lines(out: IO[str], lines: Iterable[dict[str, Any]]) -> int:
+    """Write each as JSON on a line of its own; answer how many."""
+    count = 0
+    for line in lines:
+        out.write(json.dumps(line) + "\n")  # ASCII, so that no terminal or editor stumbles
+        count += 1
+    return count
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[IO[str]]:
+    """A file that is there, synced, when the block ends, and not at all if that fails; `.gz` packs it."""
+    if path.exists():
+        raise click.BadParameter(f"{one_line(str(path))} exists; name another file", param_hint="'--output'")
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("xb") as raw:
+            packed = gzip.GzipFile(path.stem, "wb", fileobj=raw) if path.suffix == ".gz" else None
+            text = io.TextIOWrapper(packed or raw, encoding="ascii", newline="\n")
+            yield text
+            text.detach()
+            if packed is not None:
+                packed.close()
+            raw.flush()
+            os.fsync(raw.fileno())
+        part.rename(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise click.ClickException(
+            f"{one_line(str(path))} cannot be written: {error.strerror}. Nothing was exported or removed"
+        ) from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make sure that a file's name outlives a power cut, where a folder can be opened."""
+    if hasattr(os, "O_DIRECTORY"):
+        number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)

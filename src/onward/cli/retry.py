@@ -1,0 +1,228 @@
+"""`onward retry`: have documents tried again, now or at a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+from rich.text import Text
+
+from onward.cli.actions import log_action
+from onward.cli.choosing import Filters, choose, key_of, statuses_of
+from onward.cli.dates import Span, When
+from onward.cli.opening import reading, short_ids
+from onward.cli.output import clock_time, console, counted, iso, json_option, number, print_json
+from onward.model.documents import Status
+from onward.model.ledger import MAX_COMMIT_DOCUMENTS
+from onward.model.recovery import Scheduled
+
+if TYPE_CHECKING:
+    from onward import App
+
+Key = tuple[str, str]
+NAMED = 5
+SOME_MISSING = 3
+_USUAL = (Status.FAILED, Status.FAILED_MAX_RETRIES, Status.PENDING)
+_HIGHEST_PRIORITY = 1000
+_SAID = {
+    Scheduled.SCHEDULED: "{count} will be tried again {when}",
+    Scheduled.HURRIED: "{count} had an event waiting already, which falls due {when}",
+    Scheduled.UNDER_WAY: "{count} left alone: under way with a worker just now (--reset begins anew)",
+    Scheduled.PROCESSED: "{count} left alone: processed already (--reset begins anew)",
+    Scheduled.MISSING: "{count} gone",
+    Scheduled.NOBODYS: "{count} left alone: no service finishes such documents",
+    Scheduled.CANCELLED: "{count} freed from the time that was set",
+    Scheduled.NOT_SCHEDULED: "{count} had no time set",
+}
+
+
+@click.command()
+@click.argument("ids", nargs=-1, metavar="[ID]…")
+@click.option("--group", metavar="FINGERPRINT", help="All documents of this failure group that are not finished.")
+@click.option("--collection", metavar="NAME", help="What failed or is stuck of this collection.")
+@click.option("--source", metavar="SOURCE", help="What failed or is stuck of this source; its end will do.")
+@click.option(
+    "--status",
+    type=click.Choice([one.value for one in Status]),
+    help="Documents that stand so, instead of what failed or is stuck.",
+)
+@click.option("--at", type=When(), metavar="WHEN", help="At this time: 18:30, tomorrow, 2026-03-09T14:30.")
+@click.option("--in", "after", type=Span(), metavar="SPAN", help="After so long: 90s, 10m, 2h, 1d.")
+@click.option("--reset", is_flag=True, help="Begin with the first round, even what is processed or under way.")
+@click.option(
+    "--priority",
+    type=click.IntRange(-_HIGHEST_PRIORITY, _HIGHEST_PRIORITY),
+    help="The highest goes first; 0 is usual.",
+)
+@click.option("--cancel", is_flag=True, help="Take back the time that was set, as far as it has not come.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@json_option
+def retry(
+    ids: tuple[str, ...],
+    group: str | None,
+    collection: str | None,
+    source: str | None,
+    status: str | None,
+    at: float | None,
+    after: float | None,
+    reset: bool,
+    priority: int | None,
+    cancel: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Have documents tried again: now, or at a time.
+
+    Name them by their ids (the beginning of one will do), or choose them by failure group, collection or
+    source. Of a collection or source, what failed is meant, and what is pending with nothing under way;
+    --status chooses others.
+
+    \b
+    Examples:
+      onward retry a0e78889
+      onward retry --group 5d41402a --at 18:30
+      onward retry --collection chunks --status failed --in 10m --dry-run
+      onward retry --source harbour-list.mbox --cancel
+    """
+    filters = Filters(status=status, collection=collection, source=source, group=group)
+    _check(ids, filters, at=at, after=after, reset=reset, priority=priority, cancel=cancel)
+    with reading() as app:
+        now = app.store.now()
+        wanted = at if at is not None else now + (after or 0.0)
+        keys = [key_of(app, one) for one in ids] or _chosen(app, filters, cancel=cancel)
+        outcomes: dict[Key, Scheduled] = {}
+        for some in _slices(keys):
+            with _undone(app) if dry_run else app.store.transaction():
+                outcomes |= (
+                    app.store.unschedule(some)
+                    if cancel
+                    else app.store.schedule(some, max(wanted, now), reset=reset, priority=priority)
+                )
+        if not dry_run and outcomes:
+            about = filters.as_dict() | {"ids": list(ids), "at": iso(wanted) if wanted > now else None}
+            about |= {"reset": reset, "priority": priority}
+            log_action(app, "retry cancel" if cancel else "retry", about, _touched(outcomes))
+        _say(app, outcomes, wanted, now, dry_run=dry_run, cancel=cancel, as_json=as_json)
+    raise SystemExit(SOME_MISSING if Scheduled.MISSING in outcomes.values() else 0)
+
+
+def _check(
+    ids: Sequence[str],
+    filters: Filters,
+    *,
+    at: float | None,
+    after: float | None,
+    reset: bool,
+    priority: int | None,
+    cancel: bool,
+) -> None:
+    if ids and filters.given:
+        raise click.UsageError("give either ids, or --group, --collection, --source and --status: not both")
+    if filters.group and (filters.collection or filters.source or filters.status):
+        raise click.UsageError("--group goes by itself, without --collection, --source and --status")
+    if not ids and not (filters.group or filters.collection or filters.source):
+        raise click.UsageError("say which documents: give ids, --group, --collection or --source")
+    if at is not None and after is not None:
+        raise click.UsageError("give either --at or --in: not both")
+    if cancel and (at is not None or after is not None or reset or priority is not None):
+        raise click.UsageError("--cancel goes without --at, --in, --reset and --priority")
+    if filters.status == Status.PROCESSED and not (reset or cancel):
+        raise click.UsageError("processed documents are finished; with --reset they begin anew")
+
+
+def _chosen(app: App, filters: Filters, *, cancel: bool) -> list[Key]:
+    if cancel:
+        statuses = statuses_of(filters.status, (*_USUAL, Status.DISCARDED, Status.PROCESSED))
+        found = [one for one in choose(app, filters, statuses) if one.retry_at is not None]
+    else:
+        found = list(choose(app, filters, statuses_of(filters.status, _USUAL)))
+        if not filters.status and not filters.group:
+            found = [one for one in found if one.status != Status.PENDING or one.row is None]
+    return [(one.collection, one.id) for one in found]
+
+
+def _slices(keys: Sequence[Key]) -> Iterator[list[Key]]:
+    unique = list(dict.fromkeys(keys))
+    for start in range(0, len(unique), MAX_COMMIT_DOCUMENTS):
+        yield unique[start : start + MAX_COMMIT_DOCUMENTS]
+
+
+class _Undo(Exception):
+    """A dry run ends so."""
+
+
+@contextmanager
+def _undone(app: App) -> Iterator[None]:
+    """Do something for real, so that its outcome is known, and take it back."""
+    try:
+        with app.store.transaction():
+            yield
+            raise _Undo
+    except _Undo:
+        pass
+
+
+def _touched(outcomes: Mapping[Key, Scheduled]) -> int:
+    changed = (Scheduled.SCHEDULED, Scheduled.HURRIED, Scheduled.CANCELLED)
+    return sum(one in changed for one in outcomes.values())
+
+
+def _say(
+    app: App,
+    outcomes: Mapping[Key, Scheduled],
+    wanted: float,
+    now: float,
+    *,
+    dry_run: bool,
+    cancel: bool,
+    as_json: bool,
+) -> None:
+    workers = len(app.store.workers())
+    if as_json:
+        facts = {
+            "dry_run": dry_run,
+            "at": None if cancel else iso(max(wanted, now)),
+            "outcomes": Counter(str(one) for one in outcomes.values()),
+            "documents": [
+                {"collection": name, "id": id, "outcome": str(one)} for (name, id), one in outcomes.items()
+            ],
+            "workers": workers,
+        }
+        print_json(facts)
+        return
+    out = console()
+    if not outcomes:
+        out.print(
+            Text("No such documents: nothing to cancel." if cancel else "No such documents: nothing to try.")
+        )
+        return
+    if wanted < now:
+        out.print(Text(f"{clock_time(wanted)} is past, so that is now.", "yellow"))
+    if dry_run:
+        out.print(Text("This is what would be done:", "dim"))
+    when = f"at {clock_time(wanted)}" if wanted > now else "now"
+    for outcome, said in _SAID.items():
+        keys = [key for key, one in outcomes.items() if one is outcome]
+        if keys:
+            line = Text(said.format(count=counted(len(keys), "document"), when=when))
+            out.print(line.append(_which(app, keys), "dim"), soft_wrap=True)
+    if _touched(outcomes) and not dry_run and not cancel:
+        out.print(Text(_by_whom(workers, soon=wanted <= now), "dim" if workers else "yellow"))
+
+
+def _which(app: App, keys: Sequence[Key]) -> str:
+    """Which documents, if they are few; else how many of each collection."""
+    if len(keys) <= NAMED:
+        ids = short_ids(app, [id for _, id in keys])
+        return ": " + ", ".join(f"{name}/{ids[id]}" for name, id in keys)
+    by_collection = Counter(name for name, _ in keys)
+    return ": " + ", ".join(f"{number(count)} {name}" for name, count in sorted(by_collection.items()))
+
+
+def _by_whom(workers: int, *, soon: bool) -> str:
+    if not workers:
+        return "No worker is alive to do it; start one: onward worker"
+    return "A worker takes it within seconds." if soon else "A worker takes it at that time."

@@ -1,0 +1,55 @@
+"""`onward actions` shows what people have changed by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.ledger import stage
+from tests.cli.stage import ESCAPE, onward
+
+
+def test_the_latest_come_first(home: Path) -> None:
+    with stage(home) as on:
+        on.store.log_action("ada", "cli", "retry", {"collection": "pages", "ids": ["a", "b", "c", "d"]}, 1234)
+        on.store.log_action("bob", "console", "breakers open", {"dependency": "printer"}, 1)
+    first, second = onward(home, "actions").stdout.splitlines()
+    assert first.split()[3:] == ["bob", "breakers", "open", "1", "dependency=printer"]
+    assert "ada" in second
+    assert "1 234  collection=pages ids=a,b,c,… (4)" in second
+
+
+def test_for_programs(home: Path) -> None:
+    with stage(home) as on:
+        on.store.log_action("ada", "cli", "retry", {"reset": True}, 2)
+    (one,) = json.loads(onward(home, "actions", "--json").stdout)
+    assert one.pop("at").endswith("+00:00")
+    assert one == {"id": 1, "who": "ada", "via": "cli", "action": "retry", "about": {"reset": True}, "touched": 2}
+
+
+def test_pages_follow_each_other(home: Path) -> None:
+    with stage(home) as on:
+        for number in range(5):
+            on.store.log_action("ada", "cli", f"act-{number}", {}, 0)
+    page = onward(home, "actions", "--limit", "3").stdout.splitlines()
+    assert [line.split()[4] for line in page[:-1]] == ["act-4", "act-3", "act-2"]
+    assert page[-1] == "Earlier ones: onward actions --before 3"
+    rest = onward(home, *page[-1].split()[3:]).stdout.splitlines()
+    assert [line.split()[4] for line in rest] == ["act-1", "act-0"]
+    assert onward(home, "actions", "--before", "1").stdout == "There are no earlier ones.\n"
+
+
+def test_nothing_of_it_drives_a_terminal_or_tells_a_secret(home: Path) -> None:
+    with stage(home) as on:
+        on.store.log_action("ada", "cli", "retry", {"why": f"{ESCAPE}[31m[red]x[/red] password=tinder"}, 1)
+    text = onward(home, "actions").stdout
+    assert ESCAPE not in text
+    assert "[red]x[/red]" in text
+    assert "tinder" not in text
+
+
+def test_before_anything_was_changed(home: Path) -> None:
+    with stage(home) as on:
+        on.bring("aaaa-1")
+    assert onward(home, "actions").stdout == "Nothing has been changed by hand.\n"
+    assert json.loads(onward(home, "actions", "--json").stdout) == []

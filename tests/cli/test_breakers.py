@@ -1,0 +1,118 @@
+"""`onward breakers` shows which dependencies are down and what waits for them, and takes one out by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onward.model.ledger import Subscription
+from tests.cli.ledger import stage
+from tests.cli.stage import onward
+
+PRINTING = Subscription("printing", "Noticed", needs=("printer",), failed_queue="printing.failed")
+
+
+@pytest.fixture
+def shop(home: Path) -> Path:
+    """Two events that need a printer."""
+    with stage(home) as on:
+        on.store.subscribe([PRINTING])
+        on.store.publish([on.noticed("one"), on.noticed("two")])
+    return home
+
+
+def facts(home: Path, *args: str) -> dict[str, Any]:
+    result = onward(home, "breakers", *args, "--json")
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def test_every_dependency_that_a_service_needs_is_listed(shop: Path) -> None:
+    (one,) = facts(shop)["breakers"]
+    assert (one["dependency"], one["state"], one["services"]) == ("printer", "closed", ["drawing", "printing"])
+    assert one["waiting"] == 0, "nothing waits because of it"
+    assert onward(shop, "breakers").stdout == onward(shop, "breakers", "list").stdout
+    assert "printer  closed  (for drawing, printing)" in onward(shop, "breakers").stdout
+
+
+def test_an_outage_with_its_reason_remedy_and_next_probe(shop: Path) -> None:
+    with stage(shop) as on:
+        on.store.open_breaker("printer", "it burns: password=tinder", remedy="fetch water")
+    (one,) = facts(shop)["breakers"]
+    assert (one["state"], one["reason"], one["remedy"]) == ("open", "it burns: password=***", "fetch water")
+    assert (one["waiting"], one["by_hand"]) == (2, False)
+    assert one["since"] < one["next_probe"]
+    text = onward(shop, "breakers").stdout
+    for part in (
+        "printer  open for ",
+        "2 events waiting",
+        "reason: it burns",
+        "remedy: fetch water",
+        "asked again: ",
+    ):
+        assert part in text
+
+
+def test_a_breaker_is_opened_by_hand_and_stays_so(shop: Path) -> None:
+    result = onward(shop, "breakers", "open", "printer", "--reason", "new toner")
+    assert result.exit_code == 0
+    assert "printer is out of service; to bring it back: onward breakers close printer" in result.stdout
+    (one,) = facts(shop)["breakers"]
+    assert (one["state"], one["reason"], one["by_hand"], one["next_probe"]) == ("open", "new toner", True, None)
+    with stage(shop) as on:
+        assert on.claim(service="printing", needs=("printer",)) == []
+
+
+def test_a_closed_breaker_lets_one_event_through_at_first(shop: Path) -> None:
+    onward(shop, "breakers", "open", "printer", "--reason", "new toner")
+    assert onward(shop, "breakers", "close", "printer").stdout == "printer is in service again\n"
+    assert facts(shop)["breakers"][0]["state"] == "recovering"
+    assert "at most 1 event at once" in onward(shop, "breakers").stdout
+    with stage(shop) as on:
+        assert len(on.claim(service="printing", needs=("printer",))) == 1
+
+
+def test_closing_what_is_not_open_changes_nothing(shop: Path) -> None:
+    result = onward(shop, "breakers", "close", "printer")
+    assert (result.exit_code, result.stdout) == (0, "printer is not down: nothing to close\n")
+    with stage(shop) as on:
+        assert on.store.actions() == []
+
+
+def test_the_history_keeps_every_opening(shop: Path) -> None:
+    assert "No breaker has ever been open." in onward(shop, "breakers", "--history").stdout
+    onward(shop, "breakers", "open", "printer", "--reason", "first")
+    onward(shop, "breakers", "close", "printer")
+    onward(shop, "breakers", "open", "printer", "--reason", "second")
+    history = facts(shop, "--history")["history"]
+    assert [(one["reason"], one["closed_at"] is None) for one in history] == [("first", False), ("second", True)]
+    assert " so far: second" in onward(shop, "breakers", "list", "--history").stdout
+
+
+def test_opening_and_closing_are_logged(shop: Path) -> None:
+    assert facts(shop, "open", "printer", "--reason", "new toner")["state"] == "open"
+    facts(shop, "close", "printer")
+    with stage(shop) as on:
+        closing, opening = on.store.actions()
+    assert (opening.action, opening.about) == ("breakers open", {"dependency": "printer", "reason": "new toner"})
+    assert (closing.action, closing.about) == ("breakers close", {"dependency": "printer"})
+
+
+@pytest.mark.parametrize(
+    ("args", "problem"),
+    (
+        (("open", "plotter", "--reason", "x"), "there is no dependency 'plotter'; known are: printer"),
+        (("close", "plotter"), "there is no dependency 'plotter'; known are: printer"),
+        (("open", "printer"), "Missing option '--reason'"),
+        (("open", "printer", "--reason", " "), "it is empty; say why"),
+        (("--json", "close", "printer"), "give options behind `close`"),
+    ),
+)
+def test_wrong_usage_is_told(shop: Path, args: tuple[str, ...], problem: str) -> None:
+    result = onward(shop, "breakers", *args)
+    assert result.exit_code == 2
+    assert problem in " ".join(result.stderr.split())

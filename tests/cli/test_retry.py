@@ -1,0 +1,174 @@
+"""`onward retry` has documents tried again, now or at a time, and says what became of each."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from onward.model.ledger import Wait
+from tests.cli.ledger import SOURCE, fail, finish, set_aside, stage
+from tests.cli.stage import onward
+
+
+def outcomes(home: Path, *args: str) -> dict[str, str]:
+    result = onward(home, "retry", *args, "--json")
+    assert result.exit_code == 0, result.output
+    return {one["id"]: one["outcome"] for one in json.loads(result.stdout)["documents"]}
+
+
+@pytest.fixture
+def pages(home: Path) -> Path:
+    """Three pages that failed (one of them of another group), one processed, one waiting, one set aside."""
+    with stage(home) as on:
+        fail(on, "aaaa-1", "aaaa-2")
+        fail(on, "bbbb-1", fingerprint="cafe9999")
+        finish(on, "cccc-1")
+        set_aside(on, "eeee-1")
+        on.bring("dddd-1", source=SOURCE)
+        on.settle(on.take(), Wait(["dddd-1"], after=600.0))
+    return home
+
+
+def test_one_document_by_the_beginning_of_its_id(pages: Path) -> None:
+    result = onward(pages, "retry", "bbbb")
+    assert result.exit_code == 0
+    assert "1 document will be tried again now: pages/bbbb-1" in result.stdout
+    assert "No worker is alive to do it; start one: onward worker" in result.stdout
+    with stage(pages) as on:
+        state = on.state("bbbb-1")
+        assert state.status == "failed", "until the retry job puts it back"
+        assert state.retry_at is not None
+        assert state.retry_at <= on.store.now()
+        assert on.state("aaaa-1").retry_at is None
+
+
+def test_with_a_worker_alive_it_says_who_does_it(pages: Path) -> None:
+    with stage(pages) as on:
+        on.store.enlist("anna", {"host": "here"})
+    assert "A worker takes it within seconds." in onward(pages, "retry", "pages/bbbb-1").stdout
+    assert "A worker takes it at that time." in onward(pages, "retry", "bbbb", "--in", "1h").stdout
+
+
+def test_a_whole_failure_group(pages: Path) -> None:
+    assert outcomes(pages, "--group", "f00d1234") == {"aaaa-1": "scheduled", "aaaa-2": "scheduled"}
+
+
+def test_of_a_source_what_failed_or_is_stuck_is_meant(pages: Path) -> None:
+    found = outcomes(pages, "--source", SOURCE)
+    assert sorted(found) == ["aaaa-1", "aaaa-2", "bbbb-1", "eeee-1"], "not what is processed or waits already"
+
+
+def test_a_waiting_document_is_hurried_if_it_is_asked_for(pages: Path) -> None:
+    found = outcomes(pages, "--collection", "pages", "--status", "pending")
+    assert found == {"dddd-1": "hurried", "eeee-1": "scheduled"}
+    with stage(pages) as on:
+        assert [one.id for one in on.take().inputs] == ["dddd-1"]
+
+
+def test_what_is_processed_is_left_alone_without_a_reset(pages: Path) -> None:
+    assert outcomes(pages, "cccc-1") == {"cccc-1": "processed"}
+    assert outcomes(pages, "cccc-1", "--reset") == {"cccc-1": "scheduled"}
+    with stage(pages) as on:
+        assert (on.state("cccc-1").status, on.state("cccc-1").attempt_count) == ("pending", 0)
+
+
+def test_what_a_worker_has_is_left_alone(home: Path) -> None:
+    with stage(home) as on:
+        on.bring("aaaa-1")
+        on.take()
+    result = onward(home, "retry", "aaaa-1")
+    assert "1 document left alone: under way with a worker just now" in result.stdout
+    assert "start one" not in result.stdout
+
+
+def test_at_a_time_and_with_priority(pages: Path) -> None:
+    assert onward(pages, "retry", "bbbb", "--at", "2099-03-09T14:30Z", "--priority", "9").exit_code == 0
+    with stage(pages) as on:
+        state = on.state("bbbb-1")
+        assert state.retry_at == datetime.fromisoformat("2099-03-09T14:30+00:00").timestamp()
+        assert state.priority == 9
+
+
+def test_a_time_that_is_past_is_now(pages: Path) -> None:
+    result = onward(pages, "retry", "bbbb", "--at", "2020-01-01")
+    assert "2020-01-01 00:00 is past, so that is now." in result.stdout
+    with stage(pages) as on:
+        at = on.state("bbbb-1").retry_at
+        assert at is not None
+        assert at > 1_700_000_000.0
+
+
+def test_a_time_is_taken_back(pages: Path) -> None:
+    onward(pages, "retry", "--group", "f00d1234", "--in", "2h")
+    assert outcomes(pages, "--source", SOURCE, "--cancel") == {"aaaa-1": "cancelled", "aaaa-2": "cancelled"}
+    assert outcomes(pages, "bbbb", "--cancel") == {"bbbb-1": "not scheduled"}
+    with stage(pages) as on:
+        assert (on.state("aaaa-1").status, on.state("aaaa-1").retry_at) == ("failed", None)
+
+
+def test_a_dry_run_says_the_same_and_changes_nothing(pages: Path) -> None:
+    with stage(pages) as on:
+        before = on.store.find_states()
+    dry = outcomes(pages, "--source", SOURCE, "--reset", "--dry-run")
+    assert "This is what would be done:" in onward(pages, "retry", "--source", SOURCE, "--dry-run").stdout
+    with stage(pages) as on:
+        assert on.store.find_states() == before
+        assert on.store.actions() == []
+    assert outcomes(pages, "--source", SOURCE, "--reset") == dry
+
+
+def test_a_change_is_logged(pages: Path) -> None:
+    onward(pages, "retry", "--group", "f00d1234", "--priority", "3")
+    with stage(pages) as on:
+        (action,) = on.store.actions()
+    assert (action.via, action.action, action.touched) == ("cli", "retry", 2)
+    assert action.about == {"group": "f00d1234", "priority": 3}
+
+
+def test_when_there_is_nothing_to_try_it_says_so(home: Path) -> None:
+    with stage(home) as on:
+        finish(on, "aaaa-1")
+    result = onward(home, "retry", "--collection", "pages")
+    assert (result.exit_code, result.stdout) == (0, "No such documents: nothing to try.\n")
+
+
+@pytest.mark.parametrize(
+    ("args", "problem"),
+    (
+        ((), "say which documents: give ids, --group, --collection or --source"),
+        (("--status", "failed"), "say which documents"),
+        (("aaaa", "--group", "f00d1234"), "give either ids, or --group"),
+        (("aaaa", "--status", "failed"), "give either ids, or --group"),
+        (("--group", "f00d1234", "--source", "x"), "--group goes by itself"),
+        (("aaaa", "--at", "18:30", "--in", "1h"), "give either --at or --in"),
+        (("aaaa", "--cancel", "--reset"), "--cancel goes without"),
+        (("--collection", "pages", "--status", "processed"), "with --reset they begin anew"),
+        (("aaaa", "--at", "soon"), "'soon' is no time; give 18:30, tomorrow or 2026-03-09T14:30"),
+        (("aaaa", "--at", "25:99"), "'25:99' is no time"),
+        (("aaaa", "--in", "10 parsecs"), "'10 parsecs' is no span; give a span such as 90s, 10m, 2h"),
+        (("aaaa", "--in", "-5m"), "'-5m' is no span"),
+        (("--collection", "books"), "'books' has no documents; there are: pages"),
+        (("aa",), "'aa' is too short"),
+    ),
+)
+def test_wrong_usage_is_told(pages: Path, args: tuple[str, ...], problem: str) -> None:
+    result = onward(pages, "retry", *args)
+    assert result.exit_code == 2
+    assert problem in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("args", "problem"),
+    (
+        (("zzzz-1",), "no document has an id that begins with 'zzzz-1'"),
+        (("--group", "1234"), "there is no failure group '1234'; see `onward failures list`"),
+        (("--source", "/nowhere"), "there is no source '/nowhere'"),
+    ),
+)
+def test_what_is_not_there_is_told(pages: Path, args: tuple[str, ...], problem: str) -> None:
+    result = onward(pages, "retry", *args)
+    assert result.exit_code == 1
+    assert problem in result.stderr
