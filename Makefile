@@ -8,7 +8,7 @@ LOCK = $(UV) pip compile pyproject.toml --quiet --upgrade --universal --python-v
 	--generate-hashes --no-header --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check format demo mailroom bench lock clean
+.PHONY: help setup test check format demo mailroom day bench lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -33,6 +33,9 @@ demo: setup ## ingest the sample archive, search it, read a summary
 
 mailroom: setup ## watch documents survive crashes, races and an outage
 	@$(BIN)/python -m examples.demo
+
+day: setup ## tell an outage, poison documents and a bad deploy apart, and mend them
+	@$(BIN)/python -m examples.day
 
 bench: $(VENV)/.bench ## compare with stamina, tenacity, huey, litequeue, persist-queue
 	$(BIN)/python -m bench $(ARGS)

@@ -11,7 +11,7 @@ import click
 
 from bench.table import Row, print_table, render_markdown
 
-PARTS = ("policy", "ledger", "pipeline")
+PARTS = ("policy", "ledger", "retry_job", "pipeline")
 BEGIN, END = "<!-- bench -->", "<!-- /bench -->"
 
 

@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.text import Text
 
 from examples import demo, display
+from examples.day import Day
 from examples.tour import QUESTION, ROOT, SAMPLE
 from onward.cli.display import picture
 from onward.pipeline.app import build
@@ -78,6 +79,18 @@ def draw_mailroom(folder: Path) -> None:
     _save(summary, folder / "mailroom-summary.svg", "make mailroom, at its end")
 
 
+# -- the day in the life
+
+
+def draw_day(folder: Path, home: Path) -> None:
+    """How everything stands when the most is wrong."""
+    home.mkdir()
+    with Day(_recorder(), home) as day:
+        day.begin()
+        day.break_things()
+        draw_command(folder, "day-status", home, "status")
+
+
 # -- the pipeline
 
 
@@ -115,7 +128,8 @@ def draw_command(folder: Path, name: str, home: Path, *args: str) -> None:
         check=True,
     )
     console = _recorder()
-    console.print(Text.from_ansi(ran.stdout.rstrip("\n")))
+    # The usual data folder, not a temporary one.
+    console.print(Text.from_ansi(ran.stdout.rstrip("\n").replace(f"{home}/", "onward-data/")))
     _save(console, folder / f"{name}.svg", f"onward {' '.join(args)}")
 
 
@@ -135,6 +149,7 @@ def main(folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="onward-picture-") as scratch:
         draw_commands(folder, Path(scratch, "commands"))
         draw_ingest(folder, Path(scratch, "ingest"))
+        draw_day(folder, Path(scratch, "day"))
     draw_mailroom(folder)
 
 

@@ -62,25 +62,69 @@ def test_every_command_is_described() -> None:
     assert described == list(COMMANDS)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+def subcommands(name: str) -> dict[str, click.Command]:
+    """The commands of a group; none, if it is none."""
+    group = command(name)
+    if not isinstance(group, click.Group):
+        return {}
+    context = click.Context(group)
+    found = {sub: group.get_command(context, sub) for sub in group.list_commands(context)}
+    return {sub: one for sub, one in found.items() if one is not None}
+
+
+def options(one: click.Command) -> dict[str, click.Option]:
+    return {param.opts[0]: param for param in one.params if isinstance(param, click.Option)}
+
+
+def described(name: str) -> list[list[str]]:
+    return rows(section((REFERENCE / "commands.md").read_text(), f"onward {name}"))
+
+
+def assert_described(listed: dict[str, str], one: click.Command) -> None:
+    """Options are listed in their order, with the default that `--help` shows."""
+    known = options(one)
+    assert list(listed) == list(known)
+    for option, param in known.items():
+        if param.show_default:
+            assert listed[option] == str(param.default), f"the default of {option}"
+
+
+GROUPS = [name for name in COMMANDS if subcommands(name)]
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in GROUPS])
 def test_every_option_is_described_with_its_default(name: str) -> None:
-    listed = {
-        words(row[0])[0]: row[1]
-        for row in rows(section((REFERENCE / "commands.md").read_text(), f"onward {name}"))
+    assert_described({words(row[0])[0]: row[1] for row in described(name)}, command(name))
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_every_command_of_a_group_is_described_with_its_options(name: str) -> None:
+    """A row of options says which commands of the group take it."""
+    table = described(name)
+    listed: dict[str, dict[str, str]] = {
+        words(row[0])[0].split()[1]: {} for row in table if not words(row[0])[0].startswith("--")
     }
-    options = {one.opts[0]: one for one in command(name).params if isinstance(one, click.Option)}
-    assert list(listed) == list(options)
-    for option, one in options.items():
-        if one.show_default:
-            assert listed[option] == str(one.default), f"the default of {option}"
+    for option, default, takers, _ in (row for row in table if words(row[0])[0].startswith("--")):
+        for taker in words(takers):
+            listed[taker][words(option)[0]] = default
+    assert listed.keys() == subcommands(name).keys()
+    for sub, one in subcommands(name).items():
+        assert_described(listed[sub], one)
+    if options(command(name)):
+        assert list(options(command(name))) == list(listed["list"]), "the group by itself lists"
 
 
 def typed(page: Path) -> Iterator[str]:
-    """Every `onward …` of a page's blocks that somebody might type."""
-    for block in re.findall(r"^```(?:sh|console)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL):
+    """Every `onward …` of a page that somebody might type, in its blocks and in its sentences."""
+    text = page.read_text()
+    for block in re.findall(r"^```(?:sh|console)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
         for line in block.splitlines():
             if found := re.match(r"(?:\$ )?(?:[A-Z_]+=\S+ )*onward (.*)$", line):
                 yield re.split(r" +(?:[|>#;]|&&)", found[1])[0]
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    for inline in re.findall(r"`onward ([^`]+)`", prose):
+        if not re.search(r"…|\[|^--debug|^COMMAND", inline):
+            yield inline
 
 
 COMMAND_LINES = [(page, line) for page in PAGES for line in typed(page)]
@@ -93,12 +137,31 @@ def test_what_a_page_tells_to_type_would_be_accepted(page: Path, line: str) -> N
     name, *args = shlex.split(line)
     if name == "--version":
         return
+    one = command(name)
+    if args and not args[0].startswith("-") and (known := subcommands(name)):
+        name, *args = args
+        assert name in known, f"{page}: onward {line}"
+        one = known[name]
+    if not args:
+        return  # a command by itself, as a sentence may name it
     # It raises where an option or its value is wrong.
-    assert command(name).make_context(name, args).params, f"{page}: onward {line}"
+    assert one.make_context(name, args).params, f"{page}: onward {line}"
 
 
 def test_pages_tell_to_type_every_command() -> None:
-    assert {line.split()[0] for _, line in COMMAND_LINES} >= set(COMMANDS) - {"policies", "schema"}
+    told = {tuple(line.split()[:2]) for _, line in COMMAND_LINES}
+    assert {name for name, *_ in told} >= set(COMMANDS)
+    assert told >= {(name, sub) for name in GROUPS for sub in subcommands(name)}
+
+
+# -- totals
+
+
+def test_every_total_is_described() -> None:
+    source = "".join(file.read_text() for file in (ROOT / "src" / "onward").rglob("*.py"))
+    kept = set(re.findall(r"store\.(?:count|set_gauge)\(\s*\"(\w+)\"", source))
+    assert "retry_job_runs_total" in kept
+    assert {words(row[0])[0] for row in rows((REFERENCE / "totals.md").read_text())} == kept
 
 
 # -- documents and events
