@@ -60,6 +60,30 @@ class Case:
 
 CASES = (
     Case(
+        "a bad upload long after a deploy, while many others go well",
+        Evidence(
+            group(documents=10, affected=10, processed_now=600),
+            versions=(OLD, replace(NEW, first_seen=NOON - 6 * 3600.0)),
+        ),
+        Suspicion.UNCLEAR,
+        "Look for what those that fail have in common.",
+    ),
+    Case(
+        "an error of the program on one customer's documents, while many others go well",
+        Evidence(
+            group(documents=40, affected=40, error_type="KeyError", place="shop:total", processed_now=400),
+            versions=(replace(OLD, last_seen=NOON + DAY),),
+        ),
+        Suspicion.UNCLEAR,
+        "Look for what those that fail have in common.",
+    ),
+    Case(
+        "a deploy that breaks some documents at once, while many others go well",
+        Evidence(group(documents=10, affected=10, processed_now=600), versions=(OLD, NEW)),
+        Suspicion.BUG,
+        "never happened under version 1.0",
+    ),
+    Case(
         "a dependency that all failures name, and whose breaker opened",
         Evidence(
             group(kinds={"unavailable": 15, "timeout": 5}, dependencies={"model": 20}),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import socket
 import sqlite3
+import ssl
 import urllib.error
 from email.message import Message
 from types import SimpleNamespace
@@ -249,3 +251,23 @@ def test_a_retry_after_that_says_nothing_is_ignored(value: str) -> None:
 def test_no_header_of_a_server_can_break_us(value: str, now: float | None) -> None:
     seconds = parse_retry_after(value, now=now)
     assert seconds is None or seconds >= 0
+
+
+@pytest.mark.parametrize(
+    "error",
+    (
+        ssl.SSLCertVerificationError("certificate has expired"),
+        ssl.SSLError("handshake failure"),
+        OSError(errno.ENETUNREACH, "Network is unreachable"),
+        OSError(errno.EHOSTUNREACH, "No route to host"),
+        OSError(errno.ENETDOWN, "Network is down"),
+    ),
+    ids=str,
+)
+def test_a_network_that_leads_nowhere_is_an_outage(error: OSError) -> None:
+    assert classify(error).unavailable
+
+
+@pytest.mark.parametrize("number", (errno.ENOSPC, errno.EACCES, errno.ENOENT))
+def test_a_disk_or_a_file_is_no_dependency(number: int) -> None:
+    assert not classify(OSError(number, "no")).unavailable

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -157,3 +158,40 @@ def test_what_was_committed_is_there_after_the_process_is_gone(file: Path) -> No
     second = Stage(SQLiteStore(file, clock), clock)
     assert second.store.claimed("anna") == [delivery]
     second.store.close()
+
+
+def test_who_only_reads_does_not_wait_for_who_writes(file: Path, stage: Stage) -> None:
+    """Opening an app tells the store of its services; where it knows them, nothing is to be written."""
+    with sqlite3.connect(file, isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        stage.store.subscribe(stage.store.subscriptions())
+        assert stage.store.to_look_at(limit=10) == []
+        other.execute("ROLLBACK")
+    other.close()
+
+
+def test_a_store_of_the_second_version_is_brought_up_to_date(file: Path) -> None:
+    """What failed before there were failure groups is found by its fingerprint all the same."""
+    steps = sorted(files("onward.backends.sqlite").joinpath("migrations").iterdir(), key=lambda step: step.name)
+    with sqlite3.connect(file) as old:
+        for step in steps[:2]:
+            old.executescript(step.read_text())
+        old.execute("PRAGMA user_version = 2")
+        error = '{"error_type": "ValueError", "message": "no", "fingerprint": "f00d", "round": 1}'
+        old.execute(
+            "INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, key,"
+            " collection, ids, round, due, tries, errors, reason, settled_at)"
+            " VALUES (1, 'reading', 'dead', 'e', 'PagesFound', 1, '{}', 1.0, 'k', 'pages', '[[\"a\", 1]]', 1, 1.0, 3, ?, 'max_attempts_exceeded', 1.0)",
+            [f'{{"total": 1, "first": {error}, "last": []}}'],
+        )
+        old.execute(
+            "INSERT INTO documents (doc, collection, id, attempt_count, last_attempt_time, last_error, round,"
+            " dead_letter) VALUES (1, 'pages', 'a', 1, 1.0, ?, 1, 1)",
+            [error],
+        )
+    old.close()
+    store = open_store(f"sqlite:///{file}", Clock())
+    assert [one.row for one in store.find_dead_letters(fingerprint="f00d")] == [1]
+    assert [one.id for one in store.find_states(fingerprint="f00d")] == ["a"]
+    assert store.to_look_at(limit=10) == [("pages", "a")]
+    store.close()

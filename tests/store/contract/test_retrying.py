@@ -127,6 +127,12 @@ def test_one_leads_until_its_time_is_over(stage: Stage) -> None:
     assert stage.store.lead("retry job", "anna", 60)
 
 
+def test_a_clock_that_was_set_back_leaves_nobody_leading_for_ever(stage: Stage) -> None:
+    assert stage.store.lead("retry job", "anna", 60)
+    stage.clock.advance(-86_400)
+    assert stage.store.lead("retry job", "bert", 60)
+
+
 def test_totals_outlive_who_counts(stage: Stage) -> None:
     stage.store.count("requeued", "pages")
     stage.store.count("requeued", "pages", 4)

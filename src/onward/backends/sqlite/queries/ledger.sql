@@ -294,8 +294,8 @@ FROM documents WHERE collection = ? AND id IN (SELECT value FROM json_each(?));
 -- name: listed
 SELECT json_group_array(json_array(id, status, attempt_count, last_attempt_time, created_at, updated_at,
                                    iif(typeof(last_error) = 'text', last_error, NULL),
-                                   iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision, round, row,
-                                   dead_letter, source, parent, failed_batch))
+                                   iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision,
+                                   round, row, dead_letter, source, parent, failed_batch))
 FROM (SELECT * FROM documents
       WHERE collection = ?1 AND (?2 IS NULL OR status = ?2) AND (?3 IS NULL OR source = ?3) AND id > ?4
       ORDER BY id LIMIT ?5);

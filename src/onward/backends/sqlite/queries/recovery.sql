@@ -38,8 +38,8 @@ FROM (SELECT * FROM (SELECT look_at AS at FROM documents INDEXED BY documents_lo
 -- name: states_by_id
 SELECT json_group_array(json_array(id, status, attempt_count, last_attempt_time, created_at, updated_at,
                                    iif(typeof(last_error) = 'text', last_error, NULL),
-                                   iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision, round, row,
-                                   dead_letter, source, parent, failed_batch))
+                                   iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision,
+                                   round, row, dead_letter, source, parent, failed_batch))
 FROM documents WHERE collection = ? AND id IN (SELECT value FROM json_each(?));
 
 -- name: look_later
