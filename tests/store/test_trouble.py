@@ -181,7 +181,8 @@ def test_a_store_of_the_second_version_is_brought_up_to_date(file: Path) -> None
         old.execute(
             "INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, key,"
             " collection, ids, round, due, tries, errors, reason, settled_at)"
-            " VALUES (1, 'reading', 'dead', 'e', 'PagesFound', 1, '{}', 1.0, 'k', 'pages', '[[\"a\", 1]]', 1, 1.0, 3, ?, 'max_attempts_exceeded', 1.0)",
+            " VALUES (1, 'reading', 'dead', 'e', 'PagesFound', 1, '{}', 1.0, 'k', 'pages', '[[\"a\", 1]]', 1, 1.0,"
+            " 3, ?, 'max_attempts_exceeded', 1.0)",
             [f'{{"total": 1, "first": {error}, "last": []}}'],
         )
         old.execute(
