@@ -33,6 +33,8 @@ class GroupPlan:
     refused: list[Refusal]
     documents: list[Key]
     """Its documents that none of these letters brings back."""
+    recovered: int = 0
+    """Dead letters that need not go back: they have recovered, or are being tried."""
 
 
 @dataclass(slots=True)
@@ -75,14 +77,17 @@ def plan(store: Store, fingerprint: str) -> GroupPlan:
     rows: list[int] = []
     refused: list[Refusal] = []
     brought: set[Key] = set()
+    recovered = 0
     for letter in letters(store, LetterFilter(fingerprint=fingerprint)):
         if why := refusal(letter):
             refused.append(Refusal(letter.row, why))
-        elif not store.is_recovered(letter):
+        elif store.is_recovered(letter):
+            recovered += 1
+        else:
             rows.append(letter.row)
             brought.update(letter.documents)
     keys = [(one.collection, one.id) for one in affected(store, fingerprint)]
-    return GroupPlan(rows, refused, [key for key in keys if key not in brought])
+    return GroupPlan(rows, refused, [key for key in keys if key not in brought], recovered)
 
 
 def put_back(

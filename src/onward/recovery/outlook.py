@@ -12,10 +12,11 @@ from onward.model.ledger import SUSPECT_DEATHS, FailedBatch, RowState
 from onward.model.recovery import LedgerRow
 from onward.ports import Store
 from onward.recovery.deciding import Decision, Next, Rules, decide
-from onward.recovery.phrasing import at_time, lasting, ordinal, plural
+from onward.recovery.phrasing import at_time, command, lasting, ordinal, plural
 from onward.retry.redact import redact
 
 LONGEST_ERROR = 160
+UNTYPEABLE = "its id has characters that nobody can type; choose it with --group or --collection"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +37,11 @@ class Outlook:
 class Outlooks:
     """Tells what happens next to documents of a store; what they share is read once."""
 
-    def __init__(self, store: Store, rules: Rules | None = None) -> None:
+    def __init__(self, store: Store, rules: Rules | None = None, *, worker: str = "onward worker") -> None:
         self.store = store
         self.rules = rules or Rules()
+        self.worker = worker
+        """What starts a worker for this store."""
         self.now = store.now()
         self._breakers = {one.dependency: one for one in store.breakers()}
         self._subscriptions = store.subscriptions()
@@ -94,7 +97,7 @@ class Outlooks:
         if row.deaths >= SUSPECT_DEATHS:
             waits += f" (runs alone: {row.deaths} workers died at it)"
         if not self._alive():
-            return Outlook("no_worker", f"{waits}, but no worker runs; start one", row.due, "onward worker", about)
+            return Outlook("no_worker", f"{waits}, but no worker runs; start one", row.due, self.worker, about)
         return Outlook("due", f"{waits}: the next free worker takes it", row.due, about=about)
 
     def _outage(self, down: Breaker) -> Outlook:
@@ -120,17 +123,16 @@ class Outlooks:
     def _ended(self, state: DocumentState) -> Outlook:
         if state.retry_at is not None:
             return self._by_the_retry_job(state)
-        retry = f"onward retry {state.id}"
         if state.status == Status.PROCESSED:
             return Outlook("processed", "nothing: it is processed")
         if state.status == Status.DISCARDED:
-            return Outlook("discarded", "nothing: an operator gave it up for good; put it back", None, retry)
+            return _typed("discarded", "nothing: an operator gave it up for good", "put it back", state)
         error = _error(state)
         if state.status == Status.FAILED_MAX_RETRIES:
             last = f", the last with {error}" if error else ""
-            text = f"given up after {plural(rounds_of(state), 'round')}{last}; put it back"
-            return Outlook("given_up", text, None, retry)
-        return Outlook("failed", f"failed for good: {error or 'no error is kept'}; after a fix", None, retry)
+            text = f"given up after {plural(rounds_of(state), 'round')}{last}"
+            return _typed("given_up", text, "put it back", state)
+        return _typed("failed", f"failed for good: {error or 'no error is kept'}", "after a fix", state)
 
     def _set_aside(self, batch: FailedBatch) -> Outlook:
         nth = ordinal(batch.retry_count + 1)
@@ -156,7 +158,7 @@ class Outlooks:
             return Outlook("exhausted", f"about to be given up: {decision.why}", decision.at, about=about)
         if decision.next is Next.ODD:
             odd = "; ".join(decision.problems)
-            return Outlook("odd", f"nothing: {odd}", None, f"onward retry --reset {state.id}", about)
+            return _typed("odd", f"nothing: {odd}", "begin anew", state, "onward retry --reset", about)
         if decision.next is Next.NOT_NOW:
             return Outlook("not_now", f"not now: {decision.why}", about=about)
         return Outlook("due", self._round(state, decision), decision.at, about=about)
@@ -206,6 +208,19 @@ class Outlooks:
         if self._workers is None:
             self._workers = {one["worker"] for one in self.store.workers()}
         return self._workers
+
+
+def _typed(
+    kind: str,
+    text: str,
+    then: str,
+    state: DocumentState,
+    verb: str = "onward retry",
+    about: dict[str, Any] | None = None,
+) -> Outlook:
+    """What a person can do about a document, with the command that does it, if its id can be typed."""
+    typed = command(verb, f"{state.collection}/{state.id}")
+    return Outlook(kind, f"{text}; {then if typed else UNTYPEABLE}", None, typed, about or {})
 
 
 def process_of(worker: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import UTC, datetime
 
 ENDINGS = {1: "st", 2: "nd", 3: "rd"}
@@ -32,5 +33,16 @@ def ordinal(number: int) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """1 round, 3 rounds."""
-    return f"{count} {noun if count == 1 else noun + 's'}"
+    """1 round, 3 000 rounds."""
+    return f"{count:,} {noun if count == 1 else noun + 's'}".replace(",", " ")
+
+
+def command(text: str, *words: str) -> str:
+    """What a person can type, with words that come from documents quoted: onward show 'notes/my note'.
+
+    Empty if one of them has characters that nobody can see or type.
+    """
+    if not all(one.isprintable() for one in words):
+        return ""
+    first = ["--"] if any(one.startswith("-") for one in words) else []
+    return " ".join([text, *first, *(shlex.quote(one) for one in words)])

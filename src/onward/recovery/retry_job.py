@@ -28,7 +28,6 @@ CHECKED = 20_000
 LEASE = 60.0
 CHANGES = 3
 """How often a slice is judged anew because something in it changed, before its documents are judged singly."""
-LAST_SUCCESS = "retry_job_last_success_timestamp_seconds"
 
 
 class _Changed(OnwardError):
@@ -85,7 +84,7 @@ class RetryJob:
         """Whether an interval has passed since anybody looked after gauges and odd ends."""
         now = self.store.now()
         if self._full_at is None or not 0 <= now - self._full_at < self.rules.interval:
-            self._full_at = self.store.totals().get(LAST_SUCCESS, {}).get("")
+            self._full_at = self.store.totals().get("retry_job_last_success_timestamp_seconds", {}).get("")
         return self._full_at is None or not 0 <= now - self._full_at < self.rules.interval
 
     # -- what
@@ -244,7 +243,7 @@ class RetryJob:
             self.store.count("retry_job_runs_total", "success")
             self.store.count("retry_job_duration_seconds", "sum", took)
             self.store.count("retry_job_duration_seconds", "count")
-            self.store.set_gauge(LAST_SUCCESS, "", now)
+            self.store.set_gauge("retry_job_last_success_timestamp_seconds", "", now)
         self._full_at = now
 
     def _note_failed_run(self, error: Exception) -> None:

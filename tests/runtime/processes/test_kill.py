@@ -163,6 +163,8 @@ def test_nothing_is_lost_doubled_or_blamed(fleet: Fleet, app: App, report: Calla
         pause.wait(fleet.random.uniform(0.0, 0.3))
         kills += fleet.kill_one(app.store)
     until(lambda: not backlog(app.store), "the chain comes to rest", 120)
+    # One that was started just now knows no signals yet.
+    until(lambda: all(one.workers() for one in fleet.supervisors), "every supervisor is at work", 60)
     for supervised in fleet.supervisors:
         supervised.signal(signal.SIGTERM)
     assert [supervised.wait() for supervised in fleet.supervisors] == [0] * SUPERVISORS
