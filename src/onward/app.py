@@ -159,10 +159,22 @@ class App:
     def store(self) -> Store:
         """The store, opened and told of this app's services when it is first used."""
         if self._store is None:
-            given = self._given if self._given is not None else self.settings.store
-            self._store = open_store(given, self._clock) if isinstance(given, str) else given
+            self._store = self.open_unannounced()
             self._store.subscribe([service.subscription() for service in self.registry.services.values()])
         return self._store
+
+    @property
+    def store_address(self) -> str:
+        """Where the store is; empty if it was handed over open."""
+        if self._given is None:
+            return self.settings.store
+        return self._given if isinstance(self._given, str) else ""
+
+    def open_unannounced(self) -> Store:
+        """Open the store without telling it of this app's services: it may be that of another app."""
+        if self._given is not None and not isinstance(self._given, str):
+            return self._given
+        return open_store(self.store_address, self._clock)
 
     def close(self) -> None:
         """Close the store and the models; they are opened again when they are next used."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.cli.ledger import stage
+from tests.cli.ledger import finish, stage
 from tests.cli.stage import ESCAPE, onward
 
 
@@ -46,6 +46,22 @@ def test_nothing_of_it_drives_a_terminal_or_tells_a_secret(home: Path) -> None:
     assert ESCAPE not in text
     assert "[red]x[/red]" in text
     assert "tinder" not in text
+
+
+def test_numbers_beyond_all_counting_are_refused(home: Path) -> None:
+    with stage(home) as on:
+        on.bring("aaaa-1")
+    for option in ("--limit", "--before"):
+        result = onward(home, "actions", option, "9" * 20)
+        assert (result.exit_code, "is not in the range" in result.stderr) == (2, True)
+
+
+def test_what_changed_nothing_is_no_action(home: Path) -> None:
+    with stage(home) as on:
+        finish(on, "aaaa-1")
+    assert onward(home, "retry", "aaaa-1").exit_code == 0
+    with stage(home) as on:
+        assert on.store.actions() == []
 
 
 def test_before_anything_was_changed(home: Path) -> None:

@@ -97,7 +97,7 @@ def test_a_batch_is_retried_now_without_counting(aside: Path) -> None:
     id = listed(aside)[SOURCE]["id"]
     result = onward(aside, "batches", "retry", id[:8])
     assert "1 failed batch with 2 documents will be retried now." in result.stdout
-    assert "start one: onward worker" in result.stdout
+    assert "start one: onward worker --app MODULE:APP" in result.stdout
     with stage(aside) as on:
         assert on.store.due_batches() == [id]
         (action,) = on.store.actions()
@@ -144,8 +144,8 @@ def test_without_batches_it_says_so(home: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "code", "problem"),
     (
-        (("show", "nope"), 1, "no failed batch has an id that begins with 'nope'; see `onward batches`"),
-        (("show", ""), 1, "no failed batch"),
+        (("show", "nope"), 2, "no failed batch has an id that begins with 'nope'; see `onward batches`"),
+        (("show", ""), 2, "no failed batch"),
         (("retry",), 2, "give either the ids of batches, or --all"),
         (("retry", "abcd", "--all"), 2, "give either the ids of batches, or --all"),
         (("discard",), 2, "Missing argument 'ID…'"),

@@ -116,3 +116,16 @@ def test_wrong_usage_is_told(shop: Path, args: tuple[str, ...], problem: str) ->
     result = onward(shop, "breakers", *args)
     assert result.exit_code == 2
     assert problem in " ".join(result.stderr.split())
+
+
+def test_opening_one_that_is_open_says_what_that_changed(shop: Path) -> None:
+    with stage(shop) as on:
+        on.store.open_breaker("printer", "no paper")
+    first = onward(shop, "breakers", "open", "printer", "--reason", "new toner").stdout
+    assert first.startswith(
+        "printer was down already (no paper): now it is not asked any more whether it is back; "
+    )
+    again = onward(shop, "breakers", "open", "printer", "--reason", "new drum").stdout
+    assert again.startswith("printer was out of service already (new toner): only the reason is new; ")
+    (one,) = facts(shop)["breakers"]
+    assert (one["reason"], one["by_hand"]) == ("new drum", True)

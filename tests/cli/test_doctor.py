@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import sqlite3
 import threading
@@ -278,3 +279,29 @@ def test_a_check_that_fails_itself_is_a_finding(home: Path, monkeypatch: pytest.
     code, found = examine(home)
     assert (code, found["disk"]["level"]) == (1, "wrong")
     assert "the disk is on fire" in found["disk"]["text"]
+
+
+def test_an_index_that_is_missing_can_be_made_again(store: Path, home: Path) -> None:
+    write(store, "DROP INDEX documents_look")
+    code, found = examine(home)
+    assert (code, found["store"]["level"]) == (1, "wrong")
+    assert found["store"]["text"] == f"{store} lacks the index documents_look"
+    program, file, statement = shlex.split(found["store"]["remedy"].partition(": ")[2])
+    assert (program, file) == ("sqlite3", str(store))
+    write(store, statement)
+    assert examine(home)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "missing"),
+    (
+        ("DROP TABLE openings", "the table openings"),
+        ("ALTER TABLE workers RENAME COLUMN last_seen TO seen", "the column last_seen of workers"),
+    ),
+)
+def test_a_table_or_column_that_is_missing_is_named(store: Path, home: Path, change: str, missing: str) -> None:
+    write(store, change)
+    code, found = examine(home)
+    assert (code, found["store"]["level"]) == (1, "wrong")
+    assert found["store"]["text"] == f"{store} lacks {missing}"
+    assert "restore it from a copy" in found["store"]["remedy"]

@@ -48,6 +48,7 @@ def test_pages_follow_each_other_without_a_gap(library: Path) -> None:
 def test_the_list_says_how_to_go_on(library: Path) -> None:
     first = onward(library, "documents", "--collection", "messages", "--limit", "2", "--source", SAMPLE.name)
     command = next(line for line in first.stdout.splitlines() if line.startswith("  onward "))
+    assert "\n2 of 150 shown; to go on:\n" in first.stdout
     assert f"--collection messages --source {SAMPLE.name} --limit 2 --after messages/" in command
     second = onward(library, *command.split()[1:])
     assert second.exit_code == 0

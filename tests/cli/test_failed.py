@@ -105,7 +105,11 @@ def test_the_letters_of_a_queue_are_listed_by_its_name_or_its_service(queue: Pat
 def test_a_longer_queue_says_that_there_is_more(queue: Path) -> None:
     result = onward(queue, "failed", "list", "reading", "--limit", "2")
     assert "page-c" not in result.stdout
-    assert "There are more; --limit shows them." in result.stdout
+    assert "2 of 3 shown; --limit 3 shows more.\n" in result.stdout
+    queues = onward(queue, "failed", "list", "--limit", "1").stdout
+    assert "1 of 3 shown; --limit 3 shows more.\n" in queues
+    assert ("listening.failed" in queues, "reading.failed" in queues) == (True, False)
+    assert len(json.loads(onward(queue, "failed", "list", "--limit", "2", "--json").stdout)) == 2
 
 
 def test_a_letter_is_shown_whole_and_harmless(queue: Path) -> None:
@@ -135,7 +139,7 @@ def test_bytes_that_were_no_event_are_shown_as_far_as_they_can_be(queue: Path) -
 def test_inspecting_a_queue_is_bounded(queue: Path) -> None:
     result = onward(queue, "failed", "inspect", "reading", "--limit", "1")
     assert result.stdout.count("Letter ") == 1
-    assert "There are more" in result.stdout
+    assert result.stdout.endswith("1 of 3 shown; --limit 3 shows more.\n")
 
 
 def test_an_export_has_every_field_a_line_a_letter(queue: Path, tmp_path: Path) -> None:
@@ -154,6 +158,7 @@ def test_an_export_has_every_field_a_line_a_letter(queue: Path, tmp_path: Path) 
     assert (written.exit_code, written.stdout) == (0, "")
     assert file.read_text() == result.stdout
     assert [one.name for one in tmp_path.iterdir() if "ndjson" in one.name] == ["letters.ndjson"]
+    assert onward(queue, "failed", "export", "--all", "--output", "-").stdout == result.stdout
     assert actions(queue) == [], "looking changes nothing"
 
 
@@ -178,6 +183,7 @@ def test_a_queue_goes_back_and_that_is_logged(queue: Path) -> None:
         (("--group", "keyer"), 1),
         (("--since", "tomorrow"), 0),
         (("--since", "yesterday"), 3),
+        (("--since", "2h"), 3),
         (("--document", "pages/page-b"), 1),
         (("--document", "page-b"), 1),
         (("--document", "pages/never came"), 0),
@@ -188,6 +194,16 @@ def test_filters_choose_what_goes_back(queue: Path, filters: tuple[str, ...], co
     facts = json.loads(onward(queue, "failed", "requeue", "reading", *filters, "--json").stdout)
     assert facts["requeued"] == count
     assert len(rows(queue, service="reading")) == 3 - count
+
+
+def test_an_error_type_of_which_nothing_is_left_is_none_that_is_misspelt(queue: Path) -> None:
+    with opened(queue) as stage:
+        stage.bring("page-d")
+        error = Failure(stage.store.now(), "OSError", "gone", "oserror")
+        stage.settle(stage.take(), Dead(["page-d"], failure=error, charge=Charge.TRY))
+    for left in ("1 letter put back.\n", "Nothing to put back in reading.failed.\n"):
+        result = onward(queue, "failed", "requeue", "reading", "--error-type", "OSError")
+        assert (result.exit_code, result.stdout) == (0, left)
 
 
 def test_a_letter_goes_back_by_its_number(queue: Path) -> None:
@@ -203,6 +219,25 @@ def test_a_dry_run_says_what_would_go_back_and_changes_nothing(queue: Path) -> N
     assert result.stdout.startswith("4 letters of all failed queues would go back.\n  reading.failed  3\n")
     assert "1 letter cannot go back:\n  letter" in result.stdout
     assert (rows(queue), actions(queue)) == (before, [])
+
+
+@pytest.mark.parametrize(("canary", "first"), (("1", ", 1 of them first"), ("3", ""), ("99", "")))
+def test_a_dry_run_says_how_many_would_go_first(queue: Path, canary: str, first: str) -> None:
+    result = onward(queue, "failed", "requeue", "reading", "--canary", canary, "--dry-run")
+    assert result.stdout == f"3 letters of reading.failed would go back{first}.\n"
+
+
+def test_what_has_recovered_is_skipped(home: Path) -> None:
+    with opened(home) as stage:
+        stage.publish("late")
+        stage.settle(stage.take(), Dead(["late"], failure=failure()))
+        stage.bring("late")
+        stage.settle(stage.take(), Done(["late"]))
+    preview = onward(home, "failed", "requeue", "--all", "--dry-run")
+    assert preview.stdout.endswith("1 letter would be skipped: it has recovered, or is being tried.\n")
+    result = onward(home, "failed", "requeue", "--all")
+    assert result.stdout == "0 letters put back.\n1 letter skipped: it has recovered, or is being tried.\n"
+    assert actions(home) == []
 
 
 def test_what_cannot_go_back_is_told_by_the_exit_code(queue: Path) -> None:
@@ -226,7 +261,23 @@ def test_the_rest_follows_a_canary_that_is_done(queue: Path, monkeypatch: pytest
     worker(queue, monkeypatch, lambda stage: stage.settle(stage.take(), Done(["page-a"])))
     result = onward(queue, "failed", "requeue", "reading", "--canary", "1")
     assert (result.exit_code, result.stdout) == (0, "3 letters put back.\n")
-    assert "canary: 0 of 1 done; no worker is alive; start one with: onward worker" in result.stderr
+    assert (
+        "canary: 0 of 1 done; no worker is alive; start one: onward worker (with --app, for an app of your own)"
+        in result.stderr
+    )
+
+
+def test_a_canary_is_logged_before_it_is_waited_for(queue: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logged: list[list[int]] = []
+
+    def settle(stage: Stage) -> None:
+        logged.append([one.touched for one in stage.store.actions()])
+        stage.settle(stage.take(), Done(["page-a"]))
+
+    worker(queue, monkeypatch, settle)
+    assert onward(queue, "failed", "requeue", "reading", "--canary", "1").exit_code == 0
+    assert logged == [[1]]
+    assert [one[2] for one in actions(queue)] == [2, 1], "then the rest"
 
 
 def test_a_canary_that_fails_again_stops_the_rest(queue: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,6 +332,10 @@ def test_archived_letters_are_kept_and_come_back(queue: Path) -> None:
     assert len(onward(queue, "failed", "export", "--all", "--archived").stdout.splitlines()) == 1
     (row,) = rows(queue, archived=True)
     assert f"Letter {row} in" in onward(queue, "failed", "inspect", str(row)).stdout
+    assert f"Letter {row} in" in onward(queue, "failed", "inspect", str(row), "--archived").stdout
+    other = onward(queue, "failed", "inspect", str(rows(queue)[0]), "--archived")
+    assert (other.exit_code, other.stdout) == (2, "")
+    assert "is not archived" in other.stderr
     refused = onward(queue, "failed", "requeue", str(row))
     assert (refused.exit_code, "is archived" in refused.stderr) == (2, True)
     restored = onward(queue, "failed", "archive", str(row), "--restore")
@@ -313,7 +368,7 @@ def test_what_is_confirmed_is_removed_and_logged(queue: Path) -> None:
 def test_what_is_archived_is_removed_apart(queue: Path) -> None:
     onward(queue, "failed", "archive", "reading", "--limit", "1")
     facts = json.loads(onward(queue, "failed", "purge", "--all", "--archived", "--confirm", "--json").stdout)
-    assert facts == {"dry_run": False, "removed": 1}
+    assert facts == {"dry_run": False, "removed": 1, "interrupted": False}
     assert len(rows(queue)) == 4
 
 
@@ -324,6 +379,12 @@ def test_only_what_has_recovered_may_be_removed(home: Path) -> None:
         stage.settle(stage.take(), Dead(["late"], failure=failure()))
         stage.bring("late")
         stage.settle(stage.take(), Done(["late"]))
+    row = str(rows(home)[0])
+    alone = onward(home, "failed", "purge", row, "--recovered", "--dry-run")
+    assert alone.stdout == f"Letter {row} is about something unfinished: it would stay.\n"
+    alone = onward(home, "failed", "purge", row, "--recovered", "--confirm")
+    assert alone.stdout == f"Letter {row} is about something unfinished: it stays.\n"
+    assert actions(home) == [], "nothing was done"
     result = onward(home, "failed", "purge", "--all", "--recovered", "--confirm")
     assert result.stdout == "1 letter of all failed queues removed.\n"
     assert len(rows(home)) == 1
@@ -354,6 +415,17 @@ def test_an_unknown_queue_is_answered_with_those_that_are(queue: Path, command: 
         (("requeue", "reading", "--rate", "inf"), "inf is no rate"),
         (("requeue", "reading", "--canary", "0"), "--canary"),
         (("requeue", "reading", "--since", "noon"), "'noon' is no date"),
+        (
+            ("requeue", "reading", "--error-type", "keyerror"),
+            "has the error type 'keyerror'; there are: KeyError,",
+        ),
+        (("archive", "--all", "--error-type", ""), "--error-type is empty: give a type"),
+        (("purge", "--all", "--group", "", "--confirm"), "--group is empty: give a fingerprint"),
+        (("requeue", "--all", "--document", " "), "--document is empty: give an id"),
+        (("export", "--all", "--output", ""), "--output is empty: give the name of a new file"),
+        (("list", "reading", "--limit", "9" * 20), "is not in the range"),
+        (("inspect", "reading", "--limit", "9" * 20), "is not in the range"),
+        (("requeue", "reading", "--limit", "9" * 20), "is not in the range"),
         (("requeue", "reading", "--document", "p"), "too short"),
         (("archive", "1", "--restore"), "letter 1 is not archived"),
     ),
@@ -368,5 +440,5 @@ def test_wrong_usage_is_told(queue: Path, args: tuple[str, ...], problem: str) -
 
 def test_an_unknown_failure_group_is_told(queue: Path) -> None:
     result = onward(queue, "failed", "requeue", "--all", "--group", "nosuchgroup")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "there is no failure group 'nosuchgroup'" in result.stderr

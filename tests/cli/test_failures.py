@@ -365,3 +365,32 @@ def test_letters_about_no_document_are_archived(home: Path) -> None:
     assert onward(home, "failures", "discard", "beef", "--confirm").output == "1 dead letter given up for good.\n"
     with store_of(home) as store:
         assert store.counts()["listening"] == {"archived": 1}
+
+
+def test_a_dry_run_counts_as_putting_dead_letters_back_does(troubled: Path) -> None:
+    def counts(*args: str) -> dict[str, Any]:
+        facts = json.loads(onward(troubled, *args, "--dry-run", "--json").stdout)
+        return {
+            name: facts[name] for name in ("dry_run", "requeued", "skipped_recovered", "refused", "left_untouched")
+        }
+
+    group = counts("failures", "retry", BROKEN.fingerprint)
+    assert group == counts("failed", "requeue", "--all", "--group", BROKEN.fingerprint)
+    assert group["requeued"] == 6
+
+
+def test_without_a_worker_it_says_how_one_is_started_for_this_app(troubled: Path) -> None:
+    shown = onward(troubled, "failures", "retry", BROKEN.fingerprint).stdout
+    assert "No worker is alive to do it; start one: onward worker --app MODULE:APP\n" in shown
+
+
+def test_an_unclear_cause_is_called_so(home: Path) -> None:
+    with stage_in(home) as stage:
+        fail(stage, "page-1")
+        fail(stage, "page-2")
+        fail(stage, "page-3")
+        fail(stage, "page-4")
+    shown = onward(home, "failures", "show", BROKEN.fingerprint).stdout
+    assert "\nThe cause is unclear:\n" in shown
+    assert "Probably" not in shown
+    assert "look at one: onward show pages/page-1\n" in shown

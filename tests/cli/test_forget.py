@@ -40,7 +40,7 @@ def test_a_source_is_forgotten_and_the_other_stays(filled: Path, tmp_path: Path)
 
 def test_one_unknown_source_and_nothing_is_forgotten(filled: Path, tmp_path: Path) -> None:
     result = onward(filled, "forget", "one.mbox", "three.mbox")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert f"The known ones are:\n  {tmp_path}/one.mbox\n  {tmp_path}/two.mbox" in result.stderr
     assert json.loads(onward(filled, "search", "key", "--json").stdout)["total"] == 2
 

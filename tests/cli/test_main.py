@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.metadata
+import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -13,6 +17,7 @@ from click.testing import CliRunner
 
 from onward import cli
 from onward.cli import main
+from onward.cli.opening import NotFound
 from onward.retry import OnwardError
 
 
@@ -92,3 +97,32 @@ def test_ctrl_c_ends_a_command_with_130(failing: list[Exception]) -> None:
     failing.append(KeyboardInterrupt())  # type: ignore[arg-type]  # no Exception, but it can be raised
     result = CliRunner().invoke(main, ["fail"])
     assert (result.exit_code, result.stderr) == (130, "Stopped.\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+@pytest.mark.parametrize("unbuffered", ("", "1"))
+@pytest.mark.parametrize("args", ("--help", "policies", "policies --json"))
+def test_output_that_cannot_be_written_is_told(args: str, unbuffered: str) -> None:
+    env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "onward", *args.split()]
+        done = subprocess.run(command, env=env, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    expected = "Error: the output cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, expected)
+
+
+def test_a_closed_output_is_told() -> None:
+    command = ["sh", "-c", f"{shlex.quote(sys.executable)} -m onward policies >&-"]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "Error: the output cannot be written: it is closed\n")
+
+
+def test_a_file_that_cannot_be_read_is_not_taken_for_the_output(failing: list[Exception]) -> None:
+    failing.append(OSError(errno.EIO, "Input/output error", "/somewhere"))
+    assert "This should not have happened: OSError" in CliRunner().invoke(main, ["fail"]).stderr
+
+
+def test_what_there_is_not_exits_with_2(failing: list[Exception]) -> None:
+    failing.append(NotFound("there is no such thing"))
+    result = CliRunner().invoke(main, ["fail"])
+    assert (result.exit_code, result.stderr) == (2, "Error: there is no such thing\n")

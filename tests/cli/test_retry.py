@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def test_one_document_by_the_beginning_of_its_id(pages: Path) -> None:
     result = onward(pages, "retry", "bbbb")
     assert result.exit_code == 0
     assert "1 document will be tried again now: pages/bbbb-1" in result.stdout
-    assert "No worker is alive to do it; start one: onward worker" in result.stdout
+    assert "No worker is alive to do it; start one: onward worker --app MODULE:APP\n" in result.stdout
     with stage(pages) as on:
         state = on.state("bbbb-1")
         assert state.status == "failed", "until the retry job puts it back"
@@ -92,13 +93,27 @@ def test_at_a_time_and_with_priority(pages: Path) -> None:
         assert state.priority == 9
 
 
-def test_a_time_that_is_past_is_now(pages: Path) -> None:
+def test_a_time_that_is_past_is_refused(pages: Path) -> None:
     result = onward(pages, "retry", "bbbb", "--at", "2020-01-01")
-    assert "2020-01-01 00:00 is past, so that is now." in result.stdout
+    assert result.exit_code == 2
+    assert "2020-01-01 00:00 is past; leave --at out for now" in result.stderr
     with stage(pages) as on:
-        at = on.state("bbbb-1").retry_at
-        assert at is not None
-        assert at > 1_700_000_000.0
+        assert on.state("bbbb-1").retry_at is None
+
+
+def test_of_an_hour_that_is_past_today_tomorrow_s_is_named(pages: Path) -> None:
+    result = onward(pages, "retry", "bbbb", "--at", "today")
+    assert result.exit_code == 2
+    told = re.search(r"00:00 is past; tomorrow's is (\S+); leave --at out", " ".join(result.stderr.split()))
+    assert told is not None
+    assert onward(pages, "retry", "bbbb", "--at", told[1]).exit_code == 0
+
+
+def test_ids_that_somebody_gave_are_shown_whole(home: Path) -> None:
+    with stage(home) as on:
+        fail(on, "order-plum-17")
+    shown = onward(home, "retry", "order-plum", "--dry-run").stdout
+    assert shown == "1 document would be tried again now: pages/order-plum-17\n"
 
 
 def test_a_time_is_taken_back(pages: Path) -> None:
@@ -113,7 +128,9 @@ def test_a_dry_run_says_the_same_and_changes_nothing(pages: Path) -> None:
     with stage(pages) as on:
         before = on.store.find_states()
     dry = outcomes(pages, "--source", SOURCE, "--reset", "--dry-run")
-    assert "This is what would be done:" in onward(pages, "retry", "--source", SOURCE, "--dry-run").stdout
+    told = onward(pages, "retry", "--source", SOURCE, "--dry-run").stdout
+    assert told.startswith("4 documents would be tried again now: ")
+    assert "will" not in told
     with stage(pages) as on:
         assert on.store.find_states() == before
         assert on.store.actions() == []
@@ -151,7 +168,7 @@ def test_when_there_is_nothing_to_try_it_says_so(home: Path) -> None:
         (("aaaa", "--in", "10 parsecs"), "'10 parsecs' is no span; give a span such as 90s, 10m, 2h"),
         (("aaaa", "--in", "-5m"), "'-5m' is no span"),
         (("--collection", "books"), "'books' has no documents; there are: pages"),
-        (("aa",), "'aa' is too short"),
+        (("aa",), "no document has the id 'aa', which is too short"),
     ),
 )
 def test_wrong_usage_is_told(pages: Path, args: tuple[str, ...], problem: str) -> None:
@@ -170,5 +187,5 @@ def test_wrong_usage_is_told(pages: Path, args: tuple[str, ...], problem: str) -
 )
 def test_what_is_not_there_is_told(pages: Path, args: tuple[str, ...], problem: str) -> None:
     result = onward(pages, "retry", *args)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert problem in result.stderr

@@ -89,13 +89,13 @@ def test_a_query_without_words_is_refused(library: Path) -> None:
 
 def test_an_unknown_source_lists_the_known_ones(library: Path) -> None:
     result = onward(library, "search", "lamp", "--source", "other.mbox")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert f"there is no source 'other.mbox'. The known ones are:\n  {SAMPLE}" in result.stderr
 
 
 def test_without_a_store_it_says_how_to_begin_and_leaves_nothing_behind(home: Path) -> None:
     result = onward(home, "search", "lamp")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "onward ingest SOURCE" in result.stderr
     assert not home.exists()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import sqlite3
 from pathlib import Path
@@ -74,15 +75,15 @@ def test_every_kind_of_document_can_be_shown(library: Path) -> None:
 def test_what_has_no_bytes_says_so(library: Path) -> None:
     thread = find(library, "tide gauge")["thread_id"]
     result = onward(library, "show", "--raw", thread)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "has no bytes of its own" in result.stderr
 
 
 def test_an_unknown_id_and_one_too_short(library: Path) -> None:
     unknown = onward(library, "show", "zzzz")
-    assert unknown.exit_code == 1
+    assert unknown.exit_code == 2
     assert "no document has an id that begins with 'zzzz'" in unknown.stderr
-    assert onward(library, "show", "zz\udcffzz").exit_code == 1
+    assert onward(library, "show", "zz\udcffzz").exit_code == 2
     short = onward(library, "show", "a")
     assert short.exit_code == 2
     assert "give at least the first 4 characters" in short.stderr
@@ -128,7 +129,7 @@ def test_a_failed_round_is_told_with_what_happens_next(home: Path) -> None:
 def test_what_failed_for_good_names_the_command_that_puts_it_back(home: Path) -> None:
     write(notes(home, KeyError("price")), "note-1")
     shown = onward(home, "show", "note-1").stdout
-    assert "next        failed for good: KeyError: 'price'; after a fix: onward retry note-1\n" in shown
+    assert "next        failed for good: KeyError: 'price'; after a fix: onward retry notes/note-1\n" in shown
 
 
 def test_programs_get_the_whole_life_and_what_is_next(home: Path) -> None:
@@ -193,7 +194,7 @@ def test_an_ambiguous_beginning_lists_what_it_matches(home: Path) -> None:
     app.add(*(Note(id=f"abcd{one:02}", text="Hello") for one in range(12)))
     app.close()
     result = onward(home, "show", "abcd")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "'abcd' begins the ids of 12 documents; give more of one:\n  abcd00  (notes)\n" in result.stderr
     assert "… and 2 more" in result.stderr
     assert '"text": "Hello"\n' in onward(home, "show", "abcd07").stdout
@@ -211,3 +212,38 @@ def test_the_store_finds_every_id_that_begins_so_and_no_other(ids: set[str]) -> 
             expected = [("notes", one) for one in sorted(ids, key=str.encode) if one.startswith(prefix)]
             assert app.store.ids_like(prefix) == expected
     app.close()
+
+
+def test_a_short_id_is_found_if_it_is_whole(home: Path) -> None:
+    app = App(settings=load_settings({"ONWARD_HOME": str(home)}))
+    app.add(Note(id="7", text="Hello"), Note(id="77", text="Others"), Note(id=" 8", text="Blank"))
+    app.close()
+    assert '"text": "Hello"\n' in onward(home, "show", "7").stdout
+    assert '"text": "Hello"\n' in onward(home, "show", " 7 ").stdout
+    assert '"text": "Blank"\n' in onward(home, "show", " 8").stdout
+    assert onward(home, "show", "8").exit_code == 2
+
+
+class Memo(Document):
+    text: str
+
+
+def test_a_collection_tells_documents_of_the_same_id_apart(home: Path) -> None:
+    app = App(settings=load_settings({"ONWARD_HOME": str(home)}))
+    app.add(Note(id="same-1", text="a note"), Memo(id="same-1", text="a memo"), Note(id="memos/x", text="nested"))
+    app.close()
+    assert '"text": "a note"\n' in onward(home, "show", "notes/same-1").stdout
+    assert '"text": "a memo"\n' in onward(home, "show", "memos/same").stdout
+    assert '"text": "nested"\n' in onward(home, "show", "memos/x").stdout
+    missing = onward(home, "show", "memos/other")
+    assert missing.exit_code == 2
+    assert "no document of memos has an id that begins with 'other'" in missing.stderr
+
+
+def test_the_command_that_puts_it_back_can_be_pasted_whatever_its_id_is(home: Path) -> None:
+    id = "it's  $HOME/mine"
+    write(notes(home, KeyError("price")), id)
+    (line,) = (one for one in onward(home, "show", id).stdout.splitlines() if one.startswith("next "))
+    typed = shlex.split(line[line.index("onward retry") :])
+    assert typed == ["onward", "retry", f"notes/{id}"]
+    assert json.loads(onward(home, *typed[1:], "--json").stdout)["documents"][0]["id"] == id

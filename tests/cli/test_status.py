@@ -6,11 +6,14 @@ import json
 import time
 from pathlib import Path
 
+import pytest
+
 from onward import App, Document, Event, names
 from onward.pipeline.app import build
 from onward.pipeline.sources import submit
 from onward.settings import load_settings
 from onward.testing import SimulatedClock
+from tests.cli import ledger
 from tests.cli.stage import SAMPLE, onward
 
 
@@ -187,3 +190,81 @@ def test_of_many_sources_those_that_are_not_done_come_first(home: Path) -> None:
     shown = onward(home, "status").stdout
     assert "desk-00  completed\n  1 notes\n" in shown
     assert "… and 4 other sources, 4 of them completed\n" in shown
+
+
+def overdue(home: Path, *ids: str, sets_aside: bool = False) -> None:
+    """Notes that failed two hours ago; the retry job has run since, but there is no worker."""
+    clock = SimulatedClock(time.time() - 7200)
+    app = App(settings=load_settings({"ONWARD_HOME": str(home), "ONWARD_MAX_RETRIES": "1"}), clock=clock)
+
+    @app.service("reading", on=NoteWritten, finishes=Note, needs="lamp", sets_aside=sets_aside)
+    def read(note: Note, work: object) -> None:
+        raise TimeoutError("too slow")
+
+    run(app, *ids)
+    app.store.set_gauge("retry_job_last_success_timestamp_seconds", "", time.time())
+    app.close()
+
+
+@pytest.mark.parametrize("sets_aside", (False, True))
+def test_what_is_due_to_be_retried_needs_a_worker(home: Path, sets_aside: bool) -> None:
+    overdue(home, "note-1", "note-2", sets_aside=sets_aside)
+    command = "onward worker --app MODULE:APP"
+    shown = onward(home, "status").stdout
+    assert f"  2 documents are due to be retried, and no worker runs:  {command}\n" in shown
+    checks = json.loads(onward(home, "doctor", "--json").stdout)["checks"]
+    (found,) = (one for one in checks if one["name"] == "retry job")
+    assert (found["level"], found["remedy"]) == ("warning", command)
+    assert found["text"] == "2 documents are due to be retried, and no worker runs"
+    app = App(settings=load_settings({"ONWARD_HOME": str(home)}))
+    app.store.enlist("anna", {})
+    app.close()
+    assert "Nothing needs a person." in onward(home, "status").stdout
+
+
+def test_what_waits_for_an_outage_is_not_due(home: Path) -> None:
+    overdue(home, "note-1", sets_aside=True)
+    app = App(settings=load_settings({"ONWARD_HOME": str(home)}), clock=SimulatedClock(time.time() - 3600))
+    app.add(Note(id="note-2", text="never begun"))
+    app.close()
+    facts = json.loads(onward(home, "status", "--json").stdout)
+    assert facts["overdue"] == {"documents": 1, "in_batches": 1}
+    app = App(settings=load_settings({"ONWARD_HOME": str(home)}))
+    app.store.open_breaker("lamp", "no light")
+    app.close()
+    facts = json.loads(onward(home, "status", "--json").stdout)
+    assert facts["overdue"] == {"documents": 0, "in_batches": 0}
+
+
+def test_what_was_taken_out_of_service_by_hand_says_how_it_comes_back(home: Path) -> None:
+    overdue(home, "note-1")
+    onward(home, "breakers", "open", "lamp", "--reason", "new bulb")
+    shown = onward(home, "status").stdout
+    text = "lamp was taken out of service by hand (new bulb). When it is back:  onward breakers close lamp"
+    assert f"  {text}\n" in shown
+    assert shown.count("lamp was") == shown.count("new bulb") == 1
+
+
+def test_dead_letters_are_called_so_and_those_of_pending_documents_need_nobody(home: Path) -> None:
+    run(failing(home, TimeoutError("too slow")), "note-1")
+    shown = onward(home, "status").stdout
+    assert any(line.split()[-4:-2] == ["dead", "letters"] for line in shown.splitlines() if "stage" in line)
+    assert "Dead letters of documents that are still pending need nobody" in shown
+    (stage,) = json.loads(onward(home, "status", "--json").stdout)["stages"]
+    assert stage["dead_letters"] == 1
+
+
+def test_failures_beyond_the_commonest_are_counted(home: Path) -> None:
+    with ledger.stage(home) as on:
+        for number in range(9):
+            ledger.fail(on, f"page-{number}", fingerprint=f"f00d{number}")
+    shown = onward(home, "status").stdout
+    assert "  … and 6 more: onward failures list\n" in shown
+    assert json.loads(onward(home, "status", "--json").stdout)["other_failures"] == 6
+
+
+def test_where_tables_do_not_fit_there_are_words(home: Path) -> None:
+    run(failing(home, KeyError("price")), "note-1")
+    lines = onward(home, "status", more={"COLUMNS": "40"}).stdout.splitlines()
+    assert "notes: failed 1" in lines
+    assert "reading: dead letters 1" in lines

@@ -35,4 +35,4 @@ def test_one_is_shown_whole_as_markdown(library: Path) -> None:
 
 
 def test_an_unknown_thread_is_an_error(library: Path) -> None:
-    assert onward(library, "summaries", "--thread", "zzzz").exit_code == 1
+    assert onward(library, "summaries", "--thread", "zzzz").exit_code == 2

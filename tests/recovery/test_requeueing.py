@@ -156,6 +156,16 @@ def test_what_recovers_meanwhile_is_skipped(stage: Stage) -> None:
     assert (stage.state("b").status, stage.state("b").round) == ("processed", 2)
 
 
+def test_of_two_at_once_each_counts_what_it_has_put_back(stage: Stage) -> None:
+    for id in "abcd":
+        give_up(stage, id)
+    first = Requeue(stage.store, list(letters(stage.store, EVERYTHING)), sleep=Crew(stage).sleep)
+    second = Requeue(stage.store, list(letters(stage.store, LetterFilter(limit=3))), sleep=Crew(stage).sleep)
+    assert (second.run().requeued, first.run().requeued) == (3, 1)
+    assert (second.result.skipped_recovered, first.result.skipped_recovered) == (0, 3)
+    assert stage.rows("waiting") == 4
+
+
 def test_what_was_never_an_event_is_refused_with_the_reason(stage: Stage) -> None:
     stage.store.publish_malformed(b"\xff", failure("not JSON"))
     stage.store.publish_malformed(b"{", failure("not JSON"), event_type="Noticed")
@@ -350,10 +360,10 @@ def test_a_canary_that_nobody_takes_is_given_up_with_the_reason(stage: Stage) ->
     result = requeue(stage, crew, canary=1, patience=60.0).run()
     assert (result.canary.outcome, result.left_untouched) == ("unanswered", 1)
     assert result.canary.message == (
-        "nothing was heard of 1 of 1 for 60 s: no worker is alive; start one with: onward worker"
+        "nothing was heard of 1 of 1 for 60 s: no worker is alive; start one: onward worker (with --app, for an app of your own)"
     )
     assert sum(crew.slept) == 60.0
-    assert crew.told[0].hint == "no worker is alive; start one with: onward worker"
+    assert crew.told[0].hint == "no worker is alive; start one: onward worker (with --app, for an app of your own)"
     assert left(stage) == ["b"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from onward.backends import open_store
 from onward.model.failures import KEPT_OUTCOMES
 from onward.model.ledger import Aside, Charge, Dead, Done, Wait
 from onward.recovery.deciding import Rules
-from onward.recovery.outlook import Outlook, Outlooks, describe_error
+from onward.recovery.outlook import UNTYPEABLE, Outlook, Outlooks, describe_error
 from onward.recovery.phrasing import at_time, lasting, ordinal
 from onward.recovery.story import Story, tell
 from onward.retry import Reason
@@ -236,7 +237,7 @@ def test_what_failed_for_good_needs_a_fix(stage: Stage) -> None:
     stage.settle(stage.take(), Dead(["a"], Reason.NON_RETRYABLE, failure(), final=True, charge=Charge.TRY))
     found = outlook(stage)
     assert found.text == "failed for good: ValueError: it broke; after a fix"
-    assert (found.kind, found.command) == ("failed", "onward retry a")
+    assert (found.kind, found.command) == ("failed", "onward retry pages/a")
 
 
 def test_what_was_given_up_after_all_rounds_can_be_put_back(stage: Stage) -> None:
@@ -245,7 +246,7 @@ def test_what_was_given_up_after_all_rounds_can_be_put_back(stage: Stage) -> Non
     stage.store.give_up([("pages", "a")])
     found = outlook(stage)
     assert found.text == "given up after 1 round, the last with ValueError: it broke; put it back"
-    assert (found.kind, found.command) == ("given_up", "onward retry a")
+    assert (found.kind, found.command) == ("given_up", "onward retry pages/a")
 
 
 def test_nothing_happens_to_what_is_done_or_discarded(stage: Stage) -> None:
@@ -305,3 +306,19 @@ def test_a_time_of_another_day_has_its_date() -> None:
 def test_ordinals() -> None:
     assert [ordinal(one) for one in (1, 2, 3, 4)] == ["1st", "2nd", "3rd", "4th"]
     assert [ordinal(one) for one in (11, 12, 13, 21)] == ["11th", "12th", "13th", "21st"]
+
+
+def test_a_command_takes_an_id_as_it_is_or_says_that_nobody_can_type_it(stage: Stage) -> None:
+    for id in ("it's mine", "bell\x07"):
+        stage.bring(id)
+        stage.settle(stage.take(), Dead([id], Reason.NON_RETRYABLE, failure(), final=True, charge=Charge.TRY))
+    typed, untyped = (outlook(stage, id) for id in ("it's mine", "bell\x07"))
+    assert shlex.split(typed.command) == ["onward", "retry", "pages/it's mine"]
+    assert (untyped.command, untyped.text.partition("; ")[2]) == ("", UNTYPEABLE)
+
+
+def test_without_a_worker_it_says_how_one_is_started_for_this_store(stage: Stage) -> None:
+    stage.bring("a")
+    state = stage.state("a")
+    found = Outlooks(stage.store, worker="onward worker --app MODULE:APP").of(state)
+    assert (found.kind, found.command) == ("no_worker", "onward worker --app MODULE:APP")

@@ -6,8 +6,11 @@ used, so that each command starts as fast as its own imports allow.
 
 from __future__ import annotations
 
+import errno
 import importlib
-from typing import Any
+import os
+import sys
+from typing import Any, NoReturn
 
 import click
 
@@ -37,6 +40,7 @@ COMMANDS = {
 }
 INTERRUPTED = 130
 """The exit code of a command that was stopped by Ctrl-C."""
+_NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 PIPELINE_PACKAGES = frozenset(
     {
         "cchardet",
@@ -55,6 +59,12 @@ PIPELINE_PACKAGES = frozenset(
 """What `onward[pipeline]` installs, by the names it is imported by."""
 
 
+class _NotThere(click.ClickException):
+    """Somebody named what there is not."""
+
+    exit_code = 2
+
+
 class _Commands(click.Group):
     """Find each command in its module, and turn errors into a message and an exit code."""
 
@@ -68,13 +78,24 @@ class _Commands(click.Group):
         command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
+    def main(self, *args: Any, **options: Any) -> Any:  # click's own signature
+        if sys.stdout is None:  # a shell has closed it
+            _end_without_output("it is closed")
+        try:
+            return super().main(*args, **options)
+        except OSError as error:
+            if not _is_of_output(error):
+                raise
+            _end_without_output(error.strerror or str(error))
+
     def invoke(self, ctx: click.Context) -> Any:  # click's own signature
         try:
             return super().invoke(ctx)
         except OnwardError as error:
             if ctx.params["debug"]:
                 raise
-            raise click.ClickException(redact(str(error))) from error
+            kind = _NotThere if getattr(error, "exit_code", 1) == _NotThere.exit_code else click.ClickException
+            raise kind(redact(str(error))) from error
         except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
             raise
         except KeyboardInterrupt:
@@ -88,12 +109,25 @@ class _Commands(click.Group):
                 'Install it with: pip install "onward[pipeline]"'
             ) from error
         except Exception as error:
-            if ctx.params["debug"]:
+            if ctx.params["debug"] or _is_of_output(error):
                 raise
             found = redact(f"{type(error).__name__}: {error}")
             raise click.ClickException(
                 f"This should not have happened: {found}\nRun `onward --debug …` to see where it came from."
             ) from error
+
+
+def _is_of_output(error: BaseException) -> bool:
+    """Whether output could not be written: a file that has a name is named in its error."""
+    return isinstance(error, OSError) and error.filename is None and error.errno in _NOT_WRITTEN
+
+
+def _end_without_output(why: str) -> NoReturn:
+    click.echo(f"Error: the output cannot be written: {why}", err=True)
+    if sys.stdout is not None:
+        # Python tries once more when it ends, and would complain again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise SystemExit(1)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

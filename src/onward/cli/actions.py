@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Mapping
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.text import Text
 
+from onward.cli.choosing import Count
 from onward.cli.opening import reading
 from onward.cli.output import console, iso, json_option, moment, number, one_line, print_entry, print_json
 from onward.retry.redact import redact
@@ -20,7 +25,12 @@ LISTED = 50
 
 
 def log_action(app: App, action: str, about: Mapping[str, Any], touched: int) -> None:
-    """Keep that somebody has changed something with this command; what was not given is left out."""
+    """Keep that somebody has changed something with this command; what was not given is left out.
+
+    A command that has changed nothing is no action.
+    """
+    if not touched:
+        return
     given = {name: _shown(value) for name, value in about.items() if value not in (None, False, (), [])}
     app.store.log_action(_who(), "cli", action, given, touched)
 
@@ -32,6 +42,62 @@ def _shown(value: Any) -> Any:
     return redact(value) if isinstance(value, str) else value
 
 
+# -- changes that take a while
+
+
+@dataclass(slots=True)
+class Change:
+    """How far a change of many things has come."""
+
+    done: int = 0
+    stopped: bool = False
+    """Somebody wants it to end after the step that is under way."""
+
+
+@contextmanager
+def changing(app: App, action: str, about: Mapping[str, Any]) -> Iterator[Change]:
+    """Make a change step by step, and log what was done of it, however it ends.
+
+    Ctrl-C and SIGTERM let the present step end, so that it is known what was done; a second one does not.
+    """
+    change = Change()
+
+    def stop() -> None:
+        if change.stopped:
+            raise KeyboardInterrupt
+        change.stopped = True
+
+    with _on_signals(stop, signal.SIGINT, signal.SIGTERM):
+        try:
+            yield change
+        finally:
+            log_action(app, action, about, change.done)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let SIGTERM end a command as Ctrl-C does, with all that is to be said and tidied up."""
+
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    with _on_signals(stop, signal.SIGTERM):
+        yield
+
+
+@contextmanager
+def _on_signals(handler: Callable[[], None], *numbers: signal.Signals) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may ask for signals
+        return
+    before = {number: signal.signal(number, lambda *_: handler()) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
 def _who() -> str:
     try:
         return getpass.getuser()
@@ -40,8 +106,8 @@ def _who() -> str:
 
 
 @click.command()
-@click.option("--limit", type=click.IntRange(1), default=LISTED, show_default=True, help="At most so many.")
-@click.option("--before", type=click.IntRange(1), metavar="NUMBER", help="Go on behind the action of this number.")
+@click.option("--limit", type=Count(), default=LISTED, show_default=True, help="At most so many.")
+@click.option("--before", type=Count(), metavar="NUMBER", help="Go on behind the action of this number.")
 @json_option
 def actions(limit: int, before: int | None, as_json: bool) -> None:
     """Show what people have changed by hand, the latest first: who, when, what, and how much of it.

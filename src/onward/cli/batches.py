@@ -11,7 +11,7 @@ from rich.text import Text
 
 from onward.cli.accounting import error_of
 from onward.cli.actions import log_action
-from onward.cli.opening import NotFound, reading, short_ids
+from onward.cli.opening import NotFound, reading, short_ids, worker_command
 from onward.cli.output import (
     SHORT_ID,
     clock_time,
@@ -100,7 +100,7 @@ def retry(ids: tuple[str, ...], everything: bool, dry_run: bool, as_json: bool) 
             chosen = [one for one in chosen if app.store.hurry_batch(one.id, now)]
             if chosen:
                 log_action(app, "batches retry", {"batches": [one.id for one in chosen]}, _documents(chosen))
-        workers = len(app.store.workers())
+        workers, start = len(app.store.workers()), worker_command(app.store)
     if as_json:
         print_json({"dry_run": dry_run, "batches": [one.id for one in chosen], "documents": _documents(chosen)})
         return
@@ -109,7 +109,7 @@ def retry(ids: tuple[str, ...], everything: bool, dry_run: bool, as_json: bool) 
     what = f"{_counted(len(chosen))} with {counted(_documents(chosen), 'document')}"
     out.print(Text(f"{what} {verb}." if chosen else "There are no failed batches."))
     if chosen and not dry_run:
-        alive = "A worker takes it within seconds." if workers else "No worker is alive; start one: onward worker"
+        alive = "A worker takes it within seconds." if workers else f"No worker is alive; start one: {start}"
         out.print(Text(alive, "dim" if workers else "yellow"))
 
 
@@ -299,7 +299,7 @@ def _print_items(app: App, out: Console, batch: FailedBatch) -> None:
     ids = short_ids(app, [id for _, id in shown])
     errors = dict(_item_errors(app, shown))
     for name, id in shown:
-        line = Text.assemble((f"  {ids[id]:8}", "green"), f"  {name:10}")
+        line = Text.assemble((f"  {one_line(ids[id]):8}", "green"), f"  {name:10}")
         out.print(line.append(one_line(errors.get(id, ""), 300), "red"), soft_wrap=True)
     if len(batch.items) > len(shown):
         out.print(Text(f"  … and {number(len(batch.items) - len(shown))} more; all of them with --json", "dim"))

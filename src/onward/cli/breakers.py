@@ -11,6 +11,7 @@ from onward.cli.actions import log_action
 from onward.cli.opening import reading
 from onward.cli.output import console, counted, duration, iso, json_option, moment, one_line, print_json
 from onward.model.breaker import Breaker
+from onward.recovery.phrasing import command
 from onward.retry.redact import redact
 
 if TYPE_CHECKING:
@@ -62,10 +63,13 @@ def open_(name: str, reason: str, as_json: bool) -> None:
         raise click.BadParameter("it is empty; say why, for everybody who looks", param_hint="'--reason'")
     with reading() as app:
         _check(app, name)
-        remedy = f"when it is back: onward breakers close {name}"
-        app.store.open_breaker(name, one_line(redact(reason), 500), remedy=remedy, by_hand=True)
+        before = next((one for one in app.store.breakers() if one.dependency == name and one.open), None)
+        back = command("onward breakers close", name)
+        app.store.open_breaker(
+            name, one_line(redact(reason), 500), remedy=f"when it is back: {back}", by_hand=True
+        )
         log_action(app, "breakers open", {"dependency": name, "reason": redact(reason)}, 1)
-        _changed(app, name, "is out of service; to bring it back: onward breakers close " + name, as_json=as_json)
+        _changed(app, name, f"{_opened(before)}; to bring it back: {back}", as_json=as_json)
 
 
 @breakers.command("close")
@@ -82,6 +86,16 @@ def close(name: str, as_json: bool) -> None:
         _changed(
             app, name, "is in service again" if was_open else "is not down: nothing to close", as_json=as_json
         )
+
+
+def _opened(before: Breaker | None) -> str:
+    """What opening a breaker by hand has changed."""
+    if before is None:
+        return "is out of service"
+    was = one_line(redact(before.reason), 200)
+    if before.by_hand:
+        return f"was out of service already ({was}): only the reason is new"
+    return f"was down already ({was}): now it is not asked any more whether it is back"
 
 
 def _check(app: App, name: str) -> None:

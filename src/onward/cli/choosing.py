@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from onward.cli.dates import Span
-from onward.cli.opening import NotFound, known, resolve
+from onward.cli.opening import NotFound, known
 from onward.cli.output import one_line
 from onward.model.documents import Status
 from onward.retry.redact import redact
@@ -18,8 +19,35 @@ if TYPE_CHECKING:
     from onward import App, DocumentState
 
 PAGE = 500
+MOST = 1_000_000_000
 GIVEN_UP = (Status.FAILED, Status.FAILED_MAX_RETRIES, Status.DISCARDED)
 Command = TypeVar("Command", bound=Callable[..., Any])
+_WANTED = {
+    "--group": "a fingerprint, as `onward failures list` shows it",
+    "--source": "a source, as `onward status` shows it",
+    "--collection": "the name of a collection, such as messages",
+    "--document": "an id, or COLLECTION/ID",
+    "--error-type": "a type, such as TimeoutError",
+    "--output": "the name of a new file",
+}
+
+
+class Count(click.IntRange):
+    """How many, or a number that was listed: no more than a store can count."""
+
+    def __init__(self) -> None:
+        super().__init__(1, MOST)
+
+
+def not_empty(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Refuse an empty filter, as a script makes of a variable that is not set: it would mean everything."""
+    if value is not None and not value.strip():
+        raise click.UsageError(empty(param.opts[0]))
+    return value
+
+
+def empty(option: str) -> str:
+    return f"{option} is empty: give {_WANTED.get(option, 'a name')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +84,21 @@ def filter_options(command: Command) -> Command:
                 type=click.Choice([one.value for one in Status]),
                 help="Documents that stand so; `failed` are also those that failed in too many rounds.",
             ),
-            click.option("--collection", metavar="NAME", help="Documents of this collection."),
-            click.option("--source", metavar="SOURCE", help="Documents of this source; the end of it will do."),
-            click.option("--group", metavar="FINGERPRINT", help="Documents of this failure group."),
+            click.option("--collection", metavar="NAME", callback=not_empty, help="Documents of this collection."),
             click.option(
-                "--older-than", type=Span(), metavar="SPAN", help="Not changed for so long: 90s, 10m, 2h, 30d, 4w."
+                "--source",
+                metavar="SOURCE",
+                callback=not_empty,
+                help="Documents of this source; the end of it will do.",
+            ),
+            click.option(
+                "--group", metavar="FINGERPRINT", callback=not_empty, help="Documents of this failure group."
+            ),
+            click.option(
+                "--older-than",
+                type=Span(),
+                metavar="SPAN",
+                help="Not changed for so long: 90s, 10m, 1h30m, 30d, 4w.",
             ),
         )
     ):
@@ -77,10 +115,13 @@ def statuses_of(status: str | None, otherwise: Sequence[str | None]) -> Sequence
 
 def choose(app: App, filters: Filters, statuses: Sequence[str | None]) -> Iterator[DocumentState]:
     """The documents that match and have one of these statuses (None: any), by status, collection and id."""
+    for name in ("collection", "source", "group"):
+        if getattr(filters, name) is not None and not getattr(filters, name).strip():
+            raise click.UsageError(empty(f"--{name}"))
     if filters.collection is not None:
         check_collection(app, filters.collection)
-    source = known(app, filters.source) if filters.source else None
-    fingerprint = fingerprint_of(app, filters.group) if filters.group else None
+    source = known(app, filters.source) if filters.source is not None else None
+    fingerprint = fingerprint_of(app, filters.group) if filters.group is not None else None
     before = app.store.now() - filters.older_than if filters.older_than is not None else None
     for status in statuses:
         after = ("", "")
@@ -95,6 +136,35 @@ def choose(app: App, filters: Filters, statuses: Sequence[str | None]) -> Iterat
         ):
             after = (page[-1].collection, page[-1].id)
             yield from page
+
+
+def needed_by_others(app: App, states: Sequence[DocumentState]) -> set[tuple[str, str]]:
+    """Those that cannot be removed alone: messages name their archive and thread, but were not made from them.
+
+    An archive may go that was given up before it brought any message; that of a whole source never alone.
+    """
+    needed: set[tuple[str, str]] = set()
+    for one in states:
+        messages = app.store.ids("messages", "thread_id", one.id) if one.collection == "threads" else []
+        if messages or (one.collection == "threads" and app.store.state("summaries", one.id) is not None):
+            needed.add((one.collection, one.id))
+    archives = {one.id: one.status for one in states if one.collection == "archives"}
+    ids = list(archives)
+    for start in range(0, len(ids), PAGE):
+        for id, _, text in app.store.read_bodies("archives", ids[start : start + PAGE]):
+            body = json.loads(text)
+            # Without a source it is of somebody's own app, and names its parent if it has one.
+            if "source_id" in body and (archives[id] not in GIVEN_UP or _has_messages(app, id, body)):
+                needed.add(("archives", id))
+    return needed
+
+
+def _has_messages(app: App, id: str, archive: dict[str, Any]) -> bool:
+    from onward.pipeline.documents import origin_of
+
+    # A mark for an archive that is gone has no origin, but its place has one.
+    places = {archive.get("origin", ""), origin_of(archive.get("source", ""), archive.get("path", ""))} - {""}
+    return id == archive["source_id"] or any(app.store.ids("messages", "origin", one) for one in places)
 
 
 def check_collection(app: App, collection: str) -> None:
@@ -118,11 +188,3 @@ def fingerprint_of(app: App, given: str) -> str:
         raise NotFound(f"there is no failure group {one_line(given)!r}; see `onward failures list`")
     listed = "\n".join(f"  {one}" for one in found[:10])
     raise NotFound(f"{one_line(given)!r} begins {len(found)} failure groups; give more of one:\n{listed}")
-
-
-def key_of(app: App, given: str) -> tuple[str, str]:
-    """The document that an id, the beginning of one, or COLLECTION/ID means."""
-    collection, slash, id = given.strip().partition("/")
-    if slash and collection in app.store.document_counts():
-        return resolve(app, id, [collection])
-    return resolve(app, given)

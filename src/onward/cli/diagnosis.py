@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from onward.cli.accounting import error_of
-from onward.cli.opening import short_ids
+from onward.cli.opening import short_ids, show_command
 from onward.cli.output import (
     SHORT_ID,
     console,
@@ -134,7 +134,10 @@ def print_group(app: App, evidence: Evidence, verdict: Verdict) -> None:
     short = name.get(group.fingerprint, group.fingerprint)
     out.print(Text(error_text(group, 600), "bold"), soft_wrap=True)
     out.print()
-    out.print(Text.assemble("Probably: ", (str(verdict.kind), f"bold {_STYLES[verdict.kind]}")))
+    if verdict.kind is Suspicion.UNCLEAR:
+        out.print(Text("The cause is unclear:", "bold"))
+    else:
+        out.print(Text.assemble("Probably: ", (str(verdict.kind), f"bold {_STYLES[verdict.kind]}")))
     for sentence in verdict.sentences:
         out.print(Text(f"  {one_line(sentence)}"), soft_wrap=True)
     out.print()
@@ -187,12 +190,12 @@ def _print_documents(app: App, out: Console, group: FailureGroup, short: str) ->
     for one in shown:
         error = one_line(redact(error_of(one)), 100)
         line = Text.assemble(
-            (f"  {ids[one.id]:8}", "green"), f"  {one.collection:10}{one.status:10}  ", (error, "dim")
+            (f"  {one_line(ids[one.id]):8}", "green"), f"  {one.collection:10}{one.status:10}  ", (error, "dim")
         )
         print_entry(out, line)
     if (more := group.affected - len(shown)) > 0:
         out.print(Text(f"  … and {number(more)} more: onward failures show {short} --json", "dim"))
-    return f"onward show {ids[shown[0].id]}"
+    return show_command(app, shown[0].collection, shown[0].id)
 
 
 def _next_steps(evidence: Evidence, verdict: Verdict, short: str, example: str) -> list[tuple[str, str]]:

@@ -4,35 +4,40 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.text import Text
 
-from onward.cli.actions import log_action
-from onward.cli.choosing import GIVEN_UP, PAGE, Filters, choose, filter_options, statuses_of
-from onward.cli.exporting import exported, new_file, with_descendants, write_lines
+from onward.cli import INTERRUPTED
+from onward.cli.actions import Change, changing, interruptible
+from onward.cli.choosing import GIVEN_UP, PAGE, Filters, choose, filter_options, needed_by_others, statuses_of
+from onward.cli.exporting import (
+    exported,
+    new_file,
+    output_file_option,
+    output_option,
+    with_descendants,
+    write_lines,
+)
 from onward.cli.opening import reading
 from onward.cli.output import console, counted, json_option, number, one_line, print_json
 from onward.model.documents import Status
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from onward import App, DocumentState
 
+SOME_LEFT = 3
 _FAILED = (Status.FAILED, Status.FAILED_MAX_RETRIES)
 _dry_run = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 
 
 @click.command()
 @filter_options
-@click.option(
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="A new file, packed if its name ends in .gz; standard output by default.",
-)
+@output_option
 def export(output: Path | None, **given: Any) -> None:
     """Export documents with their bodies, states, errors and dead letters, one JSON object a line (NDJSON).
 
@@ -47,27 +52,21 @@ def export(output: Path | None, **given: Any) -> None:
         if output is None:
             write_lines(sys.stdout, exported(app, states))
             return
-        with new_file(output) as file:
+        with interruptible(), new_file(output) as file:
             count = write_lines(file, exported(app, states))
     console(stderr=True).print(Text(f"{counted(count, 'document')} exported to {one_line(str(output))}"))
 
 
 @click.command()
 @filter_options
-@click.option(
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    required=True,
-    help="A new file, such as failed.ndjson.gz; packed if its name ends in .gz.",
-)
+@output_file_option
 @_dry_run
 @json_option
 def archive(output: Path, dry_run: bool, as_json: bool, **given: Any) -> None:
     """Export documents that were given up to a file, then remove them with all that was made from them.
 
     What was made from them is exported as well. Only documents that failed or were discarded are archived.
-    To bring them back, ingest their source again.
+    To bring them back, ingest their source again. An archive with messages stays: see `onward forget`.
 
     \b
     Examples:
@@ -82,32 +81,38 @@ def archive(output: Path, dry_run: bool, as_json: bool, **given: Any) -> None:
             param_hint="'--status'",
         )
     with reading() as app:
-        chosen = list(choose(app, filters, statuses))
+        chosen, kept = _removable(app, choose(app, filters, statuses))
         if dry_run or not chosen:
             told = Counter(one.collection for one in with_descendants(app, chosen))
-            _say("would be archived" if dry_run else "archived", told, dry_run=dry_run, as_json=as_json)
+            _say("would be archived" if dry_run else "archived", told, dry_run=dry_run, as_json=as_json, kept=kept)
             return
-        with new_file(output) as file:
+        with interruptible(), new_file(output) as file:
             written = write_lines(file, exported(app, with_descendants(app, chosen)))
-        removed = _remove(app, chosen)
-        log_action(app, "documents archive", filters.as_dict() | {"output": str(output)}, removed)
+        with changing(app, "documents archive", filters.as_dict() | {"output": str(output)}) as change:
+            _in_slices(app, chosen, change, app.store.remove_documents)
     sources = sorted({one.source for one in chosen if one.source})
     if as_json:
-        print_json({"dry_run": False, "output": str(output), "exported": written, "removed": removed})
-        return
-    out = console()
-    done = f"{counted(written, 'document')} exported to {one_line(str(output))}, {number(removed)} removed."
-    out.print(Text(done), soft_wrap=True)
-    if sources:
-        what = "their source" if len(sources) == 1 else f"their {len(sources)} sources"
-        out.print(Text(f"To bring them back, ingest {what} again: onward ingest SOURCE", "dim"), soft_wrap=True)
+        facts = {"dry_run": False, "output": str(output), "exported": written, "removed": change.done}
+        print_json(facts | {"left_alone": dict(kept), "interrupted": change.stopped})
+    else:
+        out = console()
+        done = f"{counted(written, 'document')} exported to {one_line(str(output))}, {number(change.done)} removed"
+        rest = ", then stopped. The same command with another --output goes on with the rest."
+        out.print(Text(done + (rest if change.stopped else ".")), soft_wrap=True)
+        if sources:
+            what = "their source" if len(sources) == 1 else f"their {len(sources)} sources"
+            text = f"To bring them back, ingest {what} again: onward ingest SOURCE"
+            out.print(Text(text, "dim"), soft_wrap=True)
+        _say_kept(kept)
+    _end(change, kept)
 
 
 @click.command()
 @filter_options
+@click.option("--confirm", is_flag=True, help="Yes, give them up for good.")
 @_dry_run
 @json_option
-def discard(dry_run: bool, as_json: bool, **given: Any) -> None:
+def discard(confirm: bool, dry_run: bool, as_json: bool, **given: Any) -> None:
     """Give documents up for good: they become discarded, and are kept.
 
     Without --status, documents that failed. `onward retry` still brings them back.
@@ -115,7 +120,7 @@ def discard(dry_run: bool, as_json: bool, **given: Any) -> None:
     \b
     Examples:
       onward documents discard --collection messages --status failed --dry-run
-      onward documents discard --group 5d41402a
+      onward documents discard --group 5d41402a --confirm
     """
     filters = _needed(given)
     if filters.status in (Status.PROCESSED, Status.DISCARDED):
@@ -124,14 +129,23 @@ def discard(dry_run: bool, as_json: bool, **given: Any) -> None:
         )
     with reading() as app:
         chosen = list(choose(app, filters, statuses_of(filters.status, _FAILED)))
-        if not dry_run and chosen:
-            for some in _slices(chosen):
-                with app.store.transaction():
-                    for one in some:
-                        app.store.discard(one.collection, one.id)
-            log_action(app, "documents discard", filters.as_dict(), len(chosen))
-    told = Counter(one.collection for one in chosen)
-    _say("would be discarded" if dry_run else "discarded", told, dry_run=dry_run, as_json=as_json)
+        told = Counter(one.collection for one in chosen)
+        if dry_run or not chosen:
+            _say("would be discarded" if dry_run else "discarded", told, dry_run=dry_run, as_json=as_json)
+            return
+        if not confirm:
+            raise click.UsageError(
+                f"this gives up {counted(len(chosen), 'document')} for good; add --confirm, "
+                "or look first with --dry-run"
+            )
+
+        def step(keys: Sequence[tuple[str, str]]) -> int:
+            return sum(app.store.discard(*key) for key in keys)
+
+        with changing(app, "documents discard", filters.as_dict()) as change:
+            _in_slices(app, chosen, change, step, together=True)
+    _say("discarded", told, dry_run=False, as_json=as_json, change=change)
+    _end(change)
 
 
 @click.command()
@@ -143,6 +157,7 @@ def purge(confirm: bool, dry_run: bool, as_json: bool, **given: Any) -> None:
     """Remove documents for ever, with all that was made from them.
 
     Without --status, only documents that failed or were discarded. `onward documents archive` keeps a copy.
+    An archive with messages stays: `onward forget` removes a source with all that came from it.
 
     \b
     Examples:
@@ -150,20 +165,21 @@ def purge(confirm: bool, dry_run: bool, as_json: bool, **given: Any) -> None:
       onward documents purge --status discarded --older-than 30d --confirm
     """
     filters = _needed(given)
-    changed = 0
     with reading() as app:
-        chosen = list(choose(app, filters, statuses_of(filters.status, GIVEN_UP)))
+        chosen, kept = _removable(app, choose(app, filters, statuses_of(filters.status, GIVEN_UP)))
         told = Counter(one.collection for one in with_descendants(app, chosen))
-        if not dry_run and chosen:
-            if not confirm:
-                raise click.UsageError(
-                    f"this removes {counted(told.total(), 'document')} for ever; add --confirm, "
-                    "or look first with --dry-run"
-                )
-            removed = _remove(app, chosen)
-            log_action(app, "documents purge", filters.as_dict(), removed)
-            changed = told.total() - removed
-    _say("would be removed" if dry_run else "removed", told, dry_run=dry_run, as_json=as_json, changed=changed)
+        if dry_run or not chosen:
+            _say("would be removed" if dry_run else "removed", told, dry_run=dry_run, as_json=as_json, kept=kept)
+            return
+        if not confirm:
+            raise click.UsageError(
+                f"this removes {counted(told.total(), 'document')} for ever; add --confirm, "
+                "or look first with --dry-run"
+            )
+        with changing(app, "documents purge", filters.as_dict()) as change:
+            _in_slices(app, chosen, change, app.store.remove_documents)
+    _say("removed", told, dry_run=False, as_json=as_json, change=change, kept=kept)
+    _end(change, kept)
 
 
 def _needed(given: dict[str, Any]) -> Filters:
@@ -173,37 +189,91 @@ def _needed(given: dict[str, Any]) -> Filters:
     return filters
 
 
-def _remove(app: App, chosen: Sequence[DocumentState]) -> int:
-    """Remove documents that still stand as they did when they were chosen."""
-    removed = 0
-    for some in _slices(chosen):
-        now = {(one.collection, one.id): one for one in app.store.states_of([(s.collection, s.id) for s in some])}
-        same = [key for one in some if _unchanged(one, now.get(key := (one.collection, one.id)))]
-        removed += app.store.remove_documents(same)
-    return removed
+def _removable(app: App, found: Iterable[DocumentState]) -> tuple[list[DocumentState], Counter[str]]:
+    """The documents that can go, and how many must stay, by collection; refuse if all of them must."""
+    states = list(found)
+    needed = needed_by_others(app, states)
+    kept = Counter(collection for collection, _ in needed)
+    if needed and len(needed) == len(states):
+        raise click.UsageError(_why_kept(kept))
+    return [one for one in states if (one.collection, one.id) not in needed], kept
 
 
-def _unchanged(before: DocumentState, now: DocumentState | None) -> bool:
-    return now is not None and (before.status, before.revision, before.round) == (
-        now.status,
-        now.revision,
-        now.round,
+def _why_kept(kept: Counter[str]) -> str:
+    return (
+        f"{_by_collection(kept)} cannot be removed alone: what came from there would stay behind. "
+        "To remove an archive with its messages: onward forget SOURCE"
     )
 
 
-def _slices(chosen: Sequence[DocumentState]) -> list[Sequence[DocumentState]]:
-    return [chosen[start : start + PAGE] for start in range(0, len(chosen), PAGE)]
+def _by_collection(counts: Counter[str]) -> str:
+    return ", ".join(f"{number(count)} {name}" for name, count in sorted(counts.items()))
 
 
-def _say(verb: str, told: Counter[str], *, dry_run: bool, as_json: bool, changed: int = 0) -> None:
-    """Say what was done; `changed` are those left alone, as somebody else has changed them meanwhile."""
-    count = told.total() - changed
+def _in_slices(
+    app: App,
+    chosen: Sequence[DocumentState],
+    change: Change,
+    step: Callable[[Sequence[tuple[str, str]]], int],
+    *,
+    together: bool = False,
+) -> None:
+    """Change documents that still stand as they did when they were chosen; a slice `together` in a transaction."""
+    for start in range(0, len(chosen), PAGE):
+        if change.stopped:
+            return
+        some = chosen[start : start + PAGE]
+        if together:
+            with app.store.transaction():
+                done = step(_unchanged(app, some))
+        else:
+            done = step(_unchanged(app, some))
+        change.done += done
+    change.stopped = False  # too late: all of it is done
+
+
+def _unchanged(app: App, states: Sequence[DocumentState]) -> list[tuple[str, str]]:
+    before = {(one.collection, one.id): (one.status, one.revision, one.round) for one in states}
+    now = app.store.states_of(list(before))
+    return [key for one in now if before[key := (one.collection, one.id)] == (one.status, one.revision, one.round)]
+
+
+def _end(change: Change, kept: Counter[str] | None = None) -> None:
+    if change.stopped:
+        raise SystemExit(INTERRUPTED)
+    if kept:
+        raise SystemExit(SOME_LEFT)
+
+
+def _say(
+    verb: str,
+    told: Counter[str],
+    *,
+    dry_run: bool,
+    as_json: bool,
+    change: Change | None = None,
+    kept: Counter[str] | None = None,
+) -> None:
+    """Say what was done, or would be; `kept` are those that cannot go."""
+    total = told.total()
+    count = total if change is None else change.done
+    stopped = change is not None and change.stopped
     if as_json:
-        print_json({"dry_run": dry_run, "documents": count, "collections": dict(sorted(told.items()))})
+        facts = {"dry_run": dry_run, "documents": count, "collections": dict(sorted(told.items()))}
+        print_json(facts | {"left_alone": dict(kept or {}), "interrupted": stopped})
         return
-    parts = ", ".join(f"{number(count)} {name}" for name, count in sorted(told.items()))
-    text = f"{counted(count, 'document')} {verb}: {parts}" if told else "No such documents."
     out = console()
-    out.print(Text(text), soft_wrap=True)
-    if changed > 0:
-        out.print(Text(f"{counted(changed, 'document')} changed meanwhile, and left alone", "yellow"))
+    if stopped:
+        done = f"{number(count)} of {counted(total, 'document')} {verb}, then stopped."
+        out.print(Text(f"{done} The same command goes on with the rest."), soft_wrap=True)
+    else:
+        text = f"{counted(count, 'document')} {verb}: {_by_collection(told)}" if told else "No such documents."
+        out.print(Text(text), soft_wrap=True)
+        if count < total:
+            out.print(Text(f"{counted(total - count, 'document')} changed meanwhile, and left alone", "yellow"))
+    _say_kept(kept)
+
+
+def _say_kept(kept: Counter[str] | None) -> None:
+    if kept:
+        console().print(Text(_why_kept(kept), "yellow"), soft_wrap=True)

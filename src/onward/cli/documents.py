@@ -13,10 +13,10 @@ import click
 from rich.text import Text
 
 from onward.cli.accounting import error_of
-from onward.cli.choosing import check_collection
+from onward.cli.choosing import Count, check_collection, not_empty, statuses_of
 from onward.cli.disposing import archive, discard, export, purge
-from onward.cli.opening import EMPTY, known, reading, short_ids
-from onward.cli.output import console, counted, one_line, print_entry, print_json
+from onward.cli.opening import EMPTY, known, reading, short_ids, show_command
+from onward.cli.output import console, counted, number, one_line, print_entry, print_json
 from onward.cli.show import state_facts
 from onward.model.documents import Status
 from onward.retry.redact import redact
@@ -42,11 +42,19 @@ def _list_options(command: Command) -> Command:
                 type=click.Choice([one.value for one in Status]),
                 help="Only documents that stand so; `failed` are also those that failed in too many rounds.",
             ),
-            click.option("--collection", metavar="NAME", help="Only of this collection: archives, messages, …"),
-            click.option("--source", metavar="SOURCE", help="Only of this source; the end of its name will do."),
             click.option(
-                "--limit", type=click.IntRange(1), help=f"At most so many; {LISTED} by default, all with --json."
+                "--collection",
+                metavar="NAME",
+                callback=not_empty,
+                help="Only of this collection: archives, messages, …",
             ),
+            click.option(
+                "--source",
+                metavar="SOURCE",
+                callback=not_empty,
+                help="Only of this source; the end of its name will do.",
+            ),
+            click.option("--limit", type=Count(), help=f"At most so many; {LISTED} by default, all with --json."),
             click.option("--after", metavar="COLLECTION/ID", default="", help="Go on behind this document."),
             click.option("--json", "as_json", is_flag=True, help="Export as JSON, one document a line (NDJSON)."),
             click.option("--full", is_flag=True, help="With --json: also the body of each document."),
@@ -112,7 +120,7 @@ def _list(
         names = sorted(app.store.document_counts())
         if collection is not None:
             check_collection(app, collection)
-        chosen = known(app, source) if source else None
+        chosen = known(app, source) if source is not None else None
         behind = _behind(after, collection)
         found = _states(app, [collection] if collection else names, status=status, source=chosen, behind=behind)
         if as_json:
@@ -122,7 +130,21 @@ def _list(
         if not names:
             click.echo(EMPTY)
             return
-        _print(app, list(islice(found, (limit or LISTED) + 1)), limit or LISTED)
+        shown = list(islice(found, (limit or LISTED) + 1))
+        total = None if after else _total(app, collection, chosen, status)
+        _print(app, shown, limit or LISTED, total)
+
+
+def _total(app: App, collection: str | None, source: str | None, status: str | None) -> int:
+    """How many there are, as far as that is counted anyway."""
+    counts = app.store.document_counts(source)
+    wanted = statuses_of(status, ())
+    return sum(
+        count
+        for name, found in counts.items()
+        for one, count in found.items()
+        if (collection is None or name == collection) and (not wanted or one in wanted)
+    )
 
 
 def _behind(after: str, collection: str | None) -> tuple[str, str]:
@@ -176,7 +198,7 @@ def _exported(
             yield facts
 
 
-def _print(app: App, found: list[DocumentState], limit: int) -> None:
+def _print(app: App, found: list[DocumentState], limit: int, total: int | None) -> None:
     out = console()
     shown = found[:limit]
     if not shown:
@@ -194,11 +216,12 @@ def _print(app: App, found: list[DocumentState], limit: int) -> None:
         if (error := error_of(one)) and one.status != "processed":
             out.print(Text(f"          {one_line(error, 300)}", "red"), soft_wrap=True)
     if len(found) > limit:
-        out.print(Text("There are more:", "dim"))
+        more = "There are more:" if total is None else f"{number(limit)} of {number(total)} shown; to go on:"
+        out.print(Text(more, "dim"))
         out.print(Text(f"  {_again(shown[-1])}"), soft_wrap=True)
     else:
         out.print(Text(f"{counted(len(shown), 'document')}.", "dim"))
-    out.print(Text.assemble(("To look at one: ", "dim"), f"onward show {ids[shown[0].id]}"))
+    out.print(Text.assemble(("To look at one: ", "dim"), show_command(app, shown[0].collection, shown[0].id)))
 
 
 def _titles(app: App, states: Sequence[DocumentState]) -> dict[tuple[str, str], str]:

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from onward.cli.choosing import PAGE
+from onward.cli.choosing import PAGE, empty
 from onward.cli.output import iso, one_line
 from onward.cli.show import state_facts
 from onward.model.documents import Document
@@ -24,8 +24,41 @@ from onward.retry.redact import redact
 
 if TYPE_CHECKING:
     from onward import App, DocumentState
+    from onward.model.ledger import DeadLetter
 
 Key = tuple[str, str]
+STDOUT = "-"
+
+
+def _output(ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:
+    if value is not None and not value.strip():
+        raise click.UsageError(empty("--output"))
+    return None if value is None or value == STDOUT else Path(value)
+
+
+def _output_file(ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:
+    if value == STDOUT:
+        raise click.UsageError(
+            "what is archived goes to a file, which is safe before anything is removed: name one"
+        )
+    return _output(ctx, param, value)
+
+
+output_option = click.option(
+    "--output",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    callback=_output,
+    metavar="FILE",
+    help="A new file, packed if its name ends in .gz; standard output (-) by default.",
+)
+output_file_option = click.option(
+    "--output",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    callback=_output_file,
+    metavar="FILE",
+    required=True,
+    help="A new file, such as failed.ndjson.gz; packed if its name ends in .gz.",
+)
 
 
 def exported(app: App, states: Iterable[DocumentState]) -> Iterator[dict[str, Any]]:
@@ -52,10 +85,14 @@ def _outcome(one: dict[str, Any]) -> dict[str, Any]:
 def _dead_letter(app: App, state: DocumentState) -> dict[str, Any] | None:
     if state.dead_letter is None:
         return None
-    letters = app.store.find_dead_letters(document=(state.collection, state.id), limit=10)
-    letter = next((one for one in letters if one.row == state.dead_letter), None)
-    if letter is None:
-        return None
+    for archived in (False, True):
+        found = app.store.find_dead_letters(after=state.dead_letter - 1, archived=archived, limit=1)
+        if found and found[0].row == state.dead_letter:
+            return _letter(found[0])
+    return None
+
+
+def _letter(letter: DeadLetter) -> dict[str, Any]:
     facts = asdict(letter) | {
         "timestamp": iso(letter.timestamp),
         "last_error": redact(letter.last_error),

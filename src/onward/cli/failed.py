@@ -6,12 +6,14 @@ import shlex
 import sys
 from datetime import datetime
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.text import Text
 
+from onward.cli.actions import interruptible
+from onward.cli.choosing import Count
+from onward.cli.exporting import new_file, output_option, write_lines
 from onward.cli.letters import (
     all_option,
     archived_option,
@@ -31,6 +33,10 @@ from onward.cli.removing import archive, purge
 from onward.cli.requeueing import requeue
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.console import Console
+
     from onward import App
 
 LISTED = 50
@@ -53,7 +59,7 @@ for command in (requeue, purge, archive):
 @failed.command("list")
 @click.argument("queue", required=False)
 @archived_option
-@click.option("--limit", type=click.IntRange(1), help=f"At most so many; {LISTED} by default, all with --json.")
+@click.option("--limit", type=Count(), help=f"At most so many; {LISTED} by default, all with --json.")
 @json_option
 def list_(queue: str | None, archived: bool, limit: int | None, as_json: bool) -> None:
     """List failed queues, or the letters in one, the oldest first.
@@ -68,20 +74,19 @@ def list_(queue: str | None, archived: bool, limit: int | None, as_json: bool) -
         if queue is None:
             found = [_summary(app, name, services, archived) for name, services in queues(app).items()]
             shown = [one for one in found if one["archived"] or (one["letters"] and not archived)]
-            print_json(shown) if as_json else _print_queues(shown, archived)
+            print_json(shown[:limit]) if as_json else _print_queues(shown, archived, limit or len(shown))
             return
         choice = choose(app, queue, archived=archived)
         if as_json:
             print_json([brief_facts(one) for one in islice(choice.letters(), limit)])
             return
-        letters = list(islice(choice.letters(), (limit or LISTED) + 1))
+        letters = list(islice(choice.letters(), limit or LISTED))
         out = console()
-        for letter in letters[: limit or LISTED]:
+        for letter in letters:
             print_entry(out, letter_line(letter))
         if not letters:
             out.print(Text(f"{one_line(choice.name)} {'has no archived letters' if archived else 'is empty'}."))
-        elif len(letters) > (limit or LISTED):
-            out.print(Text("There are more; --limit shows them.", "dim"))
+        _print_more(out, len(letters), choice.total())
         if letters:
             out.print(Text.assemble(("To look at one: ", "dim"), f"onward failed inspect {letters[0].row}"))
 
@@ -102,12 +107,17 @@ def _summary(app: App, name: str, services: list[str], archived: bool) -> dict[s
     }
 
 
-def _print_queues(found: list[dict[str, Any]], archived: bool) -> None:
+def _print_more(out: Console, shown: int, total: int) -> None:
+    if shown < total:
+        out.print(Text(f"{number(shown)} of {number(total)} shown; --limit {total} shows more.", "dim"))
+
+
+def _print_queues(found: list[dict[str, Any]], archived: bool, limit: int) -> None:
     out = console()
     if not found:
         out.print(Text(f"No failed queue has {'an archived' if archived else 'a'} letter.", "green"))
         return
-    for one in found:
+    for one in found[:limit]:
         service = f"  ({one_line(one['service'])})" if one["service"] else ""
         line = Text.assemble((one_line(one["queue"]), "bold"), (service, "dim"))
         line.append(f"  {counted(one['letters'], 'letter')}")
@@ -117,6 +127,7 @@ def _print_queues(found: list[dict[str, Any]], archived: bool) -> None:
         if one["most_frequent_error"]:
             out.print(Text(f"    mostly {one['most_frequent_error']}", "red"), soft_wrap=True)
             out.print(Text(f"    oldest {_local(one['oldest'])}, newest {_local(one['newest'])}", "dim"))
+    _print_more(out, len(found[:limit]), len(found))
     option = " --archived" if archived else ""
     first = next((one for one in found if one["archived" if archived else "letters"]), found[0])
     name = shlex.quote(one_line(first["queue"]))
@@ -130,9 +141,7 @@ def _local(at: str) -> str:
 @failed.command()
 @click.argument("queue", metavar="QUEUE|ROW")
 @archived_option
-@click.option(
-    "--limit", type=click.IntRange(1), default=INSPECTED, show_default=True, help="At most so many letters."
-)
+@click.option("--limit", type=Count(), default=INSPECTED, show_default=True, help="At most so many letters.")
 @json_option
 def inspect(queue: str, archived: bool, limit: int, as_json: bool) -> None:
     """Show whole letters: the original event, its errors, the last traceback. Changes nothing.
@@ -145,19 +154,18 @@ def inspect(queue: str, archived: bool, limit: int, as_json: bool) -> None:
     with reading() as app:
         choice = choose(app, queue, archived=archived)
         if choice.row is not None:
-            letters = [letter_at(app, choice.row)]
+            letters = [letter_at(app, choice.row, archived=True if archived else None)]
         else:
-            letters = list(islice(choice.letters(), limit + 1))
+            letters = list(islice(choice.letters(), limit))
         if as_json:
-            print_json([letter_facts(one) for one in letters[:limit]])
+            print_json([letter_facts(one) for one in letters])
             return
         out = console()
-        for letter in letters[:limit]:
+        for letter in letters:
             print_letter(out, letter)
         if not letters:
             out.print(Text(f"{one_line(choice.name)} {'has no archived letters' if archived else 'is empty'}."))
-        elif len(letters) > limit:
-            out.print(Text("There are more; --limit shows them.", "dim"))
+        _print_more(out, len(letters), choice.total())
 
 
 @failed.command()
@@ -165,7 +173,7 @@ def inspect(queue: str, archived: bool, limit: int, as_json: bool) -> None:
 @all_option
 @filter_options
 @archived_option
-@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to this new file.")
+@output_option
 def export(queue: str | None, everything: bool, archived: bool, output: Path | None, **filters: Any) -> None:
     """Write whole letters as JSON, one a line (NDJSON). Changes nothing.
 
@@ -176,14 +184,12 @@ def export(queue: str | None, everything: bool, archived: bool, output: Path | N
       onward failed export parsing.failed > letters.ndjson
       onward failed export --all --output letters.ndjson.gz
     """
-    from onward.cli.exporting import new_file, write_lines
-
     with reading() as app:
         choice = choose(app, queue, everything=everything, archived=archived, **filters)
         lines = (letter_facts(one) for one in choice.letters())
         if output is None:
             write_lines(sys.stdout, lines)
             return
-        with new_file(output) as file:
+        with interruptible(), new_file(output) as file:
             count = write_lines(file, lines)
         click.echo(f"{counted(count, 'letter')} written to {one_line(str(output))}.", err=True)

@@ -21,7 +21,7 @@ from onward.cli.diagnosis import (
     shortened,
     weight,
 )
-from onward.cli.opening import reading
+from onward.cli.opening import reading, worker_command
 from onward.cli.output import console, counted, json_option, number, one_line, print_json
 from onward.cli.requeueing import Display
 from onward.model.recovery import Scheduled
@@ -163,7 +163,8 @@ def retry_group(group: str, canary: int | None, rate: float | None, dry_run: boo
         elif dry_run:
             _print_plan(console(), planned, canary)
         else:
-            _print_retry(console(), found, result, workers=len(app.store.workers()))
+            start = "" if app.store.workers() else worker_command(app.store)
+            _print_retry(console(), found, result, start=start)
     if result.letters.canary.outcome in _BAD_CANARY:
         raise SystemExit(1)
     if not result.complete:
@@ -225,7 +226,7 @@ def find_group(app: App, given: str) -> FailureGroup:
     lines = [f"  {short[one.fingerprint]}  {one.service}: {error_text(one, 60)}" for one in listed[:10]]
     lines += [f"  … and {number(len(listed) - 10)} more: onward failures list --all"] if len(listed) > 10 else []
     shown = one_line(given, 40)
-    problem = f"{shown!r} begins {len(found)} failure groups; give more of one" if found else ""
+    problem = f"{shown!r} begins {number(len(found))} failure groups; give more of one" if found else ""
     problem = problem or f"there is no failure group {shown!r}. The known ones are"
     raise click.UsageError("\n".join([f"{problem}:", *(lines or ["  (none: nothing has failed)"])]))
 
@@ -270,15 +271,16 @@ def _amount(documents: int, letters: int) -> str:
 
 
 def _retry_facts(group: FailureGroup, planned: GroupPlan, result: GroupRetry, *, dry_run: bool) -> dict[str, Any]:
-    canary = result.letters.canary
-    refused = planned.refused if dry_run else result.letters.refused
+    """What was done, or would be, counted alike."""
+    canary, letters = result.letters.canary, result.letters
+    refused = planned.refused if dry_run else letters.refused
     return {
         "dry_run": dry_run,
         "fingerprint": group.fingerprint,
         "dead_letters": len(planned.letters),
         "documents_without_letter": len(planned.documents),
-        "requeued": result.letters.requeued,
-        "recovered_already": result.letters.skipped_recovered,
+        "requeued": len(planned.letters) if dry_run else letters.requeued,
+        "skipped_recovered": planned.recovered if dry_run else letters.skipped_recovered,
         "refused": [{"row": one.row, "reason": one.reason} for one in refused],
         "documents": {str(outcome): count for outcome, count in result.documents.items()},
         "canary": {"outcome": str(canary.outcome), "message": redact(canary.message)},
@@ -298,7 +300,7 @@ def _print_plan(out: Console, planned: GroupPlan, canary: int | None) -> None:
         out.print(Text("Nothing of this group is left to put back."))
 
 
-def _print_retry(out: Console, group: FailureGroup, result: GroupRetry, *, workers: int) -> None:
+def _print_retry(out: Console, group: FailureGroup, result: GroupRetry, *, start: str) -> None:
     letters, canary = result.letters, result.letters.canary
     said = (
         (letters.requeued, "dead letter", "put back"),
@@ -323,8 +325,8 @@ def _print_retry(out: Console, group: FailureGroup, result: GroupRetry, *, worke
             out.print(Text(text, "dim"), soft_wrap=True)
     if not (result.touched or left or letters.refused or letters.skipped_recovered):
         out.print(Text("Nothing of this group is left to put back."))
-    elif result.touched and not workers:
-        out.print(Text("No worker is alive to do it; start one: onward worker", "yellow"))
+    elif result.touched and start:
+        out.print(Text(f"No worker is alive to do it; start one: {start}", "yellow"), soft_wrap=True)
 
 
 def _print_refused(out: Console, reasons: list[str]) -> None:

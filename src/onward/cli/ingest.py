@@ -11,7 +11,7 @@ from rich.text import Text
 
 from onward.cli import INTERRUPTED
 from onward.cli.accounting import Account, account, totals
-from onward.cli.opening import check_models, pipeline, short_ids
+from onward.cli.opening import check_models, pipeline, show_command
 from onward.cli.output import (
     clock_time,
     console,
@@ -247,7 +247,7 @@ def _say_failed(app: App, out: Console, accounts: list[Account]) -> None:
     first = next(trouble for one in accounts for trouble in one.troubles)
     out.print(Text(f"{counted(failed, 'document')} failed. To see which and why:", "red"))
     out.print(Text("  onward documents --status failed"))
-    out.print(Text(f"  onward show {short_ids(app, [first.id])[first.id]}"))
+    out.print(Text(f"  {show_command(app, first.collection, first.id)}"))
 
 
 def _say_waiting(out: Console, accounts: list[Account]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from rich.text import Text
 
-from onward.cli.choosing import fingerprint_of
+from onward.cli.choosing import Count, fingerprint_of, not_empty
 from onward.cli.dates import Date
 from onward.cli.opening import resolve
 from onward.cli.output import counted, harmless, iso, moment, one_line, size
@@ -40,11 +40,28 @@ def filter_options(command: Command) -> Command:
     """The options that choose letters of a queue."""
     for option in reversed(
         (
-            click.option("--group", metavar="FINGERPRINT", help="Only letters of this failure group."),
-            click.option("--error-type", metavar="TYPE", help="Only letters whose last error is of this type."),
-            click.option("--since", type=Date(), metavar="WHEN", help="Only letters given up since then."),
-            click.option("--document", metavar="ID", help="Only letters about this document (COLLECTION/ID)."),
-            click.option("--limit", type=click.IntRange(1), help="At most so many, the oldest first."),
+            click.option(
+                "--group", metavar="FINGERPRINT", callback=not_empty, help="Only letters of this failure group."
+            ),
+            click.option(
+                "--error-type",
+                metavar="TYPE",
+                callback=not_empty,
+                help="Only letters whose last error is of this type.",
+            ),
+            click.option(
+                "--since",
+                type=Date(),
+                metavar="WHEN",
+                help="Only letters given up since then: 2h (ago), 14:30, yesterday, 2026-03-09.",
+            ),
+            click.option(
+                "--document",
+                metavar="ID",
+                callback=not_empty,
+                help="Only letters about this document (COLLECTION/ID).",
+            ),
+            click.option("--limit", type=Count(), help="At most so many, the oldest first."),
         )
     ):
         command = option(command)
@@ -66,11 +83,17 @@ class Choice:
 
     def of(self, count: int) -> str:
         """So many of these letters."""
-        return (
-            f"Letter {self.row}"
-            if self.row is not None and count
-            else f"{counted(count, 'letter')} of {self.name}"
-        )
+        if self.row is not None:
+            return f"Letter {self.row}" if count else "No letter"
+        return f"{counted(count, 'letter')} of {self.name}"
+
+    def total(self) -> int:
+        """How many there are in the queue, whatever the other filters say."""
+        if self.row is not None:
+            return 1
+        counts, state = self.app.store.counts(), "archived" if self.archived else "dead"
+        services = {one.service for one in self.wanted}
+        return sum(one.get(state, 0) for name, one in counts.items() if services == {None} or name in services)
 
     def letters(self) -> Iterator[DeadLetter]:
         if self.row is not None:
@@ -120,11 +143,13 @@ def choose(
             return Choice(app, f"letter {queue}", (), None, about, archived, int(queue))
         if not services:
             raise click.UsageError(f"there is no failed queue {one_line(queue)!r}.\n{_listed(app)}")
+    if error_type is not None:
+        _check_error_type(app, error_type, archived)
     wanted = LetterFilter(
-        fingerprint=_fingerprint(app, group, archived) if group else None,
+        fingerprint=_fingerprint(app, group, archived) if group is not None else None,
         error_type=error_type,
         since=since,
-        document=_document(app, document) if document else None,
+        document=_document(app, document) if document is not None else None,
         limit=limit,
     )
     filters = tuple(replace(wanted, service=one) for one in services) or (wanted,)
@@ -158,6 +183,21 @@ def _fingerprint(app: App, given: str, archived: bool) -> str:
     if app.store.find_dead_letters(fingerprint=given, archived=archived, limit=1):
         return given
     return fingerprint_of(app, given)
+
+
+def _check_error_type(app: App, given: str, archived: bool) -> None:
+    """Refuse an error type that nothing has ever failed with: it is likely misspelt.
+
+    One whose letters have all gone back is none: whoever repeats a command finds nothing left to do.
+    """
+    if app.store.find_dead_letters(error_type=given, archived=archived, limit=1):
+        return
+    groups = app.store.letter_groups(archived=archived)
+    known = {letter_at(app, one.example, archived=archived).error_type for one in groups} - {""}
+    if known and given not in {one.error_type for one in app.store.failure_groups()}:
+        there = ", ".join(one_line(one) for one in sorted(known))
+        what = "archived letter" if archived else "letter"
+        raise click.UsageError(f"no {what} has the error type {one_line(given)!r}; there are: {there}")
 
 
 def _document(app: App, given: str) -> tuple[str, str]:

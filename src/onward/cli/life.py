@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from onward.cli.opening import worker_command
 from onward.cli.output import counted, iso, number, one_line
 from onward.model.documents import FINAL
 from onward.recovery.deciding import Rules
@@ -45,7 +46,7 @@ def print_hanging(out: Console, head: Text, text: Text) -> None:
 
 def outlook_of(app: App, state: DocumentState) -> Outlook:
     """What happens to a document next."""
-    outlooks = Outlooks(app.store, Rules.of(app.settings))
+    outlooks = Outlooks(app.store, Rules.of(app.settings), worker=worker_command(app.store))
     return outlooks.of(state, holdup=_holdup(app, state) if state.collection == "threads" else "")
 
 
@@ -119,8 +120,9 @@ def print_state(out: Console, story: Story, outlook: Outlook) -> None:
     state = story.state
     field(out, "id", f"{state.collection}/{state.id}")
     field(out, "status", str(state.status), STATUS_STYLES.get(state.status, "red"))
-    text = outlook.text + (f": {outlook.command}" if outlook.command else "")
-    print_hanging(out, Text(f"{'next':{_NAME}}", "dim"), Text(one_line(text)))
+    # Not a character of a command is changed: somebody copies it.
+    text = one_line(outlook.text) + (f": {outlook.command}" if outlook.command else "")
+    print_hanging(out, Text(f"{'next':{_NAME}}", "dim"), Text(text))
     for problem in outlook.about.get("problems", ()):
         field(out, "odd", problem, "yellow")
     rounds = counted(count, "round") if (count := rounds_of(state)) else ""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.text import Text
 
-from onward.cli.actions import log_action
+from onward.cli import INTERRUPTED
+from onward.cli.actions import Change, changing
 from onward.cli.letters import Choice, all_option, archived_option, choose, dry_run_option, filter_options
 from onward.cli.opening import reading
-from onward.cli.output import console, json_option, one_line, print_json
+from onward.cli.output import console, json_option, number, one_line, print_json
 
 if TYPE_CHECKING:
     from onward import App
@@ -53,17 +54,21 @@ def purge(
         def wanted(letter: DeadLetter) -> bool:
             return not recovered or app.store.is_recovered(letter)
 
+        change = Change()
         if dry_run or not confirm:
-            count = sum(wanted(one) for one in choice.letters())
+            change.done = sum(wanted(one) for one in choice.letters())
         else:
-            count = _change(app, choice, app.store.purge_letters, wanted)
-            _log(app, "failed purge", choice.about | {"recovered": recovered}, count)
-    done = confirm and not dry_run
-    if as_json:
-        print_json({"dry_run": not done, "removed": count})
-    else:
-        verb = "removed" if done else "would be removed"
-        console().print(Text(one_line(f"{choice.of(count)} {verb}.")), soft_wrap=True)
+            with changing(app, "failed purge", choice.about | {"recovered": recovered}) as change:
+                _change(app, choice, change, app.store.purge_letters, wanted)
+        done = confirm and not dry_run
+        if as_json:
+            print_json({"dry_run": not done, "removed": change.done, "interrupted": change.stopped})
+        elif recovered and choice.row is not None and not change.done:
+            _say(f"Letter {choice.row} is about something unfinished: it {'stays' if done else 'would stay'}.")
+        else:
+            _tell(choice, change, "removed" if done else "would be removed", wanted)
+    if change.stopped:
+        raise SystemExit(INTERRUPTED)
     if not done and not dry_run:
         raise click.UsageError("removing is for ever: add --confirm")
 
@@ -87,36 +92,59 @@ def archive(
     """
     with reading() as app:
         choice = choose(app, queue, everything=everything, archived=restore, **filters)
+        change = Change()
         if dry_run:
-            count = sum(1 for _ in choice.letters())
+            change.done = sum(1 for _ in choice.letters())
         else:
             step = app.store.restore_letters if restore else app.store.archive_letters
-            count = _change(app, choice, step, lambda letter: True)
             about = {name: value for name, value in choice.about.items() if name != "archived"}
-            _log(app, "failed archive", about | {"restore": restore}, count)
-    if as_json:
-        print_json({"dry_run": dry_run, "restored" if restore else "archived": count})
-        return
-    verb = ("would be " if dry_run else "") + ("restored" if restore else "archived")
-    console().print(Text(one_line(f"{choice.of(count)} {verb}.")), soft_wrap=True)
+            with changing(app, "failed archive", about | {"restore": restore}) as change:
+                _change(app, choice, change, step, _any)
+        verb = "restored" if restore else "archived"
+        if as_json:
+            print_json({"dry_run": dry_run, verb: change.done, "interrupted": change.stopped})
+        else:
+            _tell(choice, change, f"would be {verb}" if dry_run else verb, _any)
+    if change.stopped:
+        raise SystemExit(INTERRUPTED)
+
+
+def _any(letter: DeadLetter) -> bool:
+    return True
 
 
 def _change(
-    app: App, choice: Choice, step: Callable[[list[int]], int], wanted: Callable[[DeadLetter], bool]
-) -> int:
+    app: App,
+    choice: Choice,
+    change: Change,
+    step: Callable[[Sequence[int]], int],
+    wanted: Callable[[DeadLetter], bool],
+) -> None:
     """Change letters a transaction at a time; what is wanted is asked in the same one."""
-    count = 0
     for page in _pages(choice.letters()):
+        if change.stopped:
+            return
         with app.store.transaction():
-            count += step([one.row for one in page if wanted(one)])
-    return count
+            changed = step([one.row for one in page if wanted(one)])
+        change.done += changed
+    change.stopped = False  # too late: all of it is done
+
+
+def _tell(choice: Choice, change: Change, verb: str, wanted: Callable[[DeadLetter], bool]) -> None:
+    if not change.stopped:
+        _say(f"{choice.of(change.done)} {verb}.")
+        return
+    # What was changed is not found any more.
+    most = None if choice.limit is None else choice.limit - change.done
+    total = change.done + sum(1 for _ in islice(filter(wanted, choice.letters()), most))
+    done = f"{number(change.done)} of {choice.of(total)} {verb}, then stopped."
+    _say(f"{done} The same command goes on with the rest.")
+
+
+def _say(text: str) -> None:
+    console().print(Text(one_line(text)), soft_wrap=True)
 
 
 def _pages(letters: Iterator[DeadLetter]) -> Iterator[list[DeadLetter]]:
     while page := list(islice(letters, AT_ONCE)):
         yield page
-
-
-def _log(app: App, action: str, about: dict[str, Any], touched: int) -> None:
-    if touched:
-        log_action(app, action, about, touched)

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from onward.cli import INTERRUPTED
-from onward.cli.actions import log_action
+from onward.cli.actions import interruptible, log_action
 from onward.cli.letters import Choice, all_option, choose, dry_run_option, filter_options
 from onward.cli.opening import reading
 from onward.cli.output import console, counted, json_option, number, one_line, print_json
@@ -73,10 +73,16 @@ def requeue(
     with reading() as app:
         choice = choose(app, queue, everything=everything, **filters)
         if dry_run:
-            _preview(app, choice, as_json)
+            _preview(app, choice, canary, as_json)
             return
         total = sum(1 for _ in choice.letters())
         display = Display(total)
+        log = _Log(app, choice.about | {"rate": rate, "canary": canary})
+
+        def waiting(now: Waiting) -> None:
+            log.keep(run.result)  # whatever happens while it waits
+            display.waiting(now)
+
         run = Requeue(
             app.store,
             choice.letters(),
@@ -84,20 +90,19 @@ def requeue(
             rate=rate,
             canary=canary or 0,
             report=display.report,
-            waiting=display.waiting,
+            waiting=waiting,
         )
         stopped: KeyboardInterrupt | OnwardError | None = None
         try:
-            run.run()
+            with interruptible():
+                run.run()
         except (KeyboardInterrupt, OnwardError) as error:
             stopped = error
             run.result.left_untouched = max(0, total - run.result.handled)
         finally:
             display.end()
         _tell(run.result, choice.name, as_json=as_json, interrupted=stopped is not None)
-        if run.result.requeued:
-            about = choice.about | {"rate": rate, "canary": canary}
-            log_action(app, "failed requeue", about, run.result.requeued)
+        log.keep(run.result)
     if isinstance(stopped, KeyboardInterrupt):
         raise SystemExit(INTERRUPTED)
     if stopped is not None:
@@ -108,7 +113,20 @@ def requeue(
         raise SystemExit(SOME_REFUSED)
 
 
-def _preview(app: App, choice: Choice, as_json: bool) -> None:
+class _Log:
+    """Keeps what was put back since it was last asked to: a canary before it is waited for, then the rest."""
+
+    def __init__(self, app: App, about: dict[str, Any]) -> None:
+        self._app = app
+        self._about = about
+        self._kept = 0
+
+    def keep(self, result: Requeued) -> None:
+        new, self._kept = result.requeued - self._kept, result.requeued
+        log_action(self._app, "failed requeue", self._about, new)
+
+
+def _preview(app: App, choice: Choice, canary: int | None, as_json: bool) -> None:
     result = Requeued()
     counts: Counter[str] = Counter()
     for letter in choice.letters():
@@ -123,11 +141,13 @@ def _preview(app: App, choice: Choice, as_json: bool) -> None:
         print_json({"dry_run": True, **asdict(result), "queues": dict(counts)})
         return
     out = console()
-    out.print(Text(one_line(f"{choice.of(result.requeued)} would go back.")), soft_wrap=True)
+    first = min(canary or 0, result.requeued)
+    order = f", {number(first)} of them first" if 0 < first < result.requeued else ""
+    out.print(Text(one_line(f"{choice.of(result.requeued)} would go back{order}.")), soft_wrap=True)
     if len(counts) > 1:
         for name, count in counts.most_common():
             out.print(Text(f"  {one_line(name)}  {number(count)}"), soft_wrap=True)
-    _tell_rest(result)
+    _tell_rest(result, skipped="would be skipped")
 
 
 def _tell(result: Requeued, name: str, *, as_json: bool, interrupted: bool) -> None:
@@ -155,11 +175,11 @@ def _tell(result: Requeued, name: str, *, as_json: bool, interrupted: bool) -> N
         out.print(Text(f"{counted(result.left_untouched, 'letter')} left untouched.", "yellow"))
 
 
-def _tell_rest(result: Requeued) -> None:
+def _tell_rest(result: Requeued, skipped: str = "skipped") -> None:
     out = console()
-    if result.skipped_recovered:
-        what = counted(result.skipped_recovered, "letter")
-        out.print(Text(f"{what} skipped: recovered meanwhile, or being tried already.", "dim"), soft_wrap=True)
+    if count := result.skipped_recovered:
+        why = "it has recovered, or is being tried" if count == 1 else "they have recovered, or are being tried"
+        out.print(Text(f"{counted(count, 'letter')} {skipped}: {why}.", "dim"), soft_wrap=True)
     if result.refused:
         out.print(Text(f"{counted(len(result.refused), 'letter')} cannot go back:", "red"))
         for one in result.refused[:TOLD]:

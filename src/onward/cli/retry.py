@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import click
 from rich.text import Text
 
 from onward.cli.actions import log_action
-from onward.cli.choosing import Filters, choose, key_of, statuses_of
+from onward.cli.choosing import Filters, choose, statuses_of
 from onward.cli.dates import Span, When
-from onward.cli.opening import reading, short_ids
-from onward.cli.output import clock_time, console, counted, iso, json_option, number, print_json
+from onward.cli.opening import reading, resolve, short_ids, worker_command
+from onward.cli.output import clock_time, console, counted, iso, json_option, number, one_line, print_json
 from onward.model.documents import Status
 from onward.model.ledger import MAX_COMMIT_DOCUMENTS
 from onward.model.recovery import Scheduled
@@ -28,13 +29,13 @@ SOME_MISSING = 3
 _USUAL = (Status.FAILED, Status.FAILED_MAX_RETRIES, Status.PENDING)
 _HIGHEST_PRIORITY = 1000
 _SAID = {
-    Scheduled.SCHEDULED: "{count} will be tried again {when}",
-    Scheduled.HURRIED: "{count} had an event waiting already, which falls due {when}",
+    Scheduled.SCHEDULED: "{count} {will} be tried again {when}",
+    Scheduled.HURRIED: "{count} had an event waiting already, which {will} fall due {when}",
     Scheduled.UNDER_WAY: "{count} left alone: under way with a worker just now (--reset begins anew)",
     Scheduled.PROCESSED: "{count} left alone: processed already (--reset begins anew)",
     Scheduled.MISSING: "{count} gone",
     Scheduled.NOBODYS: "{count} left alone: no service finishes such documents",
-    Scheduled.CANCELLED: "{count} freed from the time that was set",
+    Scheduled.CANCELLED: "{count} {is_} freed from the time that was set",
     Scheduled.NOT_SCHEDULED: "{count} had no time set",
 }
 
@@ -91,15 +92,16 @@ def retry(
     _check(ids, filters, at=at, after=after, reset=reset, priority=priority, cancel=cancel)
     with reading() as app:
         now = app.store.now()
+        _check_time(at, now)
         wanted = at if at is not None else now + (after or 0.0)
-        keys = [key_of(app, one) for one in ids] or _chosen(app, filters, cancel=cancel)
+        keys = [resolve(app, one) for one in ids] or _chosen(app, filters, cancel=cancel)
         outcomes: dict[Key, Scheduled] = {}
         for some in _slices(keys):
             with _undone(app) if dry_run else app.store.transaction():
                 outcomes |= (
                     app.store.unschedule(some)
                     if cancel
-                    else app.store.schedule(some, max(wanted, now), reset=reset, priority=priority)
+                    else app.store.schedule(some, wanted, reset=reset, priority=priority)
                 )
         if not dry_run and outcomes:
             about = filters.as_dict() | {"ids": list(ids), "at": iso(wanted) if wanted > now else None}
@@ -131,6 +133,20 @@ def _check(
         raise click.UsageError("--cancel goes without --at, --in, --reset and --priority")
     if filters.status == Status.PROCESSED and not (reset or cancel):
         raise click.UsageError("processed documents are finished; with --reset they begin anew")
+
+
+def _check_time(at: float | None, now: float) -> None:
+    """Refuse a time that has passed: whoever gives one rarely means now."""
+    if at is None or at >= now:
+        return
+    there, today = (datetime.fromtimestamp(one, UTC).astimezone() for one in (at, now))
+    if there.date() == today.date():
+        # The same hour of the day, also where the clocks are changed in the night.
+        again = (there.replace(tzinfo=None) + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M")
+        past = f"{there.strftime('%H:%M')} is past; tomorrow's is {again}"
+    else:
+        past = f"{there.strftime('%Y-%m-%d %H:%M')} is past"
+    raise click.BadParameter(f"{past}; leave --at out for now", param_hint="'--at'")
 
 
 def _chosen(app: App, filters: Filters, *, cancel: bool) -> list[Key]:
@@ -181,10 +197,11 @@ def _say(
     as_json: bool,
 ) -> None:
     workers = len(app.store.workers())
+    start = worker_command(app.store)
     if as_json:
         facts = {
             "dry_run": dry_run,
-            "at": None if cancel else iso(max(wanted, now)),
+            "at": None if cancel else iso(wanted),
             "outcomes": Counter(str(one) for one in outcomes.values()),
             "documents": [
                 {"collection": name, "id": id, "outcome": str(one)} for (name, id), one in outcomes.items()
@@ -199,30 +216,29 @@ def _say(
             Text("No such documents: nothing to cancel." if cancel else "No such documents: nothing to try.")
         )
         return
-    if wanted < now:
-        out.print(Text(f"{clock_time(wanted)} is past, so that is now.", "yellow"))
-    if dry_run:
-        out.print(Text("This is what would be done:", "dim"))
     when = f"at {clock_time(wanted)}" if wanted > now else "now"
     for outcome, said in _SAID.items():
         keys = [key for key, one in outcomes.items() if one is outcome]
         if keys:
-            line = Text(said.format(count=counted(len(keys), "document"), when=when))
+            is_ = "would be" if dry_run else "is" if len(keys) == 1 else "are"
+            will = "would" if dry_run else "will"
+            line = Text(said.format(count=counted(len(keys), "document"), when=when, will=will, is_=is_))
             out.print(line.append(_which(app, keys), "dim"), soft_wrap=True)
     if _touched(outcomes) and not dry_run and not cancel:
-        out.print(Text(_by_whom(workers, soon=wanted <= now), "dim" if workers else "yellow"))
+        by = _by_whom(workers, start, soon=wanted <= now)
+        out.print(Text(by, "dim" if workers else "yellow"), soft_wrap=True)
 
 
 def _which(app: App, keys: Sequence[Key]) -> str:
     """Which documents, if they are few; else how many of each collection."""
     if len(keys) <= NAMED:
         ids = short_ids(app, [id for _, id in keys])
-        return ": " + ", ".join(f"{name}/{ids[id]}" for name, id in keys)
+        return ": " + ", ".join(one_line(f"{name}/{ids[id]}") for name, id in keys)
     by_collection = Counter(name for name, _ in keys)
     return ": " + ", ".join(f"{number(count)} {name}" for name, count in sorted(by_collection.items()))
 
 
-def _by_whom(workers: int, *, soon: bool) -> str:
+def _by_whom(workers: int, start: str, *, soon: bool) -> str:
     if not workers:
-        return "No worker is alive to do it; start one: onward worker"
+        return f"No worker is alive to do it; start one: {start}"
     return "A worker takes it within seconds." if soon else "A worker takes it at that time."

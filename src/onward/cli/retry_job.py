@@ -5,11 +5,20 @@ from __future__ import annotations
 import logging
 import signal
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
-from onward.cli.opening import PIPELINE
-from onward.cli.output import json_option, one_line, print_json
+from onward.cli.opening import PIPELINE, check_store
+from onward.cli.output import counted, json_option, one_line, print_json
+from onward.model.documents import FINAL
+
+if TYPE_CHECKING:
+    from onward.ports import Store
+    from onward.runtime.service import Registry
+
+SOME_LEFT = 3
 
 
 @click.command("retry-job")
@@ -23,11 +32,15 @@ from onward.cli.output import json_option, one_line, print_json
 @click.option("--once", is_flag=True, help="Do what is due now, and end.")
 @click.option("--verbose", is_flag=True, help="Say more.")
 @json_option
-def retry_job(reference: str, once: bool, verbose: bool, as_json: bool) -> None:
+@click.pass_context
+def retry_job(ctx: click.Context, reference: str, once: bool, verbose: bool, as_json: bool) -> None:
     """Put back unfinished documents and failed batches whose time has come.
 
     Every `onward worker` and `onward ingest` does this beside its other work; this command is for a
     machine that runs nothing else, or for cron. Several at once do no harm.
+
+    \b
+    Exit codes: 0 done, 3 the store holds unfinished documents of another app: give --app.
 
     \b
     Examples:
@@ -46,8 +59,18 @@ def retry_job(reference: str, once: bool, verbose: bool, as_json: bool) -> None:
     level = logging.DEBUG if verbose else logging.INFO
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)-7s %(message)s")
     app = load_app(reference)
+    check_store(app.store_address)
+    store = app.open_unannounced()
     try:
-        job = RetryJob(app.store, app.registry, Rules.of(app.settings), holder=worker_name())
+        at_home = any(one.service in app.registry.services for one in store.subscriptions())
+        chosen = ctx.get_parameter_source("reference") is not ParameterSource.DEFAULT
+        # Apps that share a store have a retry job each: who names one of them knows of the others.
+        left = [] if chosen and at_home else _of_others(store, app.registry)
+        for line in left:
+            click.echo(one_line(f"{line}; give --app MODULE:APP"), err=True)
+        if left and not at_home:
+            raise SystemExit(SOME_LEFT)
+        job = RetryJob(store, app.registry, Rules.of(app.settings), holder=worker_name())
         if not once:
             loop = RetryLoop(job)
             signal.signal(signal.SIGTERM, lambda *_: loop.halt())
@@ -56,9 +79,29 @@ def retry_job(reference: str, once: bool, verbose: bool, as_json: bool) -> None:
             return
         run = job.run(full=True)
         if as_json:
-            print_json(asdict(run))
+            print_json(asdict(run) | {"left": left})
         else:
             for line in list(described(run)) or ["nothing is due"]:
                 click.echo(one_line(line))
     finally:
+        store.close()
         app.close()
+    raise SystemExit(SOME_LEFT if left else 0)
+
+
+def _of_others(store: Store, registry: Registry) -> list[str]:
+    """What is unfinished in the store and cannot be put back here, by collection, in words."""
+    own = {one.finishes.collection for one in registry.services.values() if one.finishes is not None}
+    finishers: dict[str, list[str]] = {}
+    for one in store.subscriptions():
+        if one.finishes is not None and one.finishes not in own:
+            finishers.setdefault(one.finishes, []).append(one.service)
+    said = []
+    for collection, counts in sorted(store.document_counts().items()):
+        unfinished = sum(count for status, count in counts.items() if status not in FINAL)
+        if unfinished and collection in finishers:
+            verb = "is" if unfinished == 1 else "are"
+            names = " and ".join(repr(name) for name in sorted(finishers[collection]))
+            what = f"{counted(unfinished, 'document')} of {collection} {verb} finished by {names}"
+            said.append(f"{what}, which this app does not have")
+    return said

@@ -9,7 +9,7 @@ import click
 from rich.text import Text
 
 from onward.cli.dates import Date
-from onward.cli.opening import EMPTY, known, reading, resolve, short_ids
+from onward.cli.opening import EMPTY, known, reading, resolve, short_ids, show_command
 from onward.cli.output import (
     console,
     counted,
@@ -136,7 +136,7 @@ def _print(app: App, query: Query, found: Results, *, page: int, limit: int) -> 
     else:
         span = f"{number(found.offset + 1)} to {number(last)} of {counted(found.total, 'message')}."
         out.print(Text(span, "dim"))
-    out.print(Text.assemble(("To read one:   ", "dim"), f"onward show {ids[found.hits[0].message.id]}"))
+    out.print(Text.assemble(("To read one:   ", "dim"), show_command(app, "messages", found.hits[0].message.id)))
     if last < found.total:
         out.print(Text.assemble(("The next page: ", "dim"), _again(page + 1)), soft_wrap=True)
 

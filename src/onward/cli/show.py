@@ -12,7 +12,7 @@ from rich.cells import set_cell_size
 from rich.text import Text
 
 from onward.cli.life import field, life_facts, next_facts, outlook_of, print_life, print_state, time_fact
-from onward.cli.opening import NotFound, reading, resolve, short_ids
+from onward.cli.opening import NotFound, reading, resolve, short_ids, show_command
 from onward.cli.output import (
     console,
     counted,
@@ -47,14 +47,15 @@ _DIM = {"quote": "dim", "signature": "dim italic"}
 def show(id: str, raw: bool, as_json: bool) -> None:
     """Show a message, thread, archive, chunk, summary or any other document by its id, or the beginning of it.
 
-    It tells what happens to the document next and why, and its life so far, the newest last.
+    It tells what happens to the document next and why, and its life so far, the newest last. COLLECTION/ID
+    tells documents with the same id apart.
     With --raw its bytes go to standard output; on a terminal, control characters are made visible.
 
     \b
     Examples:
       onward show a0e78889
       onward show --raw a0e78889 > message.eml
-      onward show --json a0e78889
+      onward show --json threads/a0e78889
     """
     with reading() as app:
         collection, found = resolve(app, id)
@@ -218,8 +219,8 @@ def _print_message(app: App, out: Console, message: Message) -> None:
     for defect in message.defects:
         field(out, "odd", defect, "yellow")
     siblings = len(app.store.find("messages", "thread_id", [message.thread_id]))
-    thread = short_ids(app, [message.thread_id])[message.thread_id]
-    field(out, "thread", f"{counted(siblings, 'message')}: onward show {thread}")
+    thread = show_command(app, "threads", message.thread_id)
+    field(out, "thread", f"{counted(siblings, 'message')}: {thread}")
     if message.body:
         out.print()
         out.print(_styled_body(message), soft_wrap=True)
@@ -296,7 +297,7 @@ def _print_archive(app: App, out: Console, archive: Archive) -> None:
 
 def _print_chunk(app: App, out: Console, chunk: Chunk) -> None:
     field(out, "chunk", f"{chunk.position + 1} of its message, {counted(chunk.tokens, 'token')}", "bold")
-    field(out, "message", f"onward show {chunk.message_id}")
-    field(out, "thread", f"onward show {chunk.thread_id}")
+    field(out, "message", show_command(app, "messages", chunk.message_id))
+    field(out, "thread", show_command(app, "threads", chunk.thread_id))
     out.print()
     out.print(Text(harmless(chunk.text).rstrip()), soft_wrap=True)

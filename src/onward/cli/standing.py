@@ -5,26 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from onward.cli.opening import store_file
+from onward.cli.opening import PIPELINE_SERVICES, store_file, worker_command
 from onward.cli.output import counted, duration, iso, number
+from onward.cli.overdue import Overdue, overdue, retry_job, say_overdue, without_event
 from onward.recovery.deciding import Rules
 from onward.recovery.outlook import describe_error
+from onward.recovery.phrasing import command
 from onward.recovery.verdicts import evidence_of, judge, waits
-from onward.retry.presets import OTHER_ROUNDS
 from onward.retry.redact import redact
 
 if TYPE_CHECKING:
     from onward import App
     from onward.model.recovery import FailureGroup
-    from onward.ports import Store
 
 LONG_OUTAGE = 24 * 3600.0
-MISSED_RUNS = 3
-"""A retry job that has missed so many runs is not running."""
 TOP_GROUPS = 3
-EVER = 1e12
-LAST_RUN = "retry_job_last_success_timestamp_seconds"
-_PIPELINE = ("ingestion", "parsing", "chunking", "embedding", "orchestration", "summarization")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +42,15 @@ class Standing:
     stages: list[dict[str, Any]] = field(default_factory=list)
     failures: list[dict[str, Any]] = field(default_factory=list)
     """The failure groups that most documents are in now."""
+    other_failures: int = 0
+    """Groups that affect something, and are not among these."""
     stuck: dict[str, int] = field(default_factory=dict)
     outages: list[dict[str, Any]] = field(default_factory=list)
     set_aside: list[dict[str, Any]] = field(default_factory=list)
     retry_job: dict[str, Any] = field(default_factory=dict)
+    overdue: Overdue = field(default_factory=Overdue)
+    worker: str = "onward worker"
+    """What starts a worker for this store."""
     workers: list[dict[str, Any]] = field(default_factory=list)
 
     def count(self, *statuses: str) -> int:
@@ -65,11 +65,13 @@ def look(app: App) -> Standing:
     standing.documents = store.document_counts()
     standing.sources = [_source(app, source) for source in sorted(store.sources())]
     standing.stages = _stages(app)
-    standing.failures = _groups(app)
+    standing.failures, standing.other_failures = _groups(app)
     standing.outages = _outages(app)
     standing.set_aside = _batches(app, rules)
-    standing.stuck = _without_event(store, rules, store.now() - rules.stuck_after)
+    standing.stuck = without_event(store, rules, store.now() - rules.stuck_after)
     standing.retry_job = retry_job(store, rules)
+    standing.overdue = overdue(store, rules)
+    standing.worker = worker_command(store)
     standing.workers = [
         {"worker": one["worker"], "version": one.get("version", ""), "last_seen": iso(one["last_seen"])}
         for one in store.workers()
@@ -120,10 +122,10 @@ def _stages(app: App) -> list[dict[str, Any]]:
     counts = app.store.counts()
     documents = app.store.document_counts()
     finished = {one.service: one.finishes for one in app.store.subscriptions()}
-    names = [name for name in _PIPELINE if name in counts or name in finished]
+    names = [name for name in PIPELINE_SERVICES if name in counts or name in finished]
     # A service that finishes nothing and has nothing to do only takes up space.
     others = counts.keys() | {name for name, collection in finished.items() if collection}
-    names += sorted(others - set(_PIPELINE))
+    names += sorted(others - set(PIPELINE_SERVICES))
     done = {name: documents.get(finished.get(name) or "", {}).get("processed") for name in names}
     if finished.get("ingestion") == finished.get("parsing") == "archives":
         # Both finish archives: the one those that stand for a source, the other what was fetched.
@@ -149,7 +151,7 @@ def _stage(app: App, name: str, rows: dict[str, int], done: int | None, finishes
         "working": rows.get("claimed", 0),
         # Events that are done are soon forgotten; what they finished is not.
         "done": rows.get("done", 0) if done is None else done,
-        "failed": rows.get("dead", 0),
+        "dead_letters": rows.get("dead", 0),
         "unrouted": rows.get("unrouted", 0),
         "oldest_waits_seconds": round(max(0.0, waited), 3),
         "next_due": iso(due) if waited < 0 else None,
@@ -157,12 +159,12 @@ def _stage(app: App, name: str, rows: dict[str, int], done: int | None, finishes
     }
 
 
-def _groups(app: App) -> list[dict[str, Any]]:
+def _groups(app: App) -> tuple[list[dict[str, Any]], int]:
     known = app.store.failure_groups()
     waiting = waits(app.store, known)
     groups = [one for one in known if one.affected or one.dead_letters or waiting.get(one.fingerprint)]
     groups.sort(key=lambda one: (one.affected, one.dead_letters, one.last_seen), reverse=True)
-    return [_group(app, one) for one in groups[:TOP_GROUPS]]
+    return [_group(app, one) for one in groups[:TOP_GROUPS]], max(0, len(groups) - TOP_GROUPS)
 
 
 def _group(app: App, one: FailureGroup) -> dict[str, Any]:
@@ -191,7 +193,7 @@ def _outages(app: App) -> list[dict[str, Any]]:
             "reason": one.reason,
             "remedy": one.remedy,
             "by_hand": one.by_hand,
-            "needs_person": bool(one.remedy) or now - (one.opened_at or now) > LONG_OUTAGE,
+            "needs_person": one.by_hand or bool(one.remedy) or now - (one.opened_at or now) > LONG_OUTAGE,
             "asked_again": iso(one.next_probe),
             "asked_in_seconds": max(0.0, one.next_probe - now) if one.next_probe else None,
         }
@@ -218,32 +220,16 @@ def _batches(app: App, rules: Rules) -> list[dict[str, Any]]:
     ]
 
 
-def _without_event(store: Store, rules: Rules, before: float) -> dict[str, int]:
-    """Unfinished documents that no event is under way for, and that nothing was heard of since then."""
-    rounds = {name: rules.ladder.max_rounds(name) for name in store.document_counts()}
-    return store.stuck(before=before, max_rounds=rounds, others=OTHER_ROUNDS)
-
-
-def retry_job(store: Store, rules: Rules) -> dict[str, Any]:
-    """When the retry job last ran, and how many documents may wait for it."""
-    last = store.totals().get(LAST_RUN, {}).get("")
-    ago = store.now() - last if last else None
-    return {
-        "last_run": iso(last),
-        "seconds_ago": ago,
-        "interval_seconds": rules.interval,
-        "overdue": ago is None or ago > MISSED_RUNS * rules.interval,
-        "waiting": sum(_without_event(store, rules, EVER).values()),
-    }
-
-
 # -- what needs a person
 
 
 def _outage_needs(standing: Standing) -> list[Need]:
     needs = []
     for one in standing.outages:
-        if one["needs_person"]:
+        if one["by_hand"]:
+            text = f"{one['dependency']} was taken out of service by hand ({one['reason']}). When it is back"
+            needs.append(Need(text, command("onward breakers close", one["dependency"])))
+        elif one["needs_person"]:
             since = f" for {duration(one['seconds'])}" if one["seconds"] > LONG_OUTAGE else ""
             why = ". ".join(part for part in (one["reason"].rstrip("."), one["remedy"].rstrip(".")) if part)
             needs.append(Need(f"{one['dependency']} is down{since}: {why}", "onward breakers"))
@@ -255,19 +241,17 @@ def _work_needs(standing: Standing) -> list[Need]:
     job = standing.retry_job
     if due and not standing.workers:
         verb = "is" if due == 1 else "are"
-        return [Need(f"{counted(due, 'event')} {verb} due, and no worker runs", _worker(standing))]
+        return [Need(f"{counted(due, 'event')} {verb} due, and no worker runs", standing.worker)]
+    if standing.overdue.total and not standing.workers:
+        return [Need(say_overdue(standing.overdue), standing.worker)]
     waiting = job["waiting"] + sum(one["documents"] for one in standing.set_aside)
     if not waiting or not job["overdue"] or (job["last_run"] is None and standing.workers):
         return []
     wait = "waits" if waiting == 1 else "wait"
     ran = f"has not run for {duration(job['seconds_ago'])}" if job["last_run"] else "has never run here"
     text = f"{counted(waiting, 'document')} {wait} for the retry job, which {ran}"
-    return [Need(text, "onward retry-job --once" if standing.workers else _worker(standing))]
-
-
-def _worker(standing: Standing) -> str:
-    ours = all(one["service"].partition(".")[0] in _PIPELINE for one in standing.stages)
-    return "onward worker" if ours else "onward worker --app MODULE:APP"
+    once = standing.worker.replace("onward worker", "onward retry-job --once")
+    return [Need(text, once if standing.workers else standing.worker)]
 
 
 def _failure_needs(standing: Standing) -> list[Need]:
@@ -280,9 +264,9 @@ def _failure_needs(standing: Standing) -> list[Need]:
         text = f"{counted(given_up, 'document')} {verb} given up after all rounds"
         needs.append(Need(text, "onward documents list --status failed_max_retries"))
     # Of a service that finishes documents, the retry job brings them back, or they are counted above.
-    letters = [one for one in standing.stages if one["failed"] and not one["finishes"]]
+    letters = [one for one in standing.stages if one["dead_letters"] and not one["finishes"]]
     if letters:
-        told = ", ".join(f"{one['service']} {number(one['failed'])}" for one in letters)
+        told = ", ".join(f"{one['service']} {number(one['dead_letters'])}" for one in letters)
         needs.append(Need(f"dead letters that only a person puts back: {told}", "onward failed list"))
     persistent = [one for one in standing.set_aside if one["persistent"]]
     if persistent:

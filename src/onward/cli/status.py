@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich import box
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SHOWN_SOURCES = 10
+NARROWEST = 12
+"""A column of names is at least so wide in a table."""
+_NONE = "·"
 _STYLES = {"completed": "green", "partially_completed": "yellow", "failed": "red", "running": "cyan"}
 _STATUSES = ("pending", "processed", "failed", "failed_max_retries", "discarded")
 _WORDS = {"failed_max_retries": "given up"}
@@ -127,44 +132,61 @@ def _print_documents(out: Console, standing: Standing) -> None:
     """All collections by status: an app's own documents, which need not belong to a source."""
     styles = {"pending": "yellow", "processed": "green", "discarded": "dim"}
     shown = [one for one in _STATUSES if one in ("pending", "processed", "failed") or standing.count(one)]
-    table = _table("documents", *(_WORDS.get(one, one) for one in shown))
-    for collection, counts in sorted(standing.documents.items()):
-        numbers = [_number(counts.get(one, 0), styles.get(one, "red")) for one in shown]
-        table.add_row(Text(one_line(collection)), *numbers)
-    out.print(table)
+    rows = [
+        (collection, [_number(counts.get(one, 0), styles.get(one, "red")) for one in shown])
+        for collection, counts in sorted(standing.documents.items())
+    ]
+    _print_table(out, ("documents", *(_WORDS.get(one, one) for one in shown)), rows)
 
 
 def _print_stages(out: Console, standing: Standing) -> None:
     unrouted = any(one["unrouted"] for one in standing.stages)
-    table = _table("stage", "waiting", "working", "done", "failed", *(["unrouted"] * unrouted), "oldest waits")
+    heads = ("stage", "waiting", "working", "done", "dead letters", *(["unrouted"] * unrouted), "oldest waits")
+    rows = []
     for one in standing.stages:
         waits = ""
         if one["next_due"]:
             waits = f"due in {duration(round(one['due_in_seconds']))}"
         elif one["waiting"]:
             waits = duration(one["oldest_waits_seconds"])
-        table.add_row(
-            Text(one_line(one["service"])),
+        numbers = [
             _number(one["waiting"], "yellow"),
             _number(one["working"], "cyan"),
             _number(one["done"], "green"),
-            _number(one["failed"], "red"),
+            _number(one["dead_letters"], "red"),
             *([_number(one["unrouted"], "yellow")] * unrouted),
-            Text(waits, "dim"),
-        )
-    out.print(table)
+        ]
+        rows.append((one["service"], [*numbers, Text(waits, "dim")]))
+    _print_table(out, heads, rows)
+    if any(one["dead_letters"] and one["finishes"] for one in standing.stages) and standing.count("pending"):
+        text = "Dead letters of documents that are still pending need nobody: the retry job tries them again."
+        out.print(Text(text, "dim"), soft_wrap=not out.is_terminal)
+        out.print()
 
 
-def _table(first: str, *others: str) -> Table:
+def _print_table(out: Console, heads: Sequence[str], rows: Sequence[tuple[str, list[Text]]]) -> None:
+    """Print a table; where it does not fit, a few words for each row."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", border_style="dim")
-    table.add_column(first, overflow="fold")
-    for name in others:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
+    table.add_column(heads[0], overflow="fold", min_width=max(len(heads[0]), NARROWEST))
+    for head in heads[1:]:
+        table.add_column(head, justify="right", no_wrap=True)
+    for name, cells in rows:
+        table.add_row(Text(one_line(name)), *cells)
+    if Measurement.get(out, out.options.update(max_width=1000), table).minimum <= out.width:
+        out.print(table)
+        return
+    out.print()
+    for name, cells in rows:
+        named = [
+            (head, cell) for head, cell in zip(heads[1:], cells, strict=True) if cell.plain not in ("", _NONE)
+        ]
+        told = Text(", ").join(Text.assemble(f"{head} ", cell) for head, cell in named)
+        out.print(Text.assemble(f"{one_line(name)}: ", told if named else Text("nothing", "dim")))
+    out.print()
 
 
 def _number(count: int, style: str = "") -> Text:
-    return Text(number(count), style) if count else Text("·", "dim")
+    return Text(number(count), style) if count else Text(_NONE, "dim")
 
 
 # -- what is wrong
@@ -183,7 +205,9 @@ def _print_failures(out: Console, standing: Standing) -> None:
         head = Text.assemble("  ", (many, style), f" · {one_line(one['service'])} · ", (one["verdict"], "bold"))
         print_entry(out, head)
         print_entry(out, Text(f"    {one_line(one['error'], 300)}"))
-        out.print(Text(f"    onward failures show {one['fingerprint']}", "dim"))
+        out.print(Text(f"    onward failures show {one['fingerprint']}", "dim"), soft_wrap=True)
+    if standing.other_failures:
+        out.print(Text(f"  … and {number(standing.other_failures)} more: onward failures list", "dim"))
     out.print()
 
 
@@ -194,8 +218,7 @@ def _print_waits(out: Console, standing: Standing) -> None:
             continue  # it stands at the top
         asked = one["asked_in_seconds"]
         again = f", asked again in {duration(round(asked))}" if asked is not None else ""
-        down = "taken out of use" if one["by_hand"] else "down"
-        text = f"{one['dependency']} has been {down} for {duration(round(one['seconds']))}{again}: {one['reason']}"
+        text = f"{one['dependency']} has been down for {duration(round(one['seconds']))}{again}: {one['reason']}"
         lines.append(text.removesuffix(": "))
     for one in standing.set_aside:
         whose = f"{counted(one['documents'], 'document')} of {one['source'] or 'no source'}"

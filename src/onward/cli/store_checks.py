@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from onward.cli.checks import SKEW, Check, ok, warning, wrong
+from onward.cli.checks import Check, ok, warning
+from onward.cli.opening import worker_command
 from onward.cli.output import counted, duration, moment
 from onward.recovery.deciding import Rules
 from onward.recovery.outlook import process_of
@@ -26,11 +26,10 @@ def check_contents(settings: Settings, examined: Examined) -> Iterator[Check]:
     """Look into the store as a store; it is one of this version."""
     from onward.backends import open_store
 
-    yield from _examined(examined)
     # Not through an app, which would take the write lock to say what services it has.
     store = open_store(settings.store)
     try:
-        yield from _clock(store)
+        yield from _examined(examined, worker_command(store))
         yield from _workers(store)
         yield from _outages(store)
         yield from _retry_job(store, Rules.of(settings))
@@ -38,11 +37,11 @@ def check_contents(settings: Settings, examined: Examined) -> Iterator[Check]:
         store.close()
 
 
-def _examined(found: Examined) -> Iterator[Check]:
+def _examined(found: Examined, worker: str) -> Iterator[Check]:
     if found.astray:
         verb = "points" if found.astray == 1 else "point"
         text = f"{counted(found.astray, 'document')} {verb} to ledger rows that do not exist"
-        yield warning("ledger", text, "the retry job frees them: onward retry-job --once, or onward worker")
+        yield warning("ledger", text, f"the retry job frees them, beside a worker: {worker}")
     elif found.astray is not None:
         yield ok("ledger", "every document's row exists")
     if found.future:
@@ -51,16 +50,6 @@ def _examined(found: Examined) -> Iterator[Check]:
         yield warning("times", text, "the clock was wrong, here or there: let NTP keep it right")
     elif found.future is not None:
         yield ok("times", "nothing was changed in the future")
-
-
-def _clock(store: Store) -> Iterator[Check]:
-    apart = store.now() - time.time()
-    if abs(apart) > SKEW:
-        ahead = "ahead" if apart > 0 else "behind"
-        text = f"the store's clock is {duration(round(abs(apart)))} {ahead} of this machine's"
-        yield wrong("store's clock", text, "let NTP keep both right")
-    else:
-        yield ok("store's clock", "agrees with this machine's")
 
 
 def _workers(store: Store) -> Iterator[Check]:
@@ -87,21 +76,25 @@ def _outages(store: Store) -> Iterator[Check]:
     down = [one for one in store.breakers() if one.open]
     for one in down:
         since = f" since {moment(one.opened_at)}" if one.opened_at else ""
-        yield warning(
-            "dependencies", f"{one.dependency} is down{since}: {one.reason}", one.remedy or "onward breakers"
-        )
+        what = "is out of service by hand" if one.by_hand else "is down"
+        text = f"{one.dependency} {what}{since}: {one.reason}"
+        yield warning("dependencies", text, one.remedy or "onward breakers")
     if not down:
         yield ok("dependencies", "none is known to be down")
 
 
 def _retry_job(store: Store, rules: Rules) -> Iterator[Check]:
-    from onward.cli.standing import retry_job
+    from onward.cli.overdue import overdue, retry_job, say_overdue
 
-    job = retry_job(store, rules)
+    job, late = retry_job(store, rules), overdue(store, rules)
+    worker = worker_command(store)
+    if late.total and not store.workers():
+        yield warning("retry job", say_overdue(late), worker)
+        return
     waiting = counted(job["waiting"], "document")
     if job["waiting"] and job["overdue"]:
         ran = f"has not run for {duration(job['seconds_ago'])}" if job["last_run"] else "has never run here"
-        yield warning("retry job", f"{waiting} may wait for it, and it {ran}", "onward worker")
+        yield warning("retry job", f"{waiting} may wait for it, and it {ran}", worker)
     elif job["last_run"]:
         yield ok("retry job", f"ran {duration(max(0, round(job['seconds_ago'])))} ago")
     else:

@@ -18,6 +18,7 @@ MOST_AT_ONCE = 50
 """Letters in one transaction."""
 POLL_SECONDS = 0.5
 PATIENCE_SECONDS = 15 * 60.0
+NO_WORKER = "no worker is alive; start one: onward worker (with --app, for an app of your own)"
 _SETTLED_WELL = (Status.PROCESSED, Status.DISCARDED)
 
 
@@ -297,7 +298,7 @@ class Requeue:
         down = [one for one in self._store.breakers() if one.open and one.dependency in needs]
         if down:
             return redact(f"{down[0].dependency} is down: {down[0].reason}")
-        return "" if self._store.workers() else "no worker is alive; start one with: onward worker"
+        return "" if self._store.workers() else NO_WORKER
 
 
 def _goes_back(state: DocumentState, row: int) -> bool:

@@ -1,0 +1,134 @@
+"""A change that somebody stops has done what it says, logs it, and goes on when it is repeated."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onward.backends.relational.store import RelationalStore
+from tests.cli.ledger import fail, stage
+from tests.cli.stage import onward
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@pytest.fixture(autouse=True)
+def safe() -> Iterator[None]:
+    """A signal that a command does not take fails a test, and does not end all of them."""
+
+    def fail_test(number: int, frame: object) -> None:
+        raise AssertionError(f"nobody has taken signal {number}")
+
+    before = {number: signal.signal(number, fail_test) for number in SIGNALS}
+    yield
+    for number, handler in before.items():
+        assert signal.getsignal(number) is fail_test, "the command has put back what was there"
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def pages(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three pages that failed, changed two at a time."""
+    monkeypatch.setattr("onward.cli.removing.AT_ONCE", 2)
+    monkeypatch.setattr("onward.cli.disposing.PAGE", 2)
+    with stage(home) as on:
+        fail(on, "aaaa-1", "aaaa-2", "aaaa-3")
+    return home
+
+
+def stop_in(monkeypatch: pytest.MonkeyPatch, method: str, number: signal.Signals) -> None:
+    """The signal comes in the middle of the first step."""
+    real = getattr(RelationalStore, method)
+    came: list[int] = []
+
+    def step(self: RelationalStore, *args: Any) -> Any:
+        if not came:
+            came.append(number)
+            signal.raise_signal(number)
+        return real(self, *args)
+
+    monkeypatch.setattr(RelationalStore, method, step)
+
+
+def logged(home: Path) -> list[tuple[str, int]]:
+    with stage(home) as on:
+        return [(one.action, one.touched) for one in on.store.actions()]
+
+
+LETTERS = ("failed", "purge", "reading", "--confirm"), "purge_letters", "removed"
+AWAY = ("failed", "archive", "reading"), "archive_letters", "archived"
+REMOVED = ("documents", "purge", "--status", "failed", "--confirm"), "remove_documents", "removed"
+DISCARDED = ("documents", "discard", "--status", "failed", "--confirm"), "discard", "discarded"
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize(
+    ("command", "method", "verb", "what"),
+    (
+        (*LETTERS, "letters of reading.failed"),
+        (*AWAY, "letters of reading.failed"),
+        (*REMOVED, "documents"),
+        (*DISCARDED, "documents"),
+    ),
+)
+def test_what_was_done_is_said_and_logged_and_the_same_command_goes_on(
+    pages: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: tuple[str, ...],
+    method: str,
+    verb: str,
+    what: str,
+    number: signal.Signals,
+) -> None:
+    stop_in(monkeypatch, method, number)
+    result = onward(pages, *command)
+    told = f"2 of 3 {what} {verb}, then stopped. The same command goes on with the rest.\n"
+    assert (result.exit_code, result.stdout) == (130, told)
+    assert logged(pages) == [(" ".join(command[:2]), 2)]
+    again = onward(pages, *command)
+    assert (again.exit_code, again.stdout.startswith("1 ")) == (0, True)
+    assert [touched for _, touched in logged(pages)] == [1, 2]
+    assert onward(pages, *command).exit_code == 0
+    assert len(logged(pages)) == 2, "nothing was left to do"
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_what_was_archived_is_in_the_file_and_the_rest_is_left(
+    pages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    stop_in(monkeypatch, "remove_documents", number)
+    file = tmp_path / "failed.ndjson"
+    result = onward(pages, "documents", "archive", "--status", "failed", "--output", str(file))
+    assert result.exit_code == 130
+    assert (
+        "2 removed, then stopped. The same command with another --output goes on with the rest." in result.stdout
+    )
+    assert len(file.read_text().splitlines()) == 3
+    assert logged(pages) == [("documents archive", 2)]
+
+
+def test_programs_are_told(pages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop_in(monkeypatch, "purge_letters", signal.SIGINT)
+    result = onward(pages, "failed", "purge", "reading", "--confirm", "--json")
+    assert result.exit_code == 130
+    assert json.loads(result.stdout) == {"dry_run": False, "removed": 2, "interrupted": True}
+
+
+def test_a_signal_in_the_last_step_stops_nothing(pages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onward.cli.removing.AT_ONCE", 100)
+    stop_in(monkeypatch, "purge_letters", signal.SIGINT)
+    result = onward(pages, "failed", "purge", "reading", "--confirm")
+    assert (result.exit_code, result.stdout) == (0, "3 letters of reading.failed removed.\n")
+
+
+def test_sigterm_ends_the_wait_for_a_canary(pages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda seconds: signal.raise_signal(signal.SIGTERM))
+    result = onward(pages, "failed", "requeue", "reading", "--canary", "1")
+    assert result.exit_code == 130
+    assert "1 letter put back.\n2 letters left untouched.\n" in result.stdout
+    assert logged(pages) == [("failed requeue", 1)]
