@@ -11,7 +11,7 @@ from onward.backends import open_store
 from onward.model.failures import Failure
 from onward.model.ledger import Aside, Charge, Dead, Delivery, Done, Part, Wait
 from onward.ports import StoreError, StoreUnavailable
-from onward.recovery.requeueing import LetterFilter, Requeue, Waiting, letters
+from onward.recovery.requeueing import NO_WORKER, LetterFilter, Requeue, Waiting, letters
 from onward.retry import Reason
 from tests.store.stage import LISTENING, NOON, Clock, Stage, failure, page
 
@@ -359,11 +359,9 @@ def test_a_canary_that_nobody_takes_is_given_up_with_the_reason(stage: Stage) ->
     crew = Crew(stage)
     result = requeue(stage, crew, canary=1, patience=60.0).run()
     assert (result.canary.outcome, result.left_untouched) == ("unanswered", 1)
-    assert result.canary.message == (
-        "nothing was heard of 1 of 1 for 60 s: no worker is alive; start one: onward worker (with --app, for an app of your own)"
-    )
+    assert result.canary.message == f"nothing was heard of 1 of 1 for 60 s: {NO_WORKER}"
     assert sum(crew.slept) == 60.0
-    assert crew.told[0].hint == "no worker is alive; start one: onward worker (with --app, for an app of your own)"
+    assert crew.told[0].hint == NO_WORKER
     assert left(stage) == ["b"]
 
 
