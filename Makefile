@@ -52,7 +52,7 @@ $(UV):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		echo "onward needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || echo missing)."; \
 		echo "Name another one: make PYTHON=python3.12 setup"; exit 1; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)  # whole, or not at all
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 
 $(VENV)/.dev: pyproject.toml requirements/dev.txt | $(UV)

@@ -117,7 +117,7 @@ def supervise(
         idle_within=idle_within,
         reload=reload,
         on_poll=(lambda: on_poll(app)) if on_poll else None,
-        also_due=job.next_due,
+        also_due=job.next_chance,
     )
     if signals:
         supervisor.install_signals(on_signal)

@@ -94,6 +94,15 @@ def test_an_outage_of_more_than_a_day_needs_a_person_a_shorter_one_does_not(home
     assert "lamp" not in shown.partition("\n\n")[0]
 
 
+def test_a_worker_of_something_else_is_of_no_use(home: Path) -> None:
+    app = failing(home, TimeoutError("too slow"))
+    app.publish(NoteWritten(note_id="note-1"), documents=[Note(id="note-1", text="")])
+    app.store.enlist("somebody", {"services": {"writing": 1}})
+    app.close()
+    shown = onward(home, "status").stdout
+    assert "  1 event of reading is due, and no worker runs it:  onward worker --app MODULE:APP\n" in shown
+
+
 def test_what_a_worker_should_do_needs_one(home: Path) -> None:
     app = failing(home, TimeoutError("too slow"))
     app.publish(NoteWritten(note_id="note-1"), documents=[Note(id="note-1", text="")])

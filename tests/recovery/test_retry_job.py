@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from onward import App, Document, DocumentState, Event, Permanent, Reader, Work, names
+from onward import App, Document, DocumentState, Event, Permanent, Reader, Settings, Work, names
 from onward.recovery.deciding import Rules
 from onward.recovery.retry_job import RetryJob, described
 from onward.testing import Simulation
@@ -495,3 +495,26 @@ def test_a_letter_that_was_put_away_comes_back_only_if_an_operator_wants_it(app:
         world.store.schedule([("pages", "a")], world.clock.now())
         world.run_for(MINUTE)
         assert (seen, world.status(page)) == (["a", "a"], "processed")
+
+
+def test_who_waits_for_rest_is_not_kept_waiting_by_what_is_not_complete(app: App) -> None:
+    """Even where the interval is shorter than the rest that is waited for."""
+    _failing(app, requeue=lambda states, store: [])
+    app._settings = Settings(retry_job_interval_seconds=50)
+    with Simulation(app, retry_job=False) as world:
+        world.app.add(Page(id="a"))
+        world.clock.advance(HOUR)
+        world.retry_job.run()
+        assert world.retry_job.next_due() is not None
+        assert world.retry_job.next_chance() is None
+        world.app.add(Page(id="b"))
+        assert world.retry_job.next_chance() is not None
+
+
+def test_an_event_that_nobody_takes_is_not_counted_as_put_back(app: App) -> None:
+    _failing(app)
+    with Simulation(app, retry_job=False) as world:
+        world.app.add(Page(id="a"))
+        world.clock.advance(HOUR)
+        world.store.db.run("unsubscribe", "reading")  # type: ignore[attr-defined]
+        assert world.retry_job.run().requeued == {}

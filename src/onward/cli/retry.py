@@ -35,7 +35,7 @@ _SAID = {
     Scheduled.PROCESSED: "{count} left alone: processed already (--reset begins anew)",
     Scheduled.MISSING: "{count} gone",
     Scheduled.NOBODYS: "{count} left alone: no service finishes such documents",
-    Scheduled.CANCELLED: "{count} {is_} freed from the time that was set",
+    Scheduled.CANCELLED: "{count} {is_} freed from the time that was set (what has an event waiting is due now)",
     Scheduled.NOT_SCHEDULED: "{count} had no time set",
 }
 

@@ -156,6 +156,7 @@ def _stage(app: App, name: str, rows: dict[str, int], done: int | None, finishes
         "oldest_waits_seconds": round(max(0.0, waited), 3),
         "next_due": iso(due) if waited < 0 else None,
         "due_in_seconds": round(-waited, 3) if waited < 0 else None,
+        "served": any(name in one.get("services", ()) for one in app.store.workers()),
     }
 
 
@@ -242,6 +243,16 @@ def _work_needs(standing: Standing) -> list[Need]:
     if due and not standing.workers:
         verb = "is" if due == 1 else "are"
         return [Need(f"{counted(due, 'event')} {verb} due, and no worker runs", standing.worker)]
+    unserved = [one for one in standing.stages if one["waiting"] and not one["next_due"] and not one["served"]]
+    if unserved:
+        return [
+            Need(
+                f"{counted(one['waiting'], 'event')} of {one['service']} {'is' if one['waiting'] == 1 else 'are'} "
+                "due, and no worker runs it",
+                standing.worker,
+            )
+            for one in unserved
+        ]
     if standing.overdue.total and not standing.workers:
         return [Need(say_overdue(standing.overdue), standing.worker)]
     waiting = job["waiting"] + sum(one["documents"] for one in standing.set_aside)

@@ -125,7 +125,11 @@ class Store(Reader, Recovery, Protocol):
     # -- putting events on the ledger
 
     def subscribe(self, subscriptions: Sequence[Subscription]) -> None:
-        """Store who consumes what; waiting events that had no consumer are routed now."""
+        """Store who consumes what; waiting events that had no consumer are routed now.
+
+        Of two services that finish the same documents on the same event, one was renamed: the new one takes
+        over what the other had, as soon as no worker of that is alive.
+        """
         ...
 
     def subscriptions(self) -> list[Subscription]: ...

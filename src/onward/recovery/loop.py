@@ -15,6 +15,8 @@ log = logging.getLogger("onward")
 POLL = 2.0
 """Seconds between two looks for what has fallen due."""
 SLOWEST = 60.0
+PATIENCE = 10.0
+"""Seconds that whoever ends waits for the transaction under way."""
 
 
 class RetryLoop:
@@ -37,8 +39,9 @@ class RetryLoop:
     def stop(self) -> None:
         """End it, and wait for that."""
         self.halt()
+        self._thread.join(PATIENCE)
         if self._thread.is_alive():
-            self._thread.join()
+            log.warning("the retry job does not end: a requeue= of the app hangs; it is left behind")
 
     def run(self) -> None:
         pause = 0.0

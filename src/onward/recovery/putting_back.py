@@ -113,7 +113,12 @@ class PuttingBack:
         back: dict[str, int] = {}
         for service, event, states in plan.events:
             self.store.revive([(one.collection, one.id) for one in states if one.status in FINAL])
-            self.store.publish(Envelope.of(event, now=self.store.now(), priority=priority))
+            published = self.store.publish(Envelope.of(event, now=self.store.now(), priority=priority))
+            if not any(one.rows or one.duplicates for one in published):
+                log.warning(
+                    "nobody takes %s yet: no worker of %s was ever started", event.event_type, service.name
+                )
+                continue
             for state in states:
                 back[state.collection] = back.get(state.collection, 0) + 1
                 log.info("%s/%s is put back for %s", state.collection, state.id, service.name)

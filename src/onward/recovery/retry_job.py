@@ -27,7 +27,7 @@ CHECKED = 20_000
 """Documents that each full run checks for ledger rows that are gone."""
 LEASE = 60.0
 CHANGES = 3
-"""How often a slice is judged anew because something in it changed, before its documents are judged singly."""
+"""How often a slice is judged anew because something in it changed, before it is halved."""
 
 
 class _Changed(OnwardError):
@@ -66,6 +66,8 @@ class RetryJob:
         self._back = PuttingBack(store, registry)
         self._batches = BatchRetries(store, registry, self._back)
         self._full_at: float | None = None
+        self._held_up_until = 0.0
+        """When those are looked at again that could not be put back."""
 
     # -- when
 
@@ -74,6 +76,11 @@ class RetryJob:
         own = self._back.collections(self._back.down())
         times = (self._batches.next_due(), self.store.next_look(own))
         return min((one for one in times if one is not None), default=None)
+
+    def next_chance(self) -> float | None:
+        """When something may get on; those that could not be put back the last time do not count."""
+        due = self.next_due()
+        return None if due == self._held_up_until else due
 
     def is_due(self) -> bool:
         if self._is_full():
@@ -137,15 +144,16 @@ class RetryJob:
                 self._judge_carefully(some, run)
 
     def _judge_carefully(self, keys: Sequence[Key], run: Run) -> None:
-        """One bad document never stops the others: what fails together is done singly."""
+        """One bad document never stops the others: what fails together is halved until the culprit is alone."""
         try:
             judged = self._judge(keys)
         except (StoreUnavailable, StoreFull):
             raise
         except Exception as error:
             if len(keys) > 1:
-                for key in keys:
-                    self._judge_carefully([key], run)
+                middle = len(keys) // 2
+                self._judge_carefully(keys[:middle], run)
+                self._judge_carefully(keys[middle:], run)
             elif not isinstance(error, _Changed):
                 self._report_failure(keys[0], error, run)
             return
@@ -186,6 +194,7 @@ class RetryJob:
             run.later += decision.next is Next.LATER
             # Also those that were put back: what others do first may not be a round of theirs.
             at = decision.at if decision.next is Next.LATER else later
+            self._held_up_until = later
             looks.append(((state.collection, state.id), at))
         self._give_up([one for one in decided if one[1].next is Next.EXHAUSTED], run)
         self.store.look_later(looks)

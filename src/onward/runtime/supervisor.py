@@ -313,6 +313,8 @@ class Supervisor:
         """Take over from workers of this machine that nobody saw die: whoever watched them is dead, too."""
         own = {child.worker for child in self.children}
         try:
+            # Again and again: a service by another name may have had their duty, and is gone now.
+            self.store.subscribe([service.subscription() for service in self.services.values()])
             for about in self.store.workers(alive_within=math.inf):
                 if about["worker"] not in own and is_gone(about):
                     returned = self.store.reap(about["worker"])

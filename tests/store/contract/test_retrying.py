@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from onward.model.ledger import Aside, Charge, Dead, Done, Wait
-from tests.store.stage import NOON, Stage, failure, page
+from tests.store.stage import NOON, READING, Stage, failure, ids, page
 
 
 def _given_up(stage: Stage, id: str, **more: object) -> None:
@@ -248,3 +250,18 @@ def test_what_else_a_delivery_brought_goes_on_beside_a_letter_that_is_updated(st
     assert ([one.id for one in again.inputs], again.tries) == (["b"], 1)
     stage.settle(again, Done(["b"]))
     assert stage.rows("waiting") + stage.rows("claimed") == 0
+
+
+def test_a_service_by_another_name_takes_over_only_when_no_worker_of_the_old_one_lives(stage: Stage) -> None:
+    renamed = replace(READING, service="scanning")
+    stage.bring("a")
+    stage.store.enlist("old", {"services": {"reading": 1}})
+    stage.store.subscribe([renamed])
+    assert [one.service for one in stage.store.subscriptions()] == ["reading", "listening"]
+    stage.store.retire("old")
+    stage.store.subscribe([renamed])
+    assert sorted(one.service for one in stage.store.subscriptions()) == ["listening", "scanning"]
+    assert ids(stage.claim(service="scanning")) == [["a"]]
+    stage.store.enlist("new", {"services": {"scanning": 1}})
+    stage.store.subscribe([READING])
+    assert stage.rows("claimed", "scanning") == 1, "one that only publishes by the old name takes nothing away"

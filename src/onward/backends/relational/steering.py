@@ -148,7 +148,7 @@ def _schedule_one(books: Books, key: Key, at: float, *, reset: bool, priority: i
     if priority is not None:
         doc.priority = priority
     if reset and later:
-        doc.attempt_count = 0  # the rest stays as it is until then, so that it can be taken back
+        doc.attempt_count = 0  # its status stays as it is until then, so that the time can be taken back
     books.change(key)
     if state == RowState.WAITING and (later or not reset):
         doc.retry_at = at  # so that it can be taken back
@@ -188,9 +188,11 @@ def _unschedule(books: Books, key: Key) -> Scheduled:
         return Scheduled.MISSING
     if doc.retry_at is None:
         return Scheduled.NOT_SCHEDULED
+    row = books.row(doc.row) if doc.row is not None else None
+    if row is not None and row.state == RowState.CLAIMED:
+        return Scheduled.UNDER_WAY
     doc.retry_at = None
     books.change(key)
-    row = books.row(doc.row) if doc.row is not None else None
     if row is not None and row.state == RowState.WAITING:
         _apart(books, row.id, {doc.id}).due = books.now
         books.db.run("hurry_row", books.now, None, doc.row)

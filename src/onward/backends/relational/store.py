@@ -173,13 +173,12 @@ class RelationalStore(RetryStore, LetterStore, SteeringStore, GroupStore, Tellin
     # -- putting events on the ledger
 
     def subscribe(self, subscriptions: Sequence[Subscription]) -> None:
-        if all(one in self.subscriptions() for one in subscriptions):
+        if not self._to_subscribe(subscriptions):
             return  # without waiting for whoever writes
         with self.transaction():
-            known = self.subscriptions()
-            new = [one for one in subscriptions if one not in known]
+            new = self._to_subscribe(subscriptions)
             for one in new:
-                self._take_over(one, known)
+                self._take_over(one)
                 self.db.run(
                     "subscribe",
                     one.service,
@@ -196,11 +195,19 @@ class RelationalStore(RetryStore, LetterStore, SteeringStore, GroupStore, Tellin
                 publishing.route_unrouted(books, event_type)
             books.write()
 
-    def _take_over(self, new: Subscription, known: Sequence[Subscription]) -> None:
+    def _to_subscribe(self, subscriptions: Sequence[Subscription]) -> list[Subscription]:
+        """Those that are new, without those whose duty a service by another name has, while it is at work."""
+        known = self.subscriptions()
+        new = [one for one in subscriptions if one not in known]
+        if not new:
+            return []
+        served = {name for worker in self.workers() for name in worker.get("services", ())}
+        return [one for one in new if not any(_same_duty(one, old) and old.service in served for old in known)]
+
+    def _take_over(self, new: Subscription) -> None:
         """A document is one service's responsibility: one by another name was renamed, and its rows with it."""
-        for old in known:
-            same = (old.event_type, old.finishes) == (new.event_type, new.finishes)
-            if same and new.finishes is not None and old.service != new.service:
+        for old in self.subscriptions():
+            if _same_duty(new, old):
                 self.db.run("unsubscribe", old.service)
                 self.db.run("rename_rows", new.service, old.service)
                 self.db.run("rename_batches", new.service, old.service)
@@ -411,6 +418,11 @@ class RelationalStore(RetryStore, LetterStore, SteeringStore, GroupStore, Tellin
     def failed_batches(self, source: str | None = None) -> list[FailedBatch]:
         found = self.db.read("failed_batches", source)
         return [read_batch(values) for values in found]
+
+
+def _same_duty(one: Subscription, other: Subscription) -> bool:
+    same = (one.event_type, one.finishes) == (other.event_type, other.finishes)
+    return same and one.finishes is not None and one.service != other.service
 
 
 def _collection(document: type[Document] | str) -> str:

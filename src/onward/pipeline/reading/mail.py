@@ -86,7 +86,7 @@ def read_mail(raw: bytes) -> Mail:
     root = read_part(raw, start, len(raw), defects, Budget())
     if not root.headers:
         raise UnreadableMail(
-            f"no headers in a mail of {len(raw)} bytes that begins with {raw[:40]!r}; check that it is mail"
+            f"no headers in a mail of {len(raw)} bytes that begins with {raw[:8]!r}; check that it is mail"
         )
     content = _Content(raw, defects)
     content.read_root(root)

@@ -15,6 +15,12 @@ CHECKPOINT_CHUNKS = 400
 class NeverRead(Permanent):
     """A message that could not be read has no text to split, however often it is put back."""
 
+    def __init__(self, id: str) -> None:
+        super().__init__(
+            f"{id} could not be read from its archive, only its bytes are kept; after a fix, forget its source "
+            "and ingest it again"
+        )
+
 
 def requeue(states: Sequence[DocumentState], store: Reader) -> Iterator[JSONParsed]:
     """Split messages again."""
@@ -31,9 +37,7 @@ def chunk(app: App, messages: Sequence[Message], work: Work) -> None:
     """Split what is new in each message; quotes and signatures are somebody else's, or nobody's."""
     for message in messages:
         if message.blob is not None:
-            work.fail(
-                message, NeverRead(f"{message.id} could not be read from its archive; only its bytes are kept")
-            )
+            work.fail(message, NeverRead(message.id))
     messages = [message for message in messages if message.blob is None]
     done = int(work.cursor or 0)
     made: list[Chunk] = []
