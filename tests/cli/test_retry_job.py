@@ -84,3 +84,15 @@ def test_without_a_store_none_is_made(home: Path) -> None:
     assert result.returncode == 2
     assert f"there is no store at {home}/onward.db" in result.stderr
     assert not home.exists()
+
+
+def test_a_worker_of_the_pipeline_leaves_the_store_of_another_app_alone(home: Path) -> None:
+    app = shop(home)
+    app.add(Order(id="order-1"))
+    app.close()
+    refused = onward(home, "worker", "--until-idle", "1")
+    assert refused.exit_code == 2
+    assert "is the store of another app, with the services ordering: give --app MODULE:APP" in refused.stderr
+    kept = App(settings=load_settings({"ONWARD_HOME": str(home)}))
+    assert [one.service for one in kept.store.subscriptions()] == ["ordering"]
+    kept.close()

@@ -240,6 +240,14 @@ def test_a_collection_tells_documents_of_the_same_id_apart(home: Path) -> None:
     assert "no document of memos has an id that begins with 'other'" in missing.stderr
 
 
+def test_of_documents_with_the_same_id_the_one_is_meant_that_a_service_finishes(home: Path) -> None:
+    write(notes(home, KeyError("price")), "same-1")
+    again = App(settings=load_settings({"ONWARD_HOME": str(home)}))
+    again.add(Memo(id="same-1", text="a memo"))
+    again.close()
+    assert "notes/same-1" in onward(home, "show", "same-1").stdout
+
+
 def test_the_command_that_puts_it_back_can_be_pasted_whatever_its_id_is(home: Path) -> None:
     id = "it's  $HOME/mine"
     write(notes(home, KeyError("price")), id)

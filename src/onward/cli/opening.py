@@ -107,7 +107,8 @@ def known(app: App, location: str) -> str:
 def resolve(app: App, given: str, among: Sequence[str] = ()) -> tuple[str, str]:
     """The collection and id of the one document that an id, the beginning of one, or COLLECTION/ID means.
 
-    A thread and its summary share their id: of such documents the first collection wins.
+    A thread and its summary share their id, as may an order and its invoice: of such documents the first
+    collection wins, and one that a service finishes.
     """
     order = [*(among or _PREFERRED)]
     prefix = printable(given.strip())
@@ -133,7 +134,10 @@ def resolve(app: App, given: str, among: Sequence[str] = ()) -> tuple[str, str]:
         raise NotFound(
             f"{one_line(prefix)!r} begins the ids of {number(len(ids))} documents; give more of one:\n{matches}"
         )
-    return min(found, key=lambda one: order.index(one[0]) if one[0] in order else len(order))
+    finished = {one.finishes for one in app.store.subscriptions()}
+    return min(
+        found, key=lambda one: (order.index(one[0]) if one[0] in order else len(order), one[0] not in finished)
+    )
 
 
 def _exactly(app: App, id: str, among: Sequence[str]) -> list[tuple[str, str]]:

@@ -6,7 +6,8 @@ import logging
 
 import click
 
-from onward.cli.opening import PIPELINE
+from onward.cli.opening import PIPELINE, PIPELINE_SERVICES, reading, store_file
+from onward.settings import load_settings
 
 
 @click.command()
@@ -46,6 +47,8 @@ def worker(
     """
     from onward.worker import supervise
 
+    if reference == PIPELINE:
+        _refuse_other_store()
     level = logging.DEBUG if verbose else logging.INFO
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)-7s %(message)s")
     supervise(
@@ -56,3 +59,16 @@ def worker(
         idle_within=until_idle,
         log_level=level,
     )
+
+
+def _refuse_other_store() -> None:
+    """The pipeline has no business in the store of an app that was not named."""
+    file = store_file(load_settings())
+    if file is None or not file.exists():
+        return
+    with reading() as app:
+        services = sorted(one.service for one in app.store.subscriptions())
+    if services and not any(name.partition(".")[0] in PIPELINE_SERVICES for name in services):
+        raise click.UsageError(
+            f"{file} is the store of another app, with the services {', '.join(services)}: give --app MODULE:APP"
+        )
