@@ -92,7 +92,7 @@ class Day:
         self._tell("two invoices come in currencies that nobody knows")
         self._deploy("1.1")
         # Last of all, as a breaker asks again after 10 s, and there is much to look at until then.
-        self._exchange.up = False
+        self._exchange.open = False
         mixed = [True] * FINE + [False] * BROKEN
         Random(7).shuffle(mixed)
         self._publish(self._invoice(vat=one) for one in mixed)
@@ -109,7 +109,7 @@ class Day:
             self.groups[judge(evidence_of(self.app.store, one)).kind] = one.fingerprint[:8]
         self._say("The rates are down. Nobody has to do anything; what waits loses no try:")
         self.enter("failures", "show", self.groups[Suspicion.DEPENDENCY])
-        self._exchange.up = True
+        self._exchange.open = True
         self._tell("the rates are up again; within seconds they will be asked")
         self._say("Two invoices are to blame themselves:")
         self.enter("failures", "show", self.groups[Suspicion.POISON])

@@ -18,7 +18,7 @@ from pathlib import Path
 from signal import SIGKILL
 from urllib.parse import urlencode
 
-from examples.interpreter import ask
+from examples.counter import ask
 from examples.letters import language_of
 from onward import App, Document, Event, Exponential, RetryPolicy, Work, names
 from onward.runtime.signals import AnySignal, Retried
