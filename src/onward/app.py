@@ -34,6 +34,7 @@ MAX_VERSION = 2**31
 
 H = TypeVar("H", bound=Callable[..., Any])
 D = TypeVar("D", bound=Document)
+T = TypeVar("T")
 
 
 class AppNotFound(OnwardError):
@@ -210,8 +211,12 @@ class App:
             return self._summarizer
 
     def transaction(self) -> AbstractContextManager[None]:
-        """Make several calls of this app one transaction."""
+        """Make several calls of this app one transaction; it may end in `StoreConflict`."""
         return self.store.transaction()
+
+    def atomically(self, steps: Callable[[], T]) -> T:
+        """Make all that `steps` calls of this app one transaction, done again when another got in its way."""
+        return self.store.atomically(steps)
 
     def add(self, *documents: Document, source: str | None = None, priority: int = 0) -> int:
         """Write documents from outside of any handler, those that are absent; answer how many were."""
@@ -250,9 +255,12 @@ class App:
         now = self.store.now()
         for event in events:
             envelopes += Envelope.of(event, now=now, source=source, priority=priority, due_in=delay)
-        with self.store.transaction():
+
+        def put() -> list[Published]:
             self.add(*documents, source=source, priority=priority)
             return self.store.publish(envelopes)
+
+        return self.store.atomically(put)
 
     def publish_raw(self, raw: bytes) -> Published | None:
         """Take an event from somebody else: JSON with `event_type` and `data`.

@@ -28,6 +28,7 @@ from onward.cli.output import (
 )
 from onward.model.documents import Document
 from onward.model.ledger import MAX_COMMIT_DOCUMENTS, FailedBatch
+from onward.recovery.groups import discard_all
 from onward.retry.redact import redact
 
 if TYPE_CHECKING:
@@ -140,8 +141,7 @@ def discard(ids: tuple[str, ...], confirm: bool, dry_run: bool, as_json: bool) -
 def _discard(app: App, items: Sequence[Key]) -> int:
     count = 0
     for start in range(0, len(items), MAX_COMMIT_DOCUMENTS):
-        with app.store.transaction():
-            count += sum(app.store.discard(*key) for key in items[start : start + MAX_COMMIT_DOCUMENTS])
+        count += discard_all(app.store, items[start : start + MAX_COMMIT_DOCUMENTS])
     return count
 
 

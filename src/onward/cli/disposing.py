@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -223,13 +224,15 @@ def _in_slices(
         if change.stopped:
             return
         some = chosen[start : start + PAGE]
-        if together:
-            with app.store.transaction():
-                done = step(_unchanged(app, some))
-        else:
-            done = step(_unchanged(app, some))
-        change.done += done
+        one_slice = partial(_change_unchanged, app, some, step)
+        change.done += app.store.atomically(one_slice) if together else one_slice()
     change.stopped = False  # too late: all of it is done
+
+
+def _change_unchanged(
+    app: App, states: Sequence[DocumentState], step: Callable[[Sequence[tuple[str, str]]], int]
+) -> int:
+    return step(_unchanged(app, states))
 
 
 def _unchanged(app: App, states: Sequence[DocumentState]) -> list[tuple[str, str]]:

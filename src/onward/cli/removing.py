@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -124,10 +125,14 @@ def _change(
     for page in _pages(choice.letters()):
         if change.stopped:
             return
-        with app.store.transaction():
-            changed = step([one.row for one in page if wanted(one)])
-        change.done += changed
+        change.done += app.store.atomically(partial(_changed, page, step, wanted))
     change.stopped = False  # too late: all of it is done
+
+
+def _changed(
+    page: Sequence[DeadLetter], step: Callable[[Sequence[int]], int], wanted: Callable[[DeadLetter], bool]
+) -> int:
+    return step([one.row for one in page if wanted(one)])
 
 
 def _tell(choice: Choice, change: Change, verb: str, wanted: Callable[[DeadLetter], bool]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 from onward import App, Document, Status
 from onward.pipeline.documents import Archive, Chunk, Message, Report, Task, source_id
@@ -17,7 +18,8 @@ def submit(app: App, location: str) -> Task:
     """Ask for a source to be ingested, for the first time or again."""
     source = canonical(location)
     id = source_id(source)
-    with app.transaction():
+
+    def put() -> Task:
         known = app.get(Archive, id)
         number = known.submission + 1 if known else 1
         request = Archive(id=id, source=source, source_id=id, submission=number)
@@ -30,7 +32,9 @@ def submit(app: App, location: str) -> Task:
         )
         app.replace(request, source=source)
         app.publish(SourceSubmitted.of(request, source=source), documents=[task], source=source)
-    return task
+        return task
+
+    return app.atomically(put)
 
 
 @dataclass(slots=True)
@@ -142,12 +146,15 @@ def reembed(app: App) -> int:
     count, after = 0, ""
     while ids := app.store.not_placed(Chunk, model, after=after, limit=500):
         after = ids[-1]
-        with app.transaction():
-            states = app.store.statuses(Chunk, ids)
-            again = [id for id in ids if states.get(id) == Status.PROCESSED]
-            for id in again:
-                app.store.reset(Chunk.collection, id)
-            if again:
-                app.publish(ChunksPrepared(chunk_ids=again))
-        count += len(again)
+        count += app.atomically(partial(_embed_again, app, ids))
     return count
+
+
+def _embed_again(app: App, ids: list[str]) -> int:
+    states = app.store.statuses(Chunk, ids)
+    again = [id for id in ids if states.get(id) == Status.PROCESSED]
+    for id in again:
+        app.store.reset(Chunk.collection, id)
+    if again:
+        app.publish(ChunksPrepared(chunk_ids=again))
+    return len(again)

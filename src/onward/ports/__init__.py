@@ -4,7 +4,7 @@ from onward.ports.blobs import Blob, BlobMissing, Blobs
 from onward.ports.bus import Bus
 from onward.ports.clock import Clock, SystemClock
 from onward.ports.recovery import Key, Recovery
-from onward.ports.store import Reader, Store, StoreError, StoreFull, StoreUnavailable
+from onward.ports.store import Reader, Store, StoreConflict, StoreError, StoreFull, StoreUnavailable
 
 __all__ = [
     "Blob",
@@ -16,6 +16,7 @@ __all__ = [
     "Reader",
     "Recovery",
     "Store",
+    "StoreConflict",
     "StoreError",
     "StoreFull",
     "StoreUnavailable",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
@@ -27,6 +27,7 @@ from onward.ports.recovery import Recovery
 from onward.retry import OnwardError
 
 D = TypeVar("D", bound=Document)
+T = TypeVar("T")
 
 
 class StoreError(OnwardError):
@@ -35,6 +36,10 @@ class StoreError(OnwardError):
 
 class StoreUnavailable(StoreError):
     """The store cannot be reached just now; trying again may help."""
+
+
+class StoreConflict(StoreUnavailable):
+    """Two transactions got in each other's way, and nothing of this one was written; at once it may succeed."""
 
 
 class StoreFull(StoreError):
@@ -109,7 +114,11 @@ class Store(Reader, Recovery, Protocol):
     """
 
     def transaction(self) -> AbstractContextManager[None]:
-        """Make several calls one transaction: all of it, or nothing."""
+        """Make several calls one transaction: all of it, or nothing. It may end in `StoreConflict`."""
+        ...
+
+    def atomically(self, steps: Callable[[], T]) -> T:
+        """Make all that `steps` calls one transaction, done again from the start when another got in its way."""
         ...
 
     def now(self) -> float:

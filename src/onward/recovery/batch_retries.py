@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from functools import partial
 
-from onward.model.ledger import BACKGROUND
-from onward.ports import Store, StoreFull, StoreUnavailable
+from onward.model.documents import DocumentState
+from onward.model.ledger import BACKGROUND, FailedBatch
+from onward.ports import Key, Store, StoreFull, StoreUnavailable
 from onward.recovery.deciding import Rules
-from onward.recovery.putting_back import PuttingBack
+from onward.recovery.putting_back import Plan, PuttingBack
 from onward.retry import redact
 from onward.runtime.service import Registry
 
@@ -61,21 +64,28 @@ class BatchRetries:
             items = self.store.idle_items(id, limit=most + 1)
             states = [one for one in self.store.states_of(items[:most]) if one.row is None]
             plan = self.back.plan(states, down)
-            with self.store.transaction():
-                if id not in self.store.due_batches():
-                    return False  # somebody else was faster
-                if not items:
-                    # All of it is being tried just now, which takes as long as it takes.
-                    self.store.hurry_batch(id, self.store.now() + RECHECK)
-                    return False
-                if self.store.states_of([(one.collection, one.id) for one in states]) != states:
-                    continue  # something happened to them meanwhile
-                self.back.put_back(plan, priority=BACKGROUND)
-                # Where events begin no round, the same items would come for ever.
-                left = self.store.idle_items(id, limit=1) if len(items) > most else []
-                if left and left[0] != items[0]:
-                    continue
-                wait, _ = rules.ladder.failed_batch.backoff.bounds(batch.retry_count + 2)
-                self.store.claim_batch(id, retry_count=batch.retry_count, until=self.store.now() + wait)
-                self.store.count("failed_batch_retries", service.name)
-                return True
+            wait, _ = rules.ladder.failed_batch.backoff.bounds(batch.retry_count + 2)
+            done = self.store.atomically(partial(self._put_back_slice, batch, items, states, plan, wait))
+            if done is not None:
+                return done
+
+    def _put_back_slice(
+        self, batch: FailedBatch, items: Sequence[Key], states: Sequence[DocumentState], plan: Plan, wait: float
+    ) -> bool | None:
+        """Put a slice back; answer whether the batch is done with, None: there is more of it."""
+        if batch.id not in self.store.due_batches():
+            return False  # somebody else was faster
+        if not items:
+            # All of it is being tried just now, which takes as long as it takes.
+            self.store.hurry_batch(batch.id, self.store.now() + RECHECK)
+            return False
+        if self.store.states_of([(one.collection, one.id) for one in states]) != states:
+            return None  # something happened to them meanwhile
+        self.back.put_back(plan, priority=BACKGROUND)
+        # Where events begin no round, the same items would come for ever.
+        left = self.store.idle_items(batch.id, limit=1) if len(items) > self.back.at_once else []
+        if left and left[0] != items[0]:
+            return None
+        self.store.claim_batch(batch.id, retry_count=batch.retry_count, until=self.store.now() + wait)
+        self.store.count("failed_batch_retries", batch.service)
+        return True

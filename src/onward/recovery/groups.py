@@ -129,13 +129,17 @@ def _schedule(store: Store, keys: Sequence[Key], rate: float | None, outcomes: C
         outcomes.update(store.schedule(keys[start : start + size], at).values())
 
 
+def discard_all(store: Store, keys: Sequence[Key]) -> int:
+    """Give up these documents, in one transaction; answer how many there were."""
+    return store.atomically(lambda: sum(store.discard(*key) for key in keys))
+
+
 def discard_group(store: Store, fingerprint: str) -> GroupDiscarded:
     """Give up what belongs to a group: its documents, and the events that are about none."""
     keys = [(one.collection, one.id) for one in affected(store, fingerprint)]
     documents = 0
     for start in range(0, len(keys), PAGE):
-        with store.transaction():
-            documents += sum(store.discard(*key) for key in keys[start : start + PAGE])
+        documents += discard_all(store, keys[start : start + PAGE])
     rows = [one.row for one in letters(store, LetterFilter(fingerprint=fingerprint))]
     archived = sum(store.archive_letters(rows[start : start + PAGE]) for start in range(0, len(rows), PAGE))
     return GroupDiscarded(documents, archived)

@@ -194,8 +194,7 @@ class Requeue:
         refused = [Refusal(one.row, reason) for one in batch if (reason := refusal(one))]
         sound = [one for one in batch if not refusal(one)]
         try:
-            with self._store.transaction():
-                returned = [self._put_back_one(one) for one in sound]
+            returned = self._store.atomically(lambda: [self._put_back_one(one) for one in sound])
         except (StoreUnavailable, StoreFull):
             raise
         except Exception as error:  # one bad letter never stops the others

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from onward.model.documents import DocumentState
 from onward.ports import Key, Store, StoreError, StoreFull, StoreUnavailable
@@ -173,10 +174,20 @@ class RetryJob:
             now, down = self.store.now(), self._back.down()
             decided = [(state, self._decide(state, now, down)) for state in states]
             plan = self._back.plan([state for state, made in decided if made.next is Next.DUE], down)
-            with self.store.transaction():
-                if self.store.states_of(keys) == states:
-                    return self._apply(decided, plan, now)
+            run = self.store.atomically(partial(self._apply_unchanged, keys, states, decided, plan, now))
+            if run is not None:
+                return run
         raise _Changed(f"{len(keys)} documents are being changed by others")
+
+    def _apply_unchanged(
+        self,
+        keys: Sequence[Key],
+        states: Sequence[DocumentState],
+        decided: Sequence[tuple[DocumentState, Decision]],
+        plan: Plan,
+        now: float,
+    ) -> Run | None:
+        return self._apply(decided, plan, now) if self.store.states_of(keys) == states else None
 
     def _decide(self, state: DocumentState, now: float, down: set[str]) -> Decision:
         held_up = self._back.held_up(state, down)
@@ -242,8 +253,9 @@ class RetryJob:
         documents = self.store.document_counts()
         # With those that have had some, and have none any more.
         known = self.store.totals().get("retry_job_stuck_documents", {})
-        with self.store.transaction():
-            for collection in documents.keys() | stuck.keys() | known.keys():
+
+        def keep() -> None:
+            for collection in sorted(documents.keys() | stuck.keys() | known.keys()):
                 failed = documents.get(collection, {}).get("failed_max_retries", 0)
                 self.store.set_gauge("retry_job_stuck_documents", collection, stuck.get(collection, 0))
                 self.store.set_gauge("retry_job_failed_documents", collection, failed)
@@ -253,6 +265,8 @@ class RetryJob:
             self.store.count("retry_job_duration_seconds", "sum", took)
             self.store.count("retry_job_duration_seconds", "count")
             self.store.set_gauge("retry_job_last_success_timestamp_seconds", "", now)
+
+        self.store.atomically(keep)
         self._full_at = now
 
     def _note_failed_run(self, error: Exception) -> None:

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import random
+import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 from onward.backends.relational.books import Books
 from onward.backends.relational.database import Database
-from onward.ports import Clock
+from onward.ports import Clock, StoreConflict
+
+P = ParamSpec("P")
+T = TypeVar("T")
+S = TypeVar("S", bound="RelationalBase")
+
+MEETINGS = 10
+"""How often a transaction that others got in the way of is done again."""
+FIRST_PAUSE = 0.002
 
 
 class RelationalBase:
@@ -19,8 +32,36 @@ class RelationalBase:
     def now(self) -> float:
         return self.clock.now()
 
-    def transaction(self) -> AbstractContextManager[None]:
-        return self.db.transaction()
+    def transaction(self, *, alone: bool = False) -> AbstractContextManager[None]:
+        return self.db.transaction(alone=alone)
+
+    def atomically(self, steps: Callable[[], T], *, alone: bool = False) -> T:
+        """Run `steps` in a transaction; from the start again when another one got in its way."""
+        if self.db.in_transaction():
+            with self.db.transaction(alone=alone):
+                return steps()  # whoever began it does all of it again
+        for meeting in range(MEETINGS):
+            try:
+                with self.db.transaction(alone=alone):
+                    return steps()
+            except StoreConflict:
+                if meeting == MEETINGS - 1:
+                    raise
+            # Those who met must not meet again.
+            time.sleep(random.uniform(0, FIRST_PAUSE * 2**meeting))
+        raise AssertionError("it has returned or raised")
 
     def _books(self) -> Books:
-        return Books(self.db, self.now())
+        books = Books(self.db, self.now())
+        self.db.watch(books.woken)
+        return books
+
+
+def transactional(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Make a method one transaction, or part of the one that it is called in."""
+
+    @wraps(method)
+    def whole(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.atomically(lambda: method(self, *args, **kwargs))
+
+    return whole

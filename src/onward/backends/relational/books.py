@@ -129,10 +129,13 @@ class Books:
     now: float
     docs: dict[Key, Doc | None] = field(default_factory=dict)
     rows: dict[int, Row | None] = field(default_factory=dict)
+    _glanced: set[Key] = field(default_factory=set)
+    """Documents that were read without the intention to change them."""
     _generations: dict[str, int] = field(default_factory=dict)
     _subscriptions: list[Subscription] | None = None
     _finished: frozenset[str] | None = None
     _breakers: dict[str, Breaker] | None = None
+    _breakers_locked: bool = False
     _new: dict[Key, NewDocument] = field(default_factory=dict)
     _changed: set[Key] = field(default_factory=set)
     _bodies: dict[Key, str] = field(default_factory=dict)
@@ -140,24 +143,25 @@ class Books:
     _findings: Findings = field(default_factory=Findings)
     woken: set[str] = field(default_factory=set)
     """Services for which a row was put on the ledger, or came back."""
-    _next_doc: int = 0
 
     # -- documents
 
-    def read_documents(self, keys: Iterable[Key]) -> None:
-        """Read the state of documents that were not read yet."""
+    def read_documents(self, keys: Iterable[Key], *, to_change: bool = True) -> None:
+        """Read the state of documents that were not read yet; nobody else changes them from now on."""
         wanted: dict[str, list[str]] = {}
         for key in keys:
-            if key not in self.docs:
+            if key not in self.docs or (to_change and key in self._glanced):
                 self.docs[key] = None
+                self._glanced.discard(key) if to_change else self._glanced.add(key)
                 wanted.setdefault(key[0], []).append(key[1])
         for collection, ids in wanted.items():
-            for values in self.db.read("documents", collection, ids):
+            read = self.db.read if to_change else self.db.glance
+            for values in read("documents", collection, ids):
                 doc = self.docs[collection, values[1]] = Doc(*values)
                 doc.stored_status = doc.status
 
     def document(self, key: Key) -> Doc | None:
-        if key not in self.docs:
+        if key not in self.docs or key in self._glanced:
             self.read_documents([key])
         return self.docs[key]
 
@@ -166,10 +170,8 @@ class Books:
         key = (document.collection, document.id)
         if self.document(key) is not None:
             return False
-        if not self._next_doc:
-            self._next_doc = self.db.reserve("documents", 1)
         doc = self.docs[key] = Doc(
-            self._next_doc,
+            self.db.reserve("documents", 1),
             document.id,
             status=self.first_status(document.collection),
             priority=document.priority,
@@ -184,7 +186,6 @@ class Books:
             doc.last_error = json.dumps(about)
             doc.fingerprint = document.failure.fingerprint
             doc.record(about)
-        self._next_doc += 1
         self._new[key] = document
         return True
 
@@ -353,6 +354,13 @@ class Books:
             found = [Breaker.from_dict(stored) for stored in self.db.read("breakers")]
             self._breakers = {breaker.dependency: breaker for breaker in found}
         return self._breakers.get(dependency) or Breaker(dependency)
+
+    def lock_breakers(self) -> None:
+        """Nobody else changes breakers from now on; what was known of them may have changed."""
+        if not self._breakers_locked:
+            self._breakers_locked = True
+            if self.db.lock("breakers"):
+                self._breakers = None
 
     def save_breaker(self, breaker: Breaker) -> None:
         before = self.breaker(breaker.dependency)

@@ -39,6 +39,8 @@ def claim(
 
     `turns`: how many rows were claimed since the last that was due to the background.
     """
+    if any(not books.breaker(dependency).quiet for dependency in needs):
+        books.lock_breakers()  # of all that claim, one may probe
     breakers = [books.breaker(dependency) for dependency in needs]
     for breaker in breakers:
         allowed = _allowed(books, breaker, healthy_probes)
@@ -143,9 +145,9 @@ def _read_inputs(
     books: Books, deliveries: Iterable[Delivery], named: Iterable[list[tuple[str, int]]], *, adopt: bool
 ) -> None:
     pairs = list(zip(deliveries, named, strict=True))
-    books.read_documents(
-        (delivery.collection, id) for delivery, ids in pairs if delivery.collection for id, _ in ids
-    )
+    # Only glanced at: what has changed by then is found out when the work is settled.
+    named_keys = [(delivery.collection, id) for delivery, ids in pairs if delivery.collection for id, _ in ids]
+    books.read_documents(named_keys, to_change=False)
     unread: dict[int, Input] = {}
     budget = MAX_COMMIT_BYTES
     for delivery, ids in pairs:
@@ -170,7 +172,7 @@ def _adopt(books: Books, delivery: Delivery, ids: list[tuple[str, int]]) -> list
     pairs: list[tuple[str, int]] = []
     for id, round in ids:
         key = (delivery.collection or "", id)
-        doc = books.docs[key]
+        doc = books.docs[key] if round else books.document(key)
         if round or doc is None or doc.final or not doc.untouched:
             pairs.append((id, round))
             continue

@@ -8,14 +8,37 @@ from typing import Any, Protocol
 
 
 class Database(Protocol):
-    """Connections, transactions and named statements of one database."""
+    """Connections, transactions and named statements of one database.
 
-    def transaction(self) -> AbstractContextManager[None]:
-        """Hold what is needed to write; nested blocks join the outermost one."""
+    Many may write at the same time. Whoever changes what it has read must have read it in its transaction: that
+    locks it until the end. What cannot be locked by reading, because it may not be there yet, is locked by name.
+    """
+
+    def transaction(self, *, alone: bool = False) -> AbstractContextManager[None]:
+        """Hold what is needed to write; nested blocks join the outermost one.
+
+        `alone`: no other transaction is under way at the same time; for rare changes that all others rely on.
+        """
+        ...
+
+    def in_transaction(self) -> bool:
+        """Whether this thread is in one."""
+        ...
+
+    def lock(self, kind: str, names: Sequence[str] = ("",)) -> bool:
+        """Keep other transactions off these names until the end; False: there are no others."""
+        ...
+
+    def watch(self, woken: set[str]) -> None:
+        """When the transaction is committed, tell workers elsewhere, if services were woken by then."""
         ...
 
     def read(self, name: str, *parameters: Any) -> Any:
-        """The answer of a named query, as plain lists and values."""
+        """The answer of a named query, as plain lists and values; in a transaction, what is read is locked."""
+        ...
+
+    def glance(self, name: str, *parameters: Any) -> Any:
+        """The same without locking anything."""
         ...
 
     def fetch(self, name: str, *parameters: Any) -> list[tuple[Any, ...]]:
@@ -35,5 +58,5 @@ class Database(Protocol):
         ...
 
     def reserve(self, table: str, count: int) -> int:
-        """The first of `count` row ids that no row has had."""
+        """The first of `count` row ids that no row has had, and that nobody else gets."""
         ...

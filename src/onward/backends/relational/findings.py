@@ -41,6 +41,7 @@ class Findings:
             if rows:
                 db.bulk(statement, rows)
         if self.left_batches:
+            db.lock("failed batches", sorted(self.left_batches))
             db.run("drop_empty_batches", sorted(self.left_batches))
         if self.noted:
             write_failures(db, self.noted)

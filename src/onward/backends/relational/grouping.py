@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from onward.backends.relational.base import RelationalBase
+from onward.backends.relational.base import RelationalBase, transactional
 from onward.model.recovery import FailureGroup
 
 
@@ -26,9 +26,9 @@ class GroupStore(RelationalBase):
         collection = found[2]
         return _group(found, {collection: self.db.read("processed_of", collection)} if collection else {})
 
+    @transactional
     def forget_group(self, fingerprint: str) -> bool:
-        with self.transaction():
-            return self.db.run("forget_group", fingerprint) > 0
+        return self.db.run("forget_group", fingerprint) > 0
 
     def versions(self) -> list[tuple[str, float, float]]:
         return [tuple(one) for one in self.db.read("versions")]

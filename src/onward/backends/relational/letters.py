@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from onward.backends.relational.base import RelationalBase
+from onward.backends.relational.base import RelationalBase, transactional
 from onward.backends.relational.books import Doc, Row, requested
 from onward.model.documents import Status
 from onward.model.failures import outcomes
@@ -70,27 +70,27 @@ class LetterStore(RelationalBase):
         named = list(books.named(row))
         return bool(named) and all(_went_on(doc, row, round) for _, doc, round in named)
 
+    @transactional
     def archive_letters(self, rows: Sequence[int]) -> int:
-        with self.transaction():
-            return self.db.run("move_letters", str(RowState.DEAD), str(RowState.ARCHIVED), list(rows))
+        return self.db.run("move_letters", str(RowState.DEAD), str(RowState.ARCHIVED), list(rows))
 
+    @transactional
     def restore_letters(self, rows: Sequence[int]) -> int:
-        with self.transaction():
-            return self.db.run("move_letters", str(RowState.ARCHIVED), str(RowState.DEAD), list(rows))
+        return self.db.run("move_letters", str(RowState.ARCHIVED), str(RowState.DEAD), list(rows))
 
+    @transactional
     def purge_letters(self, rows: Sequence[int]) -> int:
-        with self.transaction():
-            books = self._books()
-            books.read_rows(rows)
-            found = [row for id in dict.fromkeys(rows) if (row := books.rows[id]) and row.state in _LETTERS]
-            books.read_documents(books.keys_of(row.id for row in found))
-            for row in found:
-                for key, doc, _ in books.named(row):
-                    if doc is not None and doc.dead_letter == row.id:
-                        doc.dead_letter = None
-                        books.change(key)
-            books.write()
-            return self.db.run("delete_rows", [row.id for row in found])
+        books = self._books()
+        books.read_rows(rows)
+        found = [row for id in dict.fromkeys(rows) if (row := books.rows[id]) and row.state in _LETTERS]
+        books.read_documents(books.keys_of(row.id for row in found))
+        for row in found:
+            for key, doc, _ in books.named(row):
+                if doc is not None and doc.dead_letter == row.id:
+                    doc.dead_letter = None
+                    books.change(key)
+        books.write()
+        return self.db.run("delete_rows", [row.id for row in found])
 
 
 def _went_on(doc: Doc | None, row: Row, round: int) -> bool:

@@ -62,6 +62,7 @@ def write_failures(db: Database, noted: Sequence[Noted]) -> None:
         if fingerprint not in counted:
             counted[fingerprint] = _Counted(failed, failed.failure.at)
         counted[fingerprint].add(failed)
+    db.lock("failure groups", sorted(counted))
     known = {fingerprint: maps for fingerprint, *maps in db.read("group_counts", list(counted))}
     begun = {one.last.collection for fingerprint, one in counted.items() if fingerprint not in known}
     processed = {name: db.read("processed_of", name) for name in begun if name is not None}

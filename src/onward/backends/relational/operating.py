@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onward.backends.relational.books import Books, Doc
-from onward.backends.relational.database import Database
 from onward.backends.relational.returning import give_back, revive, to_queue
 from onward.model.documents import Status
 from onward.model.ledger import RowState
-from onward.ports import Clock
 
 
 def take_back(books: Books, rows: Sequence[int], *, running: Sequence[int] = (), lapsed: bool = False) -> int:
@@ -91,25 +89,24 @@ def discard(books: Books, collection: str, id: str) -> bool:
     return True
 
 
-def forget(db: Database, clock: Clock, source: str) -> int:
-    """First refuse what is under way, then delete, a bounded transaction at a time."""
-    with db.transaction():
-        db.run("bump_generation", source)
-    removed = 0
-    while True:
-        with db.transaction():
-            docs = db.read("documents_of_source", source)
-            rows = db.read("rows_of_source", source)
-            if not rows and not docs:
-                db.run("forget_tallies", source)
-                return removed
-            books = Books(db, clock.now())
-            removed += books.delete([tuple(key) for key in docs])
-            books.read_rows(rows)
-            books.read_documents(books.keys_of(rows))
-            kept = [id for id in rows if _left_to_others(books, id, source)]
-            books.write()
-            db.run("delete_rows", [id for id in rows if id not in kept])
+def forget_some(books: Books, source: str) -> int | None:
+    """Delete some of a source's documents and events; None: there are none left.
+
+    What is under way for it is refused before, by its generation: nothing comes back.
+    """
+    db = books.db
+    docs = db.read("documents_of_source", source)
+    rows = db.read("rows_of_source", source)
+    if not rows and not docs:
+        db.run("forget_tallies", source)
+        return None
+    removed = books.delete([tuple(key) for key in docs])
+    books.read_rows(rows)
+    books.read_documents(books.keys_of(rows))
+    kept = [id for id in rows if _left_to_others(books, id, source)]
+    books.write()
+    db.run("delete_rows", [id for id in rows if id not in kept])
+    return removed
 
 
 def _left_to_others(books: Books, id: int, source: str) -> bool:

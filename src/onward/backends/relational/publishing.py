@@ -36,6 +36,8 @@ def publish(books: Books, envelopes: Sequence[Envelope]) -> list[Published]:
     duplicates = [0] * len(envelopes)
     unrouted: list[int] = []
     foreign: set[str] = set()
+    if strangers := sorted({one.event_id for one in envelopes if one.foreign}):
+        books.db.lock("events", strangers)
     for position, envelope in enumerate(envelopes):
         if envelope.foreign:
             if envelope.event_id in foreign or books.db.read("known_event", envelope.event_id):
@@ -226,9 +228,10 @@ def keep_malformed(books: Books, raw: bytes, failure: Failure, event_type: str) 
     errors = json.dumps(remember(None, failure.as_dict()))
     for service in services:
         id = new_id()
+        row, now = books.db.reserve("ledger", 1), books.now
         books.db.run(
             "insert_malformed",
-            *(service, id, event_type, books.now, id, books.now, errors, raw, books.now, failure.fingerprint),
+            *(row, service, id, event_type, now, id, now, errors, raw, now, failure.fingerprint),
         )
         books.note(service, None, failure, 1)
     books.write()

@@ -6,11 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from onward.backends.relational.base import RelationalBase
+from onward.backends.relational.base import RelationalBase, transactional
 from onward.model.documents import DocumentState, Status
 from onward.model.failures import outcomes, read_history
-from onward.model.ledger import FailedBatch
+from onward.model.ledger import FailedBatch, RowState
 from onward.ports.recovery import Key
+
+_LIVE = (RowState.WAITING, RowState.CLAIMED)
 
 
 class RetryStore(RelationalBase):
@@ -18,13 +20,13 @@ class RetryStore(RelationalBase):
 
     # -- one of many
 
+    @transactional
     def lead(self, role: str, holder: str, seconds: float) -> bool:
-        with self.transaction():
-            return self.db.run("lead", role, holder, self.now() + seconds, self.now()) > 0
+        return self.db.run("lead", role, holder, self.now() + seconds, self.now()) > 0
 
+    @transactional
     def resign(self, role: str, holder: str) -> None:
-        with self.transaction():
-            self.db.run("resign", role, holder)
+        self.db.run("resign", role, holder)
 
     # -- the retry job
 
@@ -44,56 +46,59 @@ class RetryStore(RelationalBase):
 
     def look_later(self, looks: Sequence[tuple[Key, float]]) -> None:
         if looks:
-            with self.transaction():
-                self.db.bulk("look_later", [(*key, at) for key, at in looks])
+            rows = sorted((*key, at) for key, at in looks)
+            self.atomically(lambda: self.db.bulk("look_later", rows))
 
     def next_look(self, collections: Sequence[str] | None = None) -> float | None:
         at: float | None = self.db.read("next_look", None if collections is None else list(collections))
         return at
 
+    @transactional
     def give_up(self, keys: Sequence[Key]) -> int:
-        with self.transaction():
-            books = self._books()
-            books.read_documents(keys)
-            given_up = 0
-            for key in keys:
-                doc = books.docs[key]
-                if doc is None or doc.row is not None:
-                    continue
-                given_up += 1
-                doc.status = Status.FAILED_MAX_RETRIES
-                doc.retry_at = None
-                doc.record({"at": books.now, "outcome": "gave_up_for_good", "round": doc.round})
-                books.leave_batch(doc)
-                books.change(key)
-            books.write()
-            return given_up
+        books = self._books()
+        books.read_documents(keys)
+        given_up = 0
+        for key in keys:
+            doc = books.docs[key]
+            if doc is None or doc.row is not None:
+                continue
+            given_up += 1
+            doc.status = Status.FAILED_MAX_RETRIES
+            doc.retry_at = None
+            doc.record({"at": books.now, "outcome": "gave_up_for_good", "round": doc.round})
+            books.leave_batch(doc)
+            books.change(key)
+        books.write()
+        return given_up
 
+    @transactional
     def revive(self, keys: Sequence[Key]) -> None:
-        with self.transaction():
-            books = self._books()
-            books.read_documents(keys)
-            for key in keys:
-                doc = books.docs[key]
-                if doc is not None and doc.row is None:
-                    doc.status = Status.PENDING
-                    books.change(key)
-            books.write()
+        books = self._books()
+        books.read_documents(keys)
+        for key in keys:
+            doc = books.docs[key]
+            if doc is not None and doc.row is None:
+                doc.status = Status.PENDING
+                books.change(key)
+        books.write()
 
     def loosen(self, *, after: int, limit: int) -> tuple[int, list[Key]]:
         last, found = self.db.read("rows_gone", after, limit)
-        if found:
-            with self.transaction():
-                # Once more, for a work may have been settled in between.
-                last, found = self.db.read("rows_gone", after, limit)
-                books = self._books()
-                for collection, id in found:
-                    doc = books.document((collection, id))
-                    if doc is not None:
-                        doc.row = None
-                        books.change((collection, id))
-                books.write()
-        return last or 0, [(collection, id) for collection, id in found]
+        return last or 0, self._loosen([(collection, id) for collection, id in found]) if found else []
+
+    @transactional
+    def _loosen(self, keys: Sequence[Key]) -> list[Key]:
+        books = self._books()
+        books.read_documents(keys)
+        # Once more, for a work may have been settled in between.
+        pointed = {key: doc for key in keys if (doc := books.docs[key]) is not None and doc.row is not None}
+        states = dict(self.db.read("row_states", [doc.row for doc in pointed.values()]))
+        loose = [key for key, doc in pointed.items() if states.get(doc.row) not in _LIVE]
+        for key in loose:
+            pointed[key].row = None
+            books.change(key)
+        books.write()
+        return loose
 
     def looked_at_later(self) -> dict[str, int]:
         return dict(self.db.read("looked_at_later", self.now()))
@@ -113,26 +118,26 @@ class RetryStore(RelationalBase):
     def idle_items(self, batch: str, *, limit: int) -> list[Key]:
         return [(collection, id) for collection, id in self.db.read("idle_items", batch, limit)]
 
+    @transactional
     def claim_batch(self, id: str, *, retry_count: int, until: float) -> bool:
-        with self.transaction():
-            return self.db.run("claim_batch", until, id, retry_count, self.now()) > 0
+        return self.db.run("claim_batch", until, id, retry_count, self.now()) > 0
 
+    @transactional
     def hurry_batch(self, id: str, at: float) -> bool:
-        with self.transaction():
-            return self.db.run("hurry_batch", at, id) > 0
+        return self.db.run("hurry_batch", at, id) > 0
 
     def next_batches(self) -> dict[str, float]:
         return dict(self.db.fetch("next_batches"))
 
     # -- totals
 
+    @transactional
     def count(self, name: str, label: str, by: float = 1.0) -> None:
-        with self.transaction():
-            self.db.run("count_total", name, label, by)
+        self.db.run("count_total", name, label, by)
 
+    @transactional
     def set_gauge(self, name: str, label: str, value: float) -> None:
-        with self.transaction():
-            self.db.run("set_gauge", name, label, value)
+        self.db.run("set_gauge", name, label, value)
 
     def totals(self) -> dict[str, dict[str, float]]:
         found: dict[str, dict[str, float]] = {}

@@ -23,7 +23,7 @@ def to_queue(books: Books, row: Row) -> Row:
     books.woken.add(row.service)
     number = books.db.read("twin", row.service, row.key)
     twin = None if number is None or number == row.id else books.row(number)
-    if twin is None:
+    if twin is None or twin.state != RowState.WAITING:
         books.save(row)
         return row
     _carry_over(books, row, twin)

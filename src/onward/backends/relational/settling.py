@@ -378,6 +378,8 @@ class _Applied:
 
     def _report(self, report: DependencyReport) -> None:
         books = self.books
+        if report.struck or report.opens or report.paused or not all(map(self._is_quiet, report.succeeded)):
+            books.lock_breakers()
         for dependency in report.succeeded:
             before = books.breaker(dependency)
             after = breakers.succeeded(before, self.row.id, books.now)
@@ -390,6 +392,9 @@ class _Applied:
             self._open(report.opens, report)
         elif struck := report.opens or report.struck:
             self._strike(struck, report)
+
+    def _is_quiet(self, dependency: str) -> bool:
+        return self.books.breaker(dependency).quiet
 
     def _strike(self, dependency: str, report: DependencyReport) -> None:
         before = self.books.breaker(dependency)
@@ -424,6 +429,7 @@ _SPLIT = (
 
 
 def open_breaker(books: Books, dependency: str, reason: str, remedy: str = "", *, by_hand: bool = False) -> None:
+    books.lock_breakers()
     before = books.breaker(dependency)
     for strike in before.strikes:
         give_back_try(books, strike)
@@ -433,6 +439,7 @@ def open_breaker(books: Books, dependency: str, reason: str, remedy: str = "", *
 def join_batch(books: Books, service: str, source: str | None, part: Aside) -> str:
     """Find or begin the failed batch of a source, and add an error to its history."""
     id = Document.make_id("failed batch", service, source or "")
+    books.db.lock("failed batches", [id])
     known = books.db.read("failed_batch_errors", id)
     error = f"{part.failure.error_type}: {part.failure.message}"[:500]
     errors = remember(known, {"timestamp": part.failure.at, "error": error})

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from onward.backends.relational import operating
-from onward.backends.relational.base import RelationalBase
+from onward.backends.relational.base import RelationalBase, transactional
 from onward.backends.relational.books import Books, Row, requested
 from onward.backends.relational.retrying import read_state
 from onward.model.documents import FINAL, DocumentState, Status
@@ -53,19 +53,27 @@ class SteeringStore(RelationalBase):
     ) -> dict[Key, Scheduled]:
         outcomes: dict[Key, Scheduled] = {}
         for some in _slices(keys):
-            with self.transaction():
-                outcomes |= _schedule(self._books(), some, at, reset=reset, priority=priority)
+            outcomes |= self._schedule_some(some, at, reset=reset, priority=priority)
         return outcomes
+
+    @transactional
+    def _schedule_some(
+        self, keys: Sequence[Key], at: float, *, reset: bool, priority: int | None
+    ) -> dict[Key, Scheduled]:
+        return _schedule(self._books(), keys, at, reset=reset, priority=priority)
 
     def unschedule(self, keys: Sequence[Key]) -> dict[Key, Scheduled]:
         outcomes: dict[Key, Scheduled] = {}
         for some in _slices(keys):
-            with self.transaction():
-                books = self._books()
-                books.read_documents(some)
-                for key in some:
-                    outcomes[key] = _unschedule(books, key)
-                books.write()
+            outcomes |= self._unschedule_some(some)
+        return outcomes
+
+    @transactional
+    def _unschedule_some(self, keys: Sequence[Key]) -> dict[Key, Scheduled]:
+        books = self._books()
+        books.read_documents(keys)
+        outcomes = {key: _unschedule(books, key) for key in keys}
+        books.write()
         return outcomes
 
     def remove_documents(self, keys: Sequence[Key]) -> int:
@@ -75,11 +83,10 @@ class SteeringStore(RelationalBase):
             levels.append(below)
         removed = 0
         for level in reversed(levels):
-            for some in _slices(level):
-                with self.transaction():
-                    removed += self._remove(some)
+            removed += sum(self._remove(some) for some in _slices(level))
         return removed
 
+    @transactional
     def _remove(self, keys: list[Key]) -> int:
         """Remove documents, with what was made from them meanwhile."""
         books = self._books()
@@ -93,9 +100,9 @@ class SteeringStore(RelationalBase):
     def _children(self, keys: Sequence[Key]) -> list[Key]:
         return [(name, id) for name, id in self.db.read("children", [f"{name}/{id}" for name, id in keys])]
 
+    @transactional
     def log_action(self, who: str, via: str, action: str, about: Mapping[str, Any], touched: int) -> None:
-        with self.transaction():
-            self.db.run("log_action", self.now(), who, via, action, json.dumps(dict(about)), touched)
+        self.db.run("log_action", self.now(), who, via, action, json.dumps(dict(about)), touched)
 
     def actions(self, *, limit: int = 100, before: int | None = None) -> list[Action]:
         return [Action(*values) for values in self.db.read("actions", before, limit)]

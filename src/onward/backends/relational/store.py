@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from onward.backends.relational import claiming, operating, publishing, searching, settling
+from onward.backends.relational.base import transactional
 from onward.backends.relational.database import Database
 from onward.backends.relational.grouping import GroupStore
 from onward.backends.relational.letters import LetterStore, read_letter
@@ -173,27 +174,27 @@ class RelationalStore(RetryStore, LetterStore, SteeringStore, GroupStore, Tellin
     # -- putting events on the ledger
 
     def subscribe(self, subscriptions: Sequence[Subscription]) -> None:
-        if not self._to_subscribe(subscriptions):
-            return  # without waiting for whoever writes
-        with self.transaction():
-            new = self._to_subscribe(subscriptions)
-            for one in new:
-                self._take_over(one)
-                self.db.run(
-                    "subscribe",
-                    one.service,
-                    one.event_type,
-                    one.finishes,
-                    one.ids_field,
-                    list(one.naming),
-                    list(one.needs),
-                    one.failed_queue,
-                    one.version,
-                )
-            books = self._books()
-            for event_type in {one.event_type for one in new}:
-                publishing.route_unrouted(books, event_type)
-            books.write()
+        if self._to_subscribe(subscriptions):  # else without waiting for whoever writes
+            self.atomically(lambda: self._subscribe(self._to_subscribe(subscriptions)), alone=True)
+
+    def _subscribe(self, new: Sequence[Subscription]) -> None:
+        for one in new:
+            self._take_over(one)
+            self.db.run(
+                "subscribe",
+                one.service,
+                one.event_type,
+                one.finishes,
+                one.ids_field,
+                json.dumps(one.naming),
+                json.dumps(one.needs),
+                one.failed_queue,
+                one.version,
+            )
+        books = self._books()
+        for event_type in {one.event_type for one in new}:
+            publishing.route_unrouted(books, event_type)
+        books.write()
 
     def _to_subscribe(self, subscriptions: Sequence[Subscription]) -> list[Subscription]:
         """Those that are new, without those whose duty a service by another name has, while it is at work."""
@@ -215,34 +216,35 @@ class RelationalStore(RetryStore, LetterStore, SteeringStore, GroupStore, Tellin
     def subscriptions(self) -> list[Subscription]:
         return self._books().subscriptions()
 
+    @transactional
     def publish(self, envelopes: Sequence[Envelope]) -> list[Published]:
-        with self.transaction():
-            books = self._books()
-            published = publishing.publish(books, envelopes)
-            books.write()
-            return published
+        books = self._books()
+        published = publishing.publish(books, envelopes)
+        books.write()
+        return published
 
+    @transactional
     def publish_malformed(self, raw: bytes, failure: Failure, *, event_type: str = "") -> None:
-        with self.transaction():
-            publishing.keep_malformed(self._books(), raw, failure, event_type)
+        publishing.keep_malformed(self._books(), raw, failure, event_type)
 
+    @transactional
     def add_documents(self, documents: Sequence[NewDocument]) -> int:
-        with self.transaction():
-            return settling.add_outside(self._books(), documents)
+        return settling.add_outside(self._books(), documents)
 
+    @transactional
     def replace_document(self, document: NewDocument) -> bool:
-        with self.transaction():
-            books = self._books()
-            if books.document((document.collection, document.id)) is None:
-                settling.add_outside(books, [document])
-                return True
-            key = (document.collection, document.id)
-            changed = settling.replace_content(books, key, document.body, document.keys)
-            books.write()
-            return changed
+        books = self._books()
+        if books.document((document.collection, document.id)) is None:
+            settling.add_outside(books, [document])
+            return True
+        key = (document.collection, document.id)
+        changed = settling.replace_content(books, key, document.body, document.keys)
+        books.write()
+        return changed
 
     # -- claiming and settling
 
+    @transactional
     def claim(
         self,
         worker: str,
@@ -254,62 +256,65 @@ class RelationalStore(RetryStore, LetterStore, SteeringStore, GroupStore, Tellin
         healthy_probes: Sequence[str] = (),
         suspects: bool = False,
     ) -> list[Delivery]:
-        with self.transaction():
-            turns = self._turns.get(service, 0)
-            found = claiming.claim(
-                self._books(),
-                worker,
-                service,
-                limit=limit,
-                lease=lease,
-                needs=needs,
-                healthy_probes=healthy_probes,
-                suspects=suspects,
-                turns=turns,
-            )
-            self._turns[service] = (turns + len(found)) % TURNS
-            return found
+        turns = self._turns.get(service, 0)
+        found = claiming.claim(
+            self._books(),
+            worker,
+            service,
+            limit=limit,
+            lease=lease,
+            needs=needs,
+            healthy_probes=healthy_probes,
+            suspects=suspects,
+            turns=turns,
+        )
+        self._turns[service] = (turns + len(found)) % TURNS
+        return found
 
+    @transactional
     def claimed(self, worker: str) -> list[Delivery]:
-        with self.transaction():
-            return claiming.claimed(self._books(), worker)
+        return claiming.claimed(self._books(), worker)
 
+    @transactional
     def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
-        with self.transaction():
-            return settling.settle(self._books(), settlements)
+        return settling.settle(self._books(), settlements)
 
+    @transactional
     def renew(self, worker: str, lease: float) -> int:
-        with self.transaction():
-            self.db.run("seen", self.now(), worker)
-            return self.db.run("renew", self.now() + lease, worker)
+        self.db.run("seen", self.now(), worker)
+        return self.db.run("renew", self.now() + lease, worker)
 
+    @transactional
     def release(self, worker: str, rows: Sequence[int] | None = None) -> int:
-        with self.transaction():
-            claims: list[int] = self.db.read("claims_of", worker)
-            mine = claims if rows is None else [row for row in rows if row in claims]
-            return operating.take_back(self._books(), mine)
+        claims: list[int] = self.db.read("claims_of", worker)
+        mine = claims if rows is None else [row for row in rows if row in claims]
+        return operating.take_back(self._books(), mine)
 
+    @transactional
     def bury(self, worker: str, running: Sequence[int]) -> int:
-        with self.transaction():
-            self.db.run("retire", worker)
-            return operating.take_back(self._books(), self.db.read("claims_of", worker), running=running)
+        self.db.run("retire", worker)
+        return operating.take_back(self._books(), self.db.read("claims_of", worker), running=running)
 
     def reap(self, gone: str | None = None) -> int:
         if gone is not None:
-            with self.transaction():
-                self.db.run("retire", gone)
-                return operating.take_back(self._books(), self.db.read("claims_of", gone), lapsed=True)
-        if not self.db.read("lapsed", self.now()):
-            return 0
-        with self.transaction():
-            return operating.take_back(self._books(), self.db.read("lapsed", self.now()), lapsed=True)
+            return self._take_over_from(gone)
+        return self._take_lapsed() if self.db.read("lapsed", self.now()) else 0
 
+    @transactional
+    def _take_over_from(self, gone: str) -> int:
+        self.db.run("retire", gone)
+        return operating.take_back(self._books(), self.db.read("claims_of", gone), lapsed=True)
+
+    @transactional
+    def _take_lapsed(self) -> int:
+        return operating.take_back(self._books(), self.db.read("lapsed", self.now()), lapsed=True)
+
+    @transactional
     def prune(self, *, keep_seconds: float, keep_count: int) -> int:
-        with self.transaction():
-            gone = self.db.read("prune_many", keep_count)
-            gone += self.db.read("prune_old", self.now() - keep_seconds)
-            gone += self.db.read("prune_unrouted", self.now() - KEEP_UNROUTED_SECONDS)
-            return self.db.run("delete_rows", gone) if gone else 0
+        gone = self.db.read("prune_many", keep_count)
+        gone += self.db.read("prune_old", self.now() - keep_seconds)
+        gone += self.db.read("prune_unrouted", self.now() - KEEP_UNROUTED_SECONDS)
+        return self.db.run("delete_rows", gone) if gone else 0
 
     def next_due(self, services: Sequence[str], *, suspects: bool = False) -> float | None:
         due: list[float] = []
@@ -337,15 +342,15 @@ class RelationalStore(RetryStore, LetterStore, SteeringStore, GroupStore, Tellin
 
     # -- workers
 
+    @transactional
     def enlist(self, worker: str, about: Mapping[str, Any]) -> None:
-        with self.transaction():
-            self.db.run("enlist", worker, json.dumps(dict(about)), self.now())
-            if version := about.get("version"):
-                self.db.run("see_version", version, self.now())
+        self.db.run("enlist", worker, json.dumps(dict(about)), self.now())
+        if version := about.get("version"):
+            self.db.run("see_version", version, self.now())
 
+    @transactional
     def retire(self, worker: str) -> None:
-        with self.transaction():
-            self.db.run("retire", worker)
+        self.db.run("retire", worker)
 
     def workers(self, alive_within: float = 90.0) -> list[dict[str, Any]]:
         found = self.db.read("workers", self.now() - alive_within)
@@ -360,26 +365,28 @@ class RelationalStore(RetryStore, LetterStore, SteeringStore, GroupStore, Tellin
         fields = ("dependency", "opened_at", "closed_at", "reason", "remedy")
         return [dict(zip(fields, one, strict=True)) for one in self.db.read("openings", dependency)]
 
+    @transactional
     def open_breaker(self, dependency: str, reason: str, *, remedy: str = "", by_hand: bool = False) -> None:
-        with self.transaction():
-            books = self._books()
-            settling.open_breaker(books, dependency, redact(reason), redact(remedy), by_hand=by_hand)
-            books.write()
+        books = self._books()
+        settling.open_breaker(books, dependency, redact(reason), redact(remedy), by_hand=by_hand)
+        books.write()
 
+    @transactional
     def close_breaker(self, dependency: str) -> None:
-        with self.transaction():
-            books = self._books()
-            if books.breaker(dependency).open:
-                books.save_breaker(breaker_rules.closed(books.breaker(dependency)))
+        books = self._books()
+        books.lock_breakers()
+        if books.breaker(dependency).open:
+            books.save_breaker(breaker_rules.closed(books.breaker(dependency)))
 
+    @transactional
     def take_probe(self, dependency: str) -> bool:
-        with self.transaction():
-            books = self._books()
-            breaker = books.breaker(dependency)
-            if not breaker.open or breaker_rules.allowance(breaker, books.now, 0) == 0:
-                return False
-            books.save_breaker(breaker_rules.probing(breaker, None, books.now))
-            return True
+        books = self._books()
+        books.lock_breakers()
+        breaker = books.breaker(dependency)
+        if not breaker.open or breaker_rules.allowance(breaker, books.now, 0) == 0:
+            return False
+        books.save_breaker(breaker_rules.probing(breaker, None, books.now))
+        return True
 
     # -- the operator
 
@@ -387,20 +394,28 @@ class RelationalStore(RetryStore, LetterStore, SteeringStore, GroupStore, Tellin
         queues = {one.service: one.failed_queue for one in self.subscriptions()}
         return [read_letter(values, queues) for values in self.db.read("dead_letters", service, after, limit)]
 
+    @transactional
     def requeue(self, row: int) -> bool:
-        with self.transaction():
-            return operating.requeue(self._books(), row)
+        return operating.requeue(self._books(), row)
 
+    @transactional
     def reset(self, collection: str, id: str) -> bool:
-        with self.transaction():
-            return operating.reset(self._books(), collection, id)
+        return operating.reset(self._books(), collection, id)
 
+    @transactional
     def discard(self, collection: str, id: str) -> bool:
-        with self.transaction():
-            return operating.discard(self._books(), collection, id)
+        return operating.discard(self._books(), collection, id)
 
     def forget(self, source: str) -> int:
-        return operating.forget(self.db, self.clock, source)
+        self.atomically(lambda: self.db.run("bump_generation", source), alone=True)
+        removed = 0
+        while (some := self._forget_some(source)) is not None:
+            removed += some
+        return removed
+
+    @transactional
+    def _forget_some(self, source: str) -> int | None:
+        return operating.forget_some(self._books(), source)
 
     def counts(self) -> dict[str, dict[str, int]]:
         return _nested(self.db.read("counts"))

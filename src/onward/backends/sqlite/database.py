@@ -23,6 +23,10 @@ BUSY_SECONDS = 30.0
 BUSY_STEP = 0.001
 WRITER_CACHE, READER_CACHE = 8_000, 1_000
 """In kB. There is one writer, but a reader for each thread: all of them together must stay small."""
+_LAST_ROW = {
+    "ledger": "SELECT seq FROM sqlite_sequence WHERE name = 'ledger'",
+    "documents": "SELECT max(doc) FROM documents",
+}
 _BULK = (256, 64, 16, 4, 1)
 """Rows per statement. A few fixed sizes, so that the prepared statements are found again."""
 
@@ -51,6 +55,8 @@ class Database:
         self._lock = threading.RLock()
         self._depth = 0
         self._broken = False
+        self._reserved: dict[str, int] = {}
+        """The last row id of a table that this transaction was promised."""
         self._local = threading.local()
         self._readers: list[sqlite3.Connection] = []
         if not self.in_memory:
@@ -131,8 +137,9 @@ class Database:
             self._readers.clear()
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self, *, alone: bool = False) -> Iterator[None]:
         """Hold the write lock; commit at the end of the outermost block, or roll everything back."""
+        # There is one writer at a time: everybody is alone.
         with self._lock, self._errors():
             if self._depth:
                 self._depth += 1
@@ -147,6 +154,7 @@ class Database:
             self._begin()
             self._depth = 1
             self._broken = False
+            self._reserved.clear()
             try:
                 yield
                 if self._broken:
@@ -175,7 +183,7 @@ class Database:
         """The JSON answer of a named query. Outside of a transaction it does not wait for writers."""
         values = [json.dumps(one) if isinstance(one, list | tuple) else one for one in parameters]
         with self._errors():
-            if self.in_memory or self._depth_here():
+            if self.in_memory or self.in_transaction():
                 with self._lock:
                     found = self._writer.execute(queries()[name], values).fetchone()
             else:
@@ -184,7 +192,18 @@ class Database:
             return None if found is None else found[0]
         return from_json(found[0])
 
-    def _depth_here(self) -> bool:
+    def glance(self, name: str, *parameters: Any) -> Any:
+        """As `read`: the one writer has locked everything."""
+        return self.read(name, *parameters)
+
+    def lock(self, kind: str, names: Sequence[str] = ("",)) -> bool:
+        """Nothing to do: there is one writer at a time."""
+        return False
+
+    def watch(self, woken: set[str]) -> None:
+        """Nothing to do: who waits for this file asks it."""
+
+    def in_transaction(self) -> bool:
         """Whether this thread is inside a transaction (another thread's is none of its business)."""
         if not self._depth or not self._lock.acquire(blocking=False):
             return False
@@ -223,7 +242,7 @@ class Database:
         """The rows of a named query, for what JSON cannot carry: bytes."""
         values = [json.dumps(one) if isinstance(one, list | tuple) else one for one in parameters]
         with self._errors():
-            if self.in_memory or self._depth_here():
+            if self.in_memory or self.in_transaction():
                 with self._lock:
                     return self._writer.execute(queries()[name], values).fetchall()
             return self._reader().execute(queries()[name], values).fetchall()
@@ -236,11 +255,12 @@ class Database:
 
     def reserve(self, table: str, count: int) -> int:
         """The first of `count` row ids that no row has had."""
-        if table == "ledger":
-            found = self._writer.execute("SELECT seq FROM sqlite_sequence WHERE name = 'ledger'").fetchone()
-        else:
-            found = self._writer.execute("SELECT max(doc) FROM documents").fetchone()
-        return ((found and found[0]) or 0) + 1
+        if table not in self._reserved:
+            found = self._writer.execute(_LAST_ROW[table]).fetchone()
+            self._reserved[table] = (found and found[0]) or 0
+        first = self._reserved[table] + 1
+        self._reserved[table] += count
+        return first
 
     def changes(self) -> int:
         """A number that differs after another connection has committed."""

@@ -103,9 +103,9 @@ INSERT INTO ledger (id, service, state, event_id, event_type, version, data, tim
 VALUES {values};
 
 -- name: insert_malformed
-INSERT INTO ledger (service, state, event_id, event_type, version, data, timestamp, key, due, errors, reason,
+INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, key, due, errors, reason,
                     raw, settled_at, fingerprint)
-VALUES (?, 'dead', ?, ?, 1, '{}', ?, ?, ?, ?, 'malformed', ?, ?, ?);
+VALUES (?, ?, 'dead', ?, ?, 1, '{}', ?, ?, ?, ?, 'malformed', ?, ?, ?);
 
 -- name: next_priority
 SELECT max(priority) FROM ledger
