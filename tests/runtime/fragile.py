@@ -61,9 +61,9 @@ class Fragile:
         self._burn()
         self._database.bulk(name, rows)
 
-    def reserve(self, table: str, count: int) -> int:
+    def reserve(self, table: str) -> int:
         self._burn()
-        return self._database.reserve(table, count)
+        return self._database.reserve(table)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._database, name)  # closing it

@@ -17,9 +17,15 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=["memory", "file"])
+@pytest.fixture(params=["memory", "file", "postgres"])
 def store(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Iterator[Store]:
-    url = "sqlite://:memory:" if request.param == "memory" else f"sqlite:///{tmp_path / 'onward.db'}"
+    match request.param:
+        case "memory":
+            url = "sqlite://:memory:"
+        case "file":
+            url = f"sqlite:///{tmp_path / 'onward.db'}"
+        case _:
+            url = request.getfixturevalue("postgres_url")
     store = open_store(url, clock)
     yield store
     store.close()

@@ -55,9 +55,9 @@ class FragileDatabase:
         self._burn()
         self.database.bulk(name, rows)
 
-    def reserve(self, table: str, count: int) -> int:
+    def reserve(self, table: str) -> int:
         self._burn()
-        return self.database.reserve(table, count)
+        return self.database.reserve(table)
 
 
 class FragileStore(RelationalStore):

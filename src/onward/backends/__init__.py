@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def open_store(url: str, clock: Clock | None = None) -> Store:
-    """Open the store that a URL names: `sqlite:///path/to/file.db`, or `sqlite://:memory:`."""
+    """Open the store that a URL names: `sqlite:///path/to/file.db`, `sqlite://:memory:` or `postgresql://host/name`."""
     scheme, separator, rest = url.partition("://")
     if not separator:
         scheme, rest = "sqlite", f"/{url}" if url != ":memory:" else url
@@ -21,9 +21,17 @@ def open_store(url: str, clock: Clock | None = None) -> Store:
         from onward.backends.sqlite import SQLiteStore
 
         return SQLiteStore(rest.removeprefix("/") or ":memory:", clock)
+    if scheme in ("postgresql", "postgres"):
+        try:
+            from onward.backends.postgres import PostgresStore
+        except ModuleNotFoundError as error:
+            raise StoreError(
+                f"a store on PostgreSQL needs the package {error.name!r}: pip install 'onward[postgres]'"
+            ) from error
+        return PostgresStore(url, clock)
     raise StoreError(
         f"no backend for a store URL that starts with {scheme!r}; use sqlite:///path/to/file.db "
-        "(sqlite:////absolute/path.db for an absolute path) or sqlite://:memory:"
+        "(sqlite:////absolute/path.db for an absolute path), sqlite://:memory: or postgresql://user@host/name"
     )
 
 

@@ -171,7 +171,7 @@ class Books:
         if self.document(key) is not None:
             return False
         doc = self.docs[key] = Doc(
-            self.db.reserve("documents", 1),
+            self.db.reserve("documents"),
             document.id,
             status=self.first_status(document.collection),
             priority=document.priority,

@@ -57,6 +57,6 @@ class Database(Protocol):
         """A full-text query in this database's language."""
         ...
 
-    def reserve(self, table: str, count: int) -> int:
-        """The first of `count` row ids that no row has had, and that nobody else gets."""
+    def reserve(self, table: str) -> int:
+        """A row id that no row has had, and that nobody else gets."""
         ...

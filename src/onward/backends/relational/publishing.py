@@ -110,8 +110,7 @@ def _without_twins(books: Books, orders: list[_Order], duplicates: list[int]) ->
         waiting[identity] = None
         fresh.append(order)
     if fresh:
-        first = books.db.reserve("ledger", len(fresh))
-        books.db.bulk("insert_rows", [_row(books, order, first + n) for n, order in enumerate(fresh)])
+        books.db.bulk("insert_rows", [_row(books, order, books.db.reserve("ledger")) for order in fresh])
         books.woken.update(order.subscription.service for order in fresh)
     return fresh
 
@@ -180,12 +179,11 @@ def begin_round(doc: Doc, row: int, now: float) -> None:
 def _keep_unrouted(books: Books, envelopes: Sequence[Envelope]) -> None:
     if not envelopes:
         return
-    first = books.db.reserve("ledger", len(envelopes))
     books.db.bulk(
         "insert_rows",
         [
             (
-                first + n,
+                books.db.reserve("ledger"),
                 "",
                 str(RowState.UNROUTED),
                 envelope.event_id,
@@ -203,7 +201,7 @@ def _keep_unrouted(books: Books, envelopes: Sequence[Envelope]) -> None:
                 envelope.source,
                 books.generation(envelope.source),
             )
-            for n, envelope in enumerate(envelopes)
+            for envelope in envelopes
         ],
     )
 
@@ -228,7 +226,7 @@ def keep_malformed(books: Books, raw: bytes, failure: Failure, event_type: str) 
     errors = json.dumps(remember(None, failure.as_dict()))
     for service in services:
         id = new_id()
-        row, now = books.db.reserve("ledger", 1), books.now
+        row, now = books.db.reserve("ledger"), books.now
         books.db.run(
             "insert_malformed",
             *(row, service, id, event_type, now, id, now, errors, raw, now, failure.fingerprint),

@@ -234,7 +234,7 @@ class _Applied:
         return replace(self.origin, id=0, ids=pairs, lapses=0, started=0)
 
     def _split(self, row: Row) -> Row:
-        row.id = self.books.db.reserve("ledger", 1)
+        row.id = self.books.db.reserve("ledger")
         row.key = f"{requested(row.key)}/{row.id}"
         self.books.woken.add(row.service)
         stored = row.stored() | {"origin": self.row.id, "key": row.key}

@@ -175,7 +175,7 @@ def _apart(books: Books, number: int, ids: set[str]) -> Row:
     pairs = [pair for pair in row.ids if pair[0] in ids]
     if len(pairs) == len(row.ids):
         return row
-    id = books.db.reserve("ledger", 1)
+    id = books.db.reserve("ledger")
     apart = replace(row, id=id, ids=pairs, key=f"{requested(row.key)}/{id}")
     books.db.run("split_row", apart.stored() | {"key": apart.key, "origin": number})
     books.save(apart)

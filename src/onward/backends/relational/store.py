@@ -75,7 +75,7 @@ class RelationalStore(RetryStore, LetterStore, SteeringStore, GroupStore, Tellin
         return [Found(*one) for one in self.db.read("found", key, list(values), _collection(document))]
 
     def ids(self, document: type[Document] | str, key: str, value: str | float) -> list[str]:
-        return [id for (id,) in self.db.fetch("keyed_ids", key, value, _collection(document))]
+        return [id for (id,) in self.db.fetch("keyed_ids", key, [value], _collection(document))]
 
     def related(
         self, document: type[Document] | str, key: str, values: Sequence[str | float], other: str

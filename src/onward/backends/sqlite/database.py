@@ -253,14 +253,13 @@ class Database:
         found = f"({any_of})" if titles else f"text : ({any_of})"
         return f"{found} NOT ({none_of})" if none_of else found
 
-    def reserve(self, table: str, count: int) -> int:
-        """The first of `count` row ids that no row has had."""
+    def reserve(self, table: str) -> int:
+        """A row id that no row has had."""
         if table not in self._reserved:
             found = self._writer.execute(_LAST_ROW[table]).fetchone()
             self._reserved[table] = (found and found[0]) or 0
-        first = self._reserved[table] + 1
-        self._reserved[table] += count
-        return first
+        self._reserved[table] += 1
+        return self._reserved[table]
 
     def changes(self) -> int:
         """A number that differs after another connection has committed."""

@@ -313,7 +313,7 @@ WHERE k.name = ? AND k.value IN (SELECT value FROM json_each(?)) AND d.collectio
 
 -- name: keyed_ids
 SELECT d.id FROM keys k JOIN documents d ON d.doc = k.doc
-WHERE k.name = ? AND k.value = ? AND d.collection = ?;
+WHERE k.name = ? AND k.value IN (SELECT value FROM json_each(?)) AND d.collection = ?;
 
 -- name: related
 SELECT json_group_array(json_array(value, other))

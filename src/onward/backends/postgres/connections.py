@@ -1,0 +1,193 @@
+"""Connections to a PostgreSQL server: opened when needed, used again, given up when the server does not answer."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import psycopg
+from psycopg import RawCursor
+from psycopg.types.json import set_json_loads
+from pydantic_core import from_json
+
+from onward.backends.postgres.explaining import explained
+from onward.ports import StoreError, StoreUnavailable
+from onward.retry import redact
+
+LEAST_VERSION = 130000
+SCHEMA = "onward"
+MOST = 8
+"""Connections of a process at the same time; whoever wants one more waits. A server has a hundred for the fleet."""
+KEPT_SECONDS = 300.0
+"""A connection that was idle for so long is closed."""
+LOCK_SECONDS = 30
+IDLE_SECONDS = 60
+_TCP = {
+    "connect_timeout": "10",
+    "keepalives": "1",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "20000",
+}
+_SESSION = {
+    # Whoever disappears in the middle of a transaction must not hold its locks for long.
+    "idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s",
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+    "lock_timeout": f"{LOCK_SECONDS}s",
+    "jit": "off",
+    "plan_cache_mode": "force_generic_plan",
+    "standard_conforming_strings": "on",
+    "timezone": "UTC",
+}
+
+Connection = psycopg.Connection[Any]
+
+
+class Connections:
+    """Hands out connections. Each caller opens the one it needs itself, so that its error says why it cannot."""
+
+    def __init__(self, url: str, *, patience: float) -> None:
+        self.schema, self._conninfo = _read_url(url)
+        self.address = redact(url)
+        self._patience = patience
+        self._idle: list[tuple[Connection, float]] = []
+        self._free = threading.Semaphore(MOST)
+        self._lock = threading.Lock()
+        self._busy: dict[Connection, float] = {}
+        """Since when each connection has been waiting for its server."""
+        self._closed = threading.Event()
+        self._watcher: threading.Thread | None = None
+        self._pid = os.getpid()
+
+    def close(self) -> None:
+        self._closed.set()
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection, _ in idle:
+            connection.close()
+
+    @contextmanager
+    def use(self) -> Iterator[Connection]:
+        """A connection for as long as the block lasts."""
+        if not self._free.acquire(timeout=self._patience):
+            raise StoreUnavailable(
+                f"all {MOST} connections of this process to {self.address} were busy for {self._patience:g} s"
+            )
+        try:
+            connection = self._take()
+            try:
+                yield connection
+            finally:
+                self._give_back(connection)
+        finally:
+            self._free.release()
+
+    def _take(self) -> Connection:
+        if os.getpid() != self._pid:
+            raise StoreError("a store that was opened before a fork cannot be used after it; open it again")
+        now = time.monotonic()
+        with self._lock:
+            while self._idle:
+                connection, since = self._idle.pop()
+                if now - since < KEPT_SECONDS and not connection.closed:
+                    return connection
+                connection.close()
+        return self.open()
+
+    def _give_back(self, connection: Connection) -> None:
+        idle = psycopg.pq.TransactionStatus.IDLE
+        if connection.closed or connection.info.transaction_status != idle or self._closed.is_set():
+            connection.close()
+            return
+        now = time.monotonic()
+        with self._lock:
+            self._idle.append((connection, now))
+            # The last one is used first: those at the front are not needed any more.
+            while self._idle and now - self._idle[0][1] > KEPT_SECONDS:
+                self._idle.pop(0)[0].close()
+
+    def open(self) -> Connection:
+        """A new connection, set up."""
+        try:
+            connection: Connection = psycopg.connect(self._conninfo, autocommit=True, cursor_factory=RawCursor)
+        except (psycopg.Error, UnicodeError) as error:
+            raise explained(error, self.address) from None
+        try:
+            if connection.info.server_version < LEAST_VERSION:
+                found, least = connection.info.server_version // 10000, LEAST_VERSION // 10000
+                raise StoreError(
+                    f"{self.address} is PostgreSQL {found}; Onward needs version {least} or newer. Upgrade the server"
+                )
+            connection.prepare_threshold = 2
+            connection.prepared_max = 500
+            set_json_loads(from_json, connection)
+            settings = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in _SESSION.items())
+            connection.execute(f"SELECT {settings}, set_config('search_path', $1, false)", [_quoted(self.schema)])
+        except psycopg.Error as error:
+            connection.close()
+            raise explained(error, self.address) from None
+        except StoreError:
+            connection.close()
+            raise
+        return connection
+
+    # -- servers that do not answer
+
+    @contextmanager
+    def watched(self, connection: Connection) -> Iterator[None]:
+        """Wait for the server no longer than one may: a network that swallows everything tells nobody."""
+        if self._watcher is None:
+            self._watch()
+        self._busy[connection] = time.monotonic()
+        try:
+            yield
+        finally:
+            self._busy.pop(connection, None)
+
+    def _watch(self) -> None:
+        with self._lock:
+            if self._watcher is None:
+                self._watcher = threading.Thread(target=self._cut_off, name="onward-postgres", daemon=True)
+                self._watcher.start()
+
+    def _cut_off(self) -> None:
+        while not self._closed.wait(min(1.0, self._patience / 4)):
+            overdue = time.monotonic() - self._patience
+            for connection, since in list(self._busy.items()):
+                if since < overdue:
+                    self._busy.pop(connection, None)
+                    _shut(connection)
+
+
+def _shut(connection: Connection) -> None:
+    """End a connection that another thread is waiting on; that one is told that it is lost."""
+    with suppress(psycopg.Error, OSError):
+        with socket.socket(fileno=os.dup(connection.fileno())) as wire:
+            wire.shutdown(socket.SHUT_RDWR)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _read_url(url: str) -> tuple[str, str]:
+    """The schema that a URL names, and what the driver is to be told."""
+    parts = urlsplit(url)
+    given = dict(parse_qsl(parts.query, keep_blank_values=True))
+    schema = given.pop("schema", SCHEMA)
+    if not schema or "\x00" in schema or len(schema.encode()) > 63 or schema.startswith("pg_"):
+        raise StoreError(
+            f"the schema {schema!r:.80} in the store's URL cannot be; give the name of a schema for Onward's tables, "
+            "of up to 63 bytes, as in postgresql://host/name?schema=onward"
+        )
+    given = {**_TCP, "application_name": "onward", **given}
+    return schema, urlunsplit(parts._replace(scheme="postgresql", query=urlencode(given)))

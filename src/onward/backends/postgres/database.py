@@ -1,0 +1,205 @@
+"""One PostgreSQL database: its transactions, locks, named statements and full-text queries."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+
+from onward.backends.postgres import migrating
+from onward.backends.postgres.connections import Connections
+from onward.backends.postgres.explaining import explained
+from onward.backends.postgres.statements import Shape, Statement, array, statement
+from onward.ports import StoreError
+
+BLOCK = 1024
+"""Row ids that a process takes from a sequence at a time."""
+
+
+class Database:
+    """A schema of a PostgreSQL database. Each transaction has a connection of its own, as has each read."""
+
+    def __init__(self, url: str, *, patience: float = 60.0) -> None:
+        self.connections = Connections(url, patience=patience)
+        self.schema = self.connections.schema
+        self._local = threading.local()
+        self._ids: dict[str, tuple[int, int]] = {}
+        self._ids_lock = threading.Lock()
+        self._gate = _number(f"{self.schema}/gate")
+        self.channel = f"onward_{self._gate & 0xFFFFFFFF:08x}"
+        try:
+            migrating.migrate(self.connections)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self.connections.close()
+
+    # -- transactions
+
+    @contextmanager
+    def transaction(self, *, alone: bool = False) -> Iterator[None]:
+        """Commit at the end of the outermost block, or roll everything back.
+
+        Every transaction holds a gate, shared; one that is to be alone waits until it has the gate for itself.
+        """
+        if (connection := self._current()) is not None:
+            if alone:
+                self._execute(connection, f"SELECT pg_advisory_xact_lock({self._gate})")
+            try:
+                yield
+            except BaseException:
+                self._local.broken = True
+                raise
+            return
+        with self.connections.use() as connection:
+            self._local.connection, self._local.broken, self._local.watched = connection, False, []
+            try:
+                lock = "pg_advisory_xact_lock" if alone else "pg_advisory_xact_lock_shared"
+                self._execute(connection, f"BEGIN; SELECT {lock}({self._gate})")
+                yield
+                if self._local.broken:
+                    raise StoreError("a step of this transaction failed, so nothing of it was written")  # noqa: TRY301
+                self._execute(connection, "COMMIT")
+            except BaseException:
+                self._roll_back(connection)
+                raise
+            finally:
+                self._local.connection = None
+            if any(self._local.watched):
+                self._tell(connection)
+
+    def _roll_back(self, connection: psycopg.Connection[Any]) -> None:
+        try:
+            if not connection.closed:
+                connection.execute("ROLLBACK")
+        except psycopg.Error:
+            connection.close()
+
+    def _tell(self, connection: psycopg.Connection[Any]) -> None:
+        """Wake workers elsewhere. After the commit: one that notifies makes all others that do wait for it."""
+        try:
+            connection.execute(f"NOTIFY {self.channel}")
+        except psycopg.Error:
+            connection.close()  # they look by themselves before long
+
+    def in_transaction(self) -> bool:
+        return self._current() is not None
+
+    def _current(self) -> psycopg.Connection[Any] | None:
+        return getattr(self._local, "connection", None)
+
+    def lock(self, kind: str, names: Sequence[str] = ("",)) -> bool:
+        """Keep other transactions off these names until the end of this one."""
+        numbers = sorted({_number(f"{self.schema}/{kind}/{name}") for name in names})
+        self._execute(self._here(), "SELECT pg_advisory_xact_lock(n) FROM unnest($1::bigint[]) n", [array(numbers)])
+        return True
+
+    def watch(self, woken: set[str]) -> None:
+        """When the transaction is committed, tell workers elsewhere, if services were woken by then."""
+        if self.in_transaction():
+            self._local.watched.append(woken)
+
+    # -- statements
+
+    def read(self, name: str, *parameters: Any) -> Any:
+        """The answer of a named query; in a transaction, what it reads in order to change it is locked."""
+        return self._read(name, parameters, lock=self.in_transaction())
+
+    def glance(self, name: str, *parameters: Any) -> Any:
+        return self._read(name, parameters, lock=False)
+
+    def _read(self, name: str, parameters: Sequence[Any], *, lock: bool) -> Any:
+        query = statement(name)
+        rows = self._rows(query, parameters, lock=lock)
+        match query.shape:
+            case Shape.ROWS:
+                return [list(row) for row in rows]
+            case Shape.COLUMN:
+                return [row[0] for row in rows]
+            case Shape.ROW:
+                return list(rows[0]) if rows else None
+            case _:
+                return rows[0][0] if rows else None
+
+    def fetch(self, name: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """The rows of a named query."""
+        return self._rows(statement(name), parameters, lock=self.in_transaction())
+
+    def _rows(self, query: Statement, parameters: Sequence[Any], *, lock: bool) -> list[tuple[Any, ...]]:
+        text, values = query.text(lock=lock), query.values(parameters)
+        if (connection := self._current()) is not None:
+            return self._execute(connection, text, values).fetchall()
+        with self.connections.use() as connection:
+            return self._execute(connection, text, values).fetchall()
+
+    def run(self, name: str, *parameters: Any) -> int:
+        """Execute a named statement inside a transaction; answer how many rows it changed."""
+        query = statement(name)
+        if len(parameters) == 1 and isinstance(parameters[0], Mapping):
+            parameters = tuple(parameters[0][one] for one in query.names)
+        return self._execute(self._here(), query.text(), query.values(parameters)).rowcount
+
+    def bulk(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Execute a named statement for many rows, column by column."""
+        if not rows:
+            return
+        query = statement(name)
+        columns = [list(rows)] if query.as_json else list(zip(*rows, strict=True))
+        self._execute(self._here(), query.text(), query.values(columns))
+
+    def _here(self) -> psycopg.Connection[Any]:
+        connection = self._current()
+        assert connection is not None, "what changes something is part of a transaction"
+        return connection
+
+    def _execute(
+        self, connection: psycopg.Connection[Any], text: str, values: Sequence[Any] | None = None
+    ) -> psycopg.Cursor[Any]:
+        try:
+            with self.connections.watched(connection):
+                return connection.execute(text.encode(), values)
+        except psycopg.Error as error:
+            raise explained(error, self.connections.address) from error
+
+    # -- what differs between databases
+
+    def reserve(self, table: str) -> int:
+        """A row id that nobody else gets; a process takes many at a time."""
+        with self._ids_lock:
+            number, end = self._ids.get(table, (0, 0))
+            if number == end:
+                number = self._scalar(f"SELECT nextval('{table}_blocks')") * BLOCK
+                end = number + BLOCK
+            self._ids[table] = (number + 1, end)
+            return number
+
+    def text_query(self, wanted: Sequence[str], unwanted: Sequence[str], *, titles: bool = True) -> str:
+        """A full-text query in PostgreSQL's language."""
+        any_of = " | ".join(_phrase(one) for one in wanted)
+        none_of = " | ".join(_phrase(one) for one in unwanted)
+        return f"({any_of}) & !({none_of})" if none_of else f"({any_of})"
+
+    def clock(self) -> float:
+        """The database's own time."""
+        return float(self._scalar("SELECT extract(epoch FROM clock_timestamp())::float8"))
+
+    def _scalar(self, text: str) -> Any:
+        if (connection := self._current()) is not None:
+            return self._execute(connection, text).fetchall()[0][0]
+        with self.connections.use() as connection:
+            return self._execute(connection, text).fetchall()[0][0]
+
+
+def _phrase(term: str) -> str:
+    return "'" + term.replace("'", "''") + "'"
+
+
+def _number(name: str) -> int:
+    """A name as a number for an advisory lock."""
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), signed=True)

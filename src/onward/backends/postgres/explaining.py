@@ -1,0 +1,107 @@
+"""What went wrong with PostgreSQL, and how to mend it, in words of our own and without secrets."""
+
+from __future__ import annotations
+
+import re
+
+import psycopg
+from psycopg import errors
+
+from onward.ports import StoreConflict, StoreError, StoreFull, StoreUnavailable
+from onward.retry import redact
+
+_CONFLICTS = (
+    errors.SerializationFailure,
+    errors.DeadlockDetected,
+    # What was not there when it was looked for was added by another transaction meanwhile.
+    errors.UniqueViolation,
+    errors.LockNotAvailable,
+)
+_FULL = (errors.DiskFull, errors.ReadOnlySqlTransaction)
+_UNAVAILABLE = (
+    errors.AdminShutdown,
+    errors.CrashShutdown,
+    errors.CannotConnectNow,
+    errors.QueryCanceled,
+    errors.IdleInTransactionSessionTimeout,
+    errors.OutOfMemory,
+)
+_STARTS: tuple[tuple[str, str], ...] = (
+    (
+        r"password authentication failed|no password supplied|SASL|authentication failed",
+        "the server refused the user or the password. Check both in ONWARD_STORE, or give the password in PGPASSWORD "
+        "or ~/.pgpass",
+    ),
+    (
+        r"could not translate host name|name or service not known|failed to resolve host",
+        "there is no host of this name. Check it in ONWARD_STORE",
+    ),
+    (
+        r"role \"?[^\"]*\"? does not exist",
+        "the server has no such user. Make one: CREATE ROLE … LOGIN PASSWORD '…'",
+    ),
+    (
+        r"database \"?[^\"]*\"? does not exist",
+        "the server has no such database. Make it: CREATE DATABASE …, owned by the user of ONWARD_STORE",
+    ),
+    (
+        r"no pg_hba.conf entry",
+        "the server lets nobody in like this. Add a line for this user and address to its pg_hba.conf, or use "
+        "?sslmode=require if it asks for TLS",
+    ),
+    (
+        r"certificate|does not support SSL|SSL error|sslmode|root\.crt",
+        "the encrypted connection failed. Check sslmode, sslrootcert and the server's certificate",
+    ),
+    (
+        r"invalid (connection option|URI query parameter|port|integer)|missing \"=\"",
+        "ONWARD_STORE cannot be read. It is written postgresql://user:password@host:5432/name",
+    ),
+)
+_REFUSED = re.compile(r"connection refused|no route to host|network is unreachable|timeout|timed out", re.IGNORECASE)
+
+
+def explained(error: BaseException, address: str) -> Exception:
+    """The error as one of the store's: one that may pass, one that will not, or a meeting of two."""
+    said = _said(error)
+    if isinstance(error, _CONFLICTS):
+        return StoreConflict(f"{address}: two transactions met ({said})")
+    if isinstance(error, _FULL):
+        return StoreFull(
+            f"{address} cannot be written ({said}). Nothing was lost. Free some disk space, or connect to a server "
+            "that is not a read-only copy, and start again"
+        )
+    if isinstance(error, errors.TooManyConnections) or "too many clients" in said or "remaining connection slots" in said:
+        return StoreUnavailable(
+            f"{address} has no connection left ({said}). Raise max_connections, or start fewer worker processes"
+        )
+    if isinstance(error, errors.InsufficientPrivilege):
+        return StoreError(
+            f"{address}: the user may not do this ({said}). Give it the right to create a schema: "
+            "GRANT CREATE ON DATABASE … TO …; or make the schema for it: CREATE SCHEMA onward AUTHORIZATION …"
+        )
+    if isinstance(error, _UNAVAILABLE):
+        return StoreUnavailable(f"{address} cannot be used just now ({said})")
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | UnicodeError):
+        return _unreachable(said, address)
+    if isinstance(error, psycopg.ProgrammingError) and not error.sqlstate:
+        return _unreachable(said, address)
+    return error if isinstance(error, Exception) else StoreError(said)
+
+
+def _unreachable(said: str, address: str) -> StoreError:
+    for pattern, remedy in _STARTS:
+        if re.search(pattern, said, re.IGNORECASE):
+            return StoreError(f"{address} cannot be opened: {remedy} ({said})")
+    if _REFUSED.search(said):
+        return StoreUnavailable(
+            f"{address} cannot be reached ({said}). Check host and port in ONWARD_STORE, and that the server is running"
+        )
+    return StoreUnavailable(f"the connection to {address} was lost ({said})")
+
+
+def _said(error: BaseException) -> str:
+    text = redact(str(error))
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    said = re.sub(r"^.*?(FATAL|ERROR):\s*", "", lines[0]) if lines else type(error).__name__
+    return said[:300].rstrip(".")

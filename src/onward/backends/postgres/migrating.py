@@ -1,0 +1,67 @@
+"""Bringing a schema up to date: once, whichever worker comes first."""
+
+from __future__ import annotations
+
+import hashlib
+from importlib.resources import files
+
+import psycopg
+
+from onward.backends.postgres.connections import Connection, Connections
+from onward.backends.postgres.explaining import explained
+from onward.ports import StoreError
+
+SCHEMA_VERSION = 1
+SERVES = 1
+"""The oldest version of this code's schema whose workers can go on with it beside ours."""
+
+
+def migrate(connections: Connections) -> None:
+    """Make the tables, or bring them up to date, unless somebody has done so."""
+    with connections.use() as connection:
+        try:
+            if _stands(connection, connections) == SCHEMA_VERSION:
+                return
+            with connection.transaction():
+                # Held until the commit: whoever comes second finds nothing left to do.
+                connection.execute("SELECT pg_advisory_xact_lock($1)", [_lock(connections.schema)])
+                _migrate(connection, connections)
+        except psycopg.Error as error:
+            raise explained(error, connections.address) from error
+
+
+def _migrate(connection: Connection, connections: Connections) -> None:
+    found = _stands(connection, connections)
+    if found == 0:
+        # Only if it is missing: making it takes a right that its owner need not have.
+        query = "SELECT 1 FROM pg_namespace WHERE nspname = $1"
+        if not connection.execute(query, [connections.schema]).fetchone():
+            name = connections.schema.replace('"', '""')
+            connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{name}"'.encode())
+    steps = sorted(files(__package__).joinpath("migrations").iterdir(), key=lambda step: step.name)
+    for number, step in enumerate([one for one in steps if one.name.endswith(".sql")], start=1):
+        if number > found:
+            connection.execute(step.read_text().encode())
+    connection.execute("DELETE FROM schema_version")
+    connection.execute("INSERT INTO schema_version (version, serves) VALUES ($1, $2)", [SCHEMA_VERSION, SERVES])
+
+
+def _stands(connection: Connection, connections: Connections) -> int:
+    """The version of the schema as it is; 0: there is none. One that is newer, but serves us, counts as ours."""
+    query = "SELECT 1 FROM pg_tables WHERE schemaname = $1 AND tablename = 'schema_version'"
+    if not connection.execute(query, [connections.schema]).fetchone():
+        return 0
+    found = connection.execute("SELECT version, serves FROM schema_version").fetchone()
+    version, serves = found or (0, 0)
+    if version <= SCHEMA_VERSION:
+        return int(version)
+    if serves <= SCHEMA_VERSION:
+        return SCHEMA_VERSION  # a newer worker was here, and left it so that we can go on
+    raise StoreError(
+        f"{connections.address} has schema version {version}, written by a newer Onward; this one knows version "
+        f"{SCHEMA_VERSION}. Upgrade: pip install --upgrade onward"
+    )
+
+
+def _lock(schema: str) -> int:
+    return int.from_bytes(hashlib.blake2b(f"{schema}/migrate".encode(), digest_size=8).digest(), signed=True)
