@@ -8,14 +8,18 @@ LOCK = $(UV) pip compile pyproject.toml --quiet --upgrade --universal --python-v
 	--generate-hashes --no-header --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check format demo mailroom day bench lock clean
+.PHONY: help setup servers test check format demo mailroom day bench lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
 setup: $(VENV)/.dev ## make .venv with the locked dependencies and onward itself
 
-test: setup ## run all tests
+servers: setup ## install PostgreSQL and RabbitMQ for the tests, where this can be done
+	@$(BIN)/python -m onward.torture.servers >/dev/null || scripts/servers.sh || true
+	@$(BIN)/python -m onward.torture.servers || echo "Tests that need them will be left out."
+
+test: servers ## run all tests
 	$(BIN)/pytest -n 2 $(ARGS)
 
 check: setup ## lint, formatting, types, layers

@@ -1,12 +1,18 @@
-"""Shared by all tests: what a test has counted is shown at the end of the run; parameters have names that stay."""
+"""Shared by all tests: private servers, counts shown at the end of the run, parameters whose names stay."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import secrets
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from onward.backends import open_store
+from onward.torture.servers import PostgresServer, Proxy, RabbitServer, missing, postgres, rabbitmq
+
 REPORT = "report"
+LEFT_OUT = "left out: "
 
 
 @pytest.fixture
@@ -24,8 +30,113 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
                 terminalreporter.section(test.nodeid.rpartition("::")[2])
             for line in lines if test.when == "call" else []:
                 terminalreporter.line(str(line))
+    left_out = [test for test in terminalreporter.stats.get("skipped", []) if LEFT_OUT in str(test.longrepr)]
+    if left_out:
+        terminalreporter.section(f"{len(left_out)} tests were left out", sep="!", red=True, bold=True)
+        for reason in missing():
+            terminalreporter.line(reason, red=True, bold=True)
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     # Packed files hold the time they were packed at: as names, they differ between the processes of one run.
     return argname if isinstance(val, bytes) else None
+
+
+def need_server(why_missing: str) -> None:
+    """Leaves a test out where its server is not installed; fails it where all of them have to be."""
+    if why_missing and os.environ.get("ONWARD_ALL_SERVERS") == "1":
+        pytest.fail(f"{why_missing} (ONWARD_ALL_SERVERS=1 wants every server)", pytrace=False)
+    if why_missing:
+        pytest.skip(LEFT_OUT + why_missing)
+
+
+@pytest.fixture(scope="session")
+def needs_postgres() -> None:
+    """For tests that start a PostgreSQL of their own."""
+    need_server(postgres.why_missing())
+
+
+@pytest.fixture(scope="session")
+def needs_rabbitmq() -> None:
+    """For tests that start a RabbitMQ of their own."""
+    need_server(rabbitmq.why_missing())
+
+
+@pytest.fixture(scope="session")
+def postgres_server(needs_postgres: None) -> Iterator[PostgresServer]:
+    """A PostgreSQL for this test process; a test that stops or kills it starts it again."""
+    with PostgresServer(fsync=False, options={"max_connections": "100"}) as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """A place in PostgreSQL for one test: a schema that is not there yet, and is dropped afterwards."""
+    schema = f"t_{secrets.token_hex(6)}"
+    postgres_server.start()
+    yield f"{postgres_server.url()}?schema={schema}"
+    postgres_server.start()
+    postgres_server.execute(_holders(schema), "app")
+    postgres_server.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE", "app")
+
+
+@pytest.fixture(scope="session")
+def postgres_schema(postgres_server: PostgresServer) -> str:
+    """A schema with all tables, made once: that takes longer than most tests."""
+    url = f"{postgres_server.url()}?schema=t_{secrets.token_hex(6)}"
+    open_store(url).close()
+    return url
+
+
+@pytest.fixture
+def postgres_store_url(postgres_server: PostgresServer, postgres_schema: str) -> Iterator[str]:
+    """A store in PostgreSQL that is empty; the one before was swept out."""
+    postgres_server.start()
+    yield postgres_schema
+    postgres_server.start()
+    schema = postgres_schema.rpartition("=")[2]
+    postgres_server.execute(_holders(schema), "app")
+    sweeps = f"""
+        DO $$ DECLARE one text; BEGIN
+          FOR one IN SELECT tablename FROM pg_tables WHERE schemaname = '{schema}' AND tablename <> 'schema_version'
+          LOOP EXECUTE format('DELETE FROM {schema}.%I', one); END LOOP;
+        END $$"""
+    postgres_server.execute(sweeps, "app")
+
+
+def _holders(schema: str) -> str:
+    """Ends connections that a test left inside a transaction: they would hold the schema's tables."""
+    return f"""
+        SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_class ON pg_class.oid = pg_locks.relation
+        JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace WHERE nspname = '{schema}'"""
+
+
+@pytest.fixture(scope="session")
+def rabbit_server(needs_rabbitmq: None) -> Iterator[RabbitServer]:
+    """A RabbitMQ for this test process; a test that stops or kills it starts it again."""
+    with RabbitServer() as server:
+        yield server
+
+
+@pytest.fixture
+def rabbit_url(rabbit_server: RabbitServer) -> Iterator[str]:
+    """A virtual host for one test, with no queues in it yet; removed afterwards."""
+    vhost = f"t-{secrets.token_hex(6)}"
+    rabbit_server.start()
+    yield rabbit_server.create_vhost(vhost)
+    rabbit_server.start()
+    rabbit_server.delete_vhost(vhost)
+
+
+@pytest.fixture
+def network() -> Iterator[Callable[[int], Proxy]]:
+    """Puts a network that can be cut in front of a port: `proxy = network(server.port)`."""
+    proxies: list[Proxy] = []
+
+    def put_before(port: int) -> Proxy:
+        proxies.append(Proxy(port))
+        return proxies[-1]
+
+    yield put_before
+    for proxy in proxies:
+        proxy.close()

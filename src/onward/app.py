@@ -190,9 +190,10 @@ class App:
     @property
     def blobs(self) -> Blobs:
         """Where large bytes are kept, by their content."""
-        if self._blobs is None:
-            self._blobs = open_blobs(self.settings.blobs, self.settings.home)
-        return self._blobs
+        with self._opening:
+            if self._blobs is None:
+                self._blobs = open_blobs(self.settings.blobs, self.settings.home, self.store_address)
+            return self._blobs
 
     @property
     def embedder(self) -> Embedder:

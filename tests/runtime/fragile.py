@@ -43,8 +43,8 @@ class Fragile:
             self._fuse -= 1
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        with self._database.transaction():
+    def transaction(self, *, alone: bool = False) -> Iterator[None]:
+        with self._database.transaction(alone=alone):
             yield
             self._burn()  # everything is written, nothing is committed
         self._burn()  # it is committed, and the worker never knew
@@ -52,6 +52,20 @@ class Fragile:
     def read(self, name: str, *parameters: Any) -> Any:
         self._burn()
         return self._database.read(name, *parameters)
+
+    def glance(self, name: str, *parameters: Any) -> Any:
+        self._burn()
+        return self._database.glance(name, *parameters)
+
+    def in_transaction(self) -> bool:
+        return self._database.in_transaction()
+
+    def lock(self, kind: str, names: Sequence[str] = ("",)) -> bool:
+        self._burn()
+        return self._database.lock(kind, names)
+
+    def watch(self, woken: set[str]) -> None:
+        self._database.watch(woken)
 
     def run(self, name: str, *parameters: Any) -> int:
         self._burn()

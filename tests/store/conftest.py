@@ -25,7 +25,7 @@ def store(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Itera
         case "file":
             url = f"sqlite:///{tmp_path / 'onward.db'}"
         case _:
-            url = request.getfixturevalue("postgres_url")
+            url = request.getfixturevalue("postgres_store_url")
     store = open_store(url, clock)
     yield store
     store.close()

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from onward.backends.relational.database import Database
 from onward.backends.relational.store import RelationalStore
-from onward.backends.sqlite.bus import PollingBus
-from onward.backends.sqlite.database import Database
 from onward.ports import Bus, Clock
 
 
@@ -30,9 +29,12 @@ class FragileDatabase:
             if not self.fuse:
                 raise Crash
 
+    def close(self) -> None:
+        self.database.close()
+
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        with self.database.transaction():
+    def transaction(self, *, alone: bool = False) -> Iterator[None]:
+        with self.database.transaction(alone=alone):
             yield
             self._burn()  # everything is written, nothing is committed
 
@@ -46,6 +48,20 @@ class FragileDatabase:
 
     def text_query(self, wanted: Sequence[str], unwanted: Sequence[str], *, titles: bool = True) -> str:
         return self.database.text_query(wanted, unwanted, titles=titles)
+
+    def glance(self, name: str, *parameters: Any) -> Any:
+        self._burn()
+        return self.database.glance(name, *parameters)
+
+    def in_transaction(self) -> bool:
+        return self.database.in_transaction()
+
+    def lock(self, kind: str, names: Sequence[str] = ("",)) -> bool:
+        self._burn()
+        return self.database.lock(kind, names)
+
+    def watch(self, woken: set[str]) -> None:
+        self.database.watch(woken)
 
     def run(self, name: str, *parameters: Any) -> int:
         self._burn()
@@ -61,15 +77,15 @@ class FragileDatabase:
 
 
 class FragileStore(RelationalStore):
-    """The SQLite store on a database that crashes at a chosen statement."""
+    """A store on a database that crashes at a chosen statement."""
 
     db: FragileDatabase
 
-    def __init__(self, path: str, clock: Clock) -> None:
-        super().__init__(FragileDatabase(Database(path)), clock)
+    def __init__(self, database: Database, clock: Clock) -> None:
+        super().__init__(FragileDatabase(database), clock)
 
     def bus(self) -> Bus:
-        return PollingBus(self.db.database)
+        raise NotImplementedError("nobody waits for anything here")
 
     def close(self) -> None:
         self.db.database.close()

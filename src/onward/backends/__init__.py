@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,11 +36,29 @@ def open_store(url: str, clock: Clock | None = None) -> Store:
     )
 
 
-def open_blobs(folder: str | None, home: Path) -> Blobs:
-    """Open the folder for blobs: the one that is named, or one below the data folder."""
-    from onward.backends.blobs import FolderBlobs
+def open_blobs(place: str | None, home: Path, store: str = "") -> Blobs:
+    """Open what keeps the blobs: a folder, or a PostgreSQL database by its URL.
 
-    return FolderBlobs(Path(folder).expanduser() if folder else home / "blobs")
+    If none is named, it is the database of a store on PostgreSQL, which a fleet shares, or a folder below `home`.
+    """
+    url = place or store
+    if not url.startswith(("postgresql://", "postgres://")):
+        if place and re.match(r"[a-z][a-z0-9+.-]+://", place):
+            scheme = place.partition("://")[0]
+            raise StoreError(
+                f"no backend for blobs whose URL starts with {scheme!r}; let ONWARD_BLOBS name a folder, or a "
+                "database as in postgresql://user@host/name"
+            )
+        from onward.backends.blobs import FolderBlobs
+
+        return FolderBlobs(Path(place).expanduser() if place else home / "blobs")
+    try:
+        from onward.backends.postgres.blobs import PostgresBlobs
+    except ModuleNotFoundError as error:
+        raise StoreError(
+            f"blobs in PostgreSQL need the package {error.name!r}: pip install 'onward[postgres]'"
+        ) from error
+    return PostgresBlobs(url, home / "scratch")
 
 
 def open_embedder(settings: Settings) -> Embedder:

@@ -36,6 +36,7 @@ COMMANDS = {
     "actions": "onward.cli.actions",
     "policies": "onward.cli.policies",
     "schema": "onward.cli.schema",
+    "torture": "onward.cli.torture",
     "doctor": "onward.cli.doctor",
 }
 INTERRUPTED = 130

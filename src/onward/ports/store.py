@@ -113,6 +113,9 @@ class Store(Reader, Recovery, Protocol):
     Lease and due times use the store's own clock. All methods may be called from any thread.
     """
 
+    remote: bool
+    """Whether calls wait for another machine; then they are kept off the event loop."""
+
     def transaction(self) -> AbstractContextManager[None]:
         """Make several calls one transaction: all of it, or nothing. It may end in `StoreConflict`."""
         ...

@@ -48,6 +48,10 @@ class Commits:
     def __len__(self) -> int:
         return len(self._queue)
 
+    def rows(self) -> set[int]:
+        """The rows whose calls are in here."""
+        return {call.handling.delivery.row for call, _, _ in list(self._queue)}
+
     def report(self, call: Call, settlement: Settlement | None) -> None:
         """A call is over; None: nothing can come of it any more."""
         if call not in self._abandoned:
@@ -113,10 +117,12 @@ class Commits:
 
     def _commit(self, group: list[Finished], also: Callable[[], T]) -> T:
         """Commit a group together, else one by one; what is committed leaves the list."""
+
+        def commit() -> tuple[list[Settled], T]:
+            return self._store.settle([one.settlement for one in group]) if group else [], also()
+
         try:
-            with self._store.transaction():
-                answers = self._store.settle([one.settlement for one in group]) if group else []
-                result = also()
+            answers, result = self._store.atomically(commit)
         except (StoreUnavailable, StoreFull):
             raise
         except Exception as error:

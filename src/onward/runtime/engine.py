@@ -9,10 +9,12 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
 from random import Random
+from typing import TypeVar
 
 from onward.model.ledger import Settled, Verdict
 from onward.ports import Bus, Store, StoreError, StoreUnavailable
@@ -28,6 +30,7 @@ from onward.runtime.probes import Prober
 from onward.runtime.service import Registry, Service
 
 log = logging.getLogger("onward")
+T = TypeVar("T")
 
 LEASE = 60.0
 TICK = 1.0
@@ -111,6 +114,10 @@ class Engine:
         self._woken = True
         self._ticked = self._renewed = 0.0
         self._settled = self._claims = 0
+        self._uncertain = False
+        """The store went away in the middle of a commit, which may have been made all the same."""
+        # Calls of the store that take a while must not keep the handlers on the loop waiting.
+        self._asker = ThreadPoolExecutor(1, "onward-store") if store.remote else None
         self._prober = Prober(store, registry, self.bus, self.hooks)
         self._lanes: list[Lane] = []
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -160,7 +167,7 @@ class Engine:
             while not self._released:
                 if self._draining and not self._withdraw_all() and not self._under_way():
                     break
-                if not await self._cycle() and self._may_end():
+                if not await self._cycle() and await self._may_end():
                     break
         finally:
             await self._end()
@@ -226,6 +233,8 @@ class Engine:
             log.warning("%s; the leases of %s will lapse by themselves", error, self.worker)
         self._commits.close()
         self._ended = True
+        if self._asker is not None:
+            self._asker.shutdown(wait=False)
         self.bus.close()
         if self._listener.is_alive():
             self._listener.join(TICK)
@@ -245,7 +254,13 @@ class Engine:
         # In this order: a call is reported before it leaves its lane.
         return any(lane.load for lane in self._lanes) or bool(self._commits)
 
-    def _may_end(self) -> bool:
+    async def _ask(self, call: Callable[[], T]) -> T:
+        """What the store answers."""
+        if self._asker is None:
+            return call()
+        return await asyncio.get_running_loop().run_in_executor(self._asker, call)
+
+    async def _may_end(self) -> bool:
         if self._under_way() or self._stuck:
             return False
         if self.settings.suspects:
@@ -253,7 +268,7 @@ class Engine:
         if not self.settings.until_idle:
             return False
         try:
-            due = self._next_due(self._lanes)
+            due = await self._ask(self._next_due)
         except StoreUnavailable:
             return False
         return due is None or due > self.store.now()
@@ -265,23 +280,37 @@ class Engine:
         if os.getpid() != self._pid:
             os._exit(0)  # a handler has forked: this is the copy, and it owns nothing here
         try:
-            busy = self._settle_and_claim()
-            self._tick()
+            if self._uncertain:
+                await self._ask(self._give_back_unknown)
+                self._uncertain = False
+            busy = await self._settle_and_claim()
+            await self._tick()
             if self._under_way() or not (busy or self.settings.until_idle or self.settings.suspects):
                 await self._rest()
         except StoreUnavailable as error:
             log.error("%s. Nothing is claimed until it is back", error)
+            self._uncertain = True
             self._look_again()
             await asyncio.sleep(TICK)
             return True
         return busy
 
+    def _give_back_unknown(self) -> None:
+        """Rows that were claimed by a commit nobody heard of would be held, and renewed, for ever."""
+        claimed = {delivery.row for delivery in self.store.claimed(self.worker)}
+        # Asked afterwards: what is claimed does not come in meanwhile, and what is settled does no harm.
+        known = self._commits.rows().union(*(lane.rows() for lane in self._lanes))
+        if unknown := sorted(claimed - known):
+            log.info("%d rows that were claimed when the store went away are given back", len(unknown))
+            self.store.release(self.worker, unknown)
+
     async def _rest(self) -> None:
+        patience = await self._patience()
         self._awake.clear()
         self._woken = False
         if not self._commits:  # asked after that: whoever reports now will say so
             try:
-                await asyncio.wait_for(self._awake.wait(), self._patience())
+                await asyncio.wait_for(self._awake.wait(), patience)
             except TimeoutError:
                 self._look_again()
         self._woken = True
@@ -295,19 +324,19 @@ class Engine:
         for lane in self._lanes:
             lane.dry = False
 
-    def _patience(self) -> float:
+    async def _patience(self) -> float:
         """For how long nothing falls due by itself, a tick at most."""
         if self._under_way():
             return BUSY_TICK  # a call will end before long; asking the store each time would cost more
-        due = self._next_due(self._lanes)
+        due = await self._ask(self._next_due)
         ahead = due - self.store.now() if due is not None else TICK
         # What is due and was not claimed is held back, by a breaker or by its service's slots.
         return min(TICK, ahead) if ahead > 0 else TICK
 
-    def _next_due(self, lanes: Sequence[Lane]) -> float | None:
-        return self.store.next_due([lane.service.name for lane in lanes])
+    def _next_due(self) -> float | None:
+        return self.store.next_due([lane.service.name for lane in self._lanes])
 
-    def _settle_and_claim(self) -> bool:
+    async def _settle_and_claim(self) -> bool:
         wanting = [] if self._draining else self._wanting()
         if not self._commits and not wanting:
             return False
@@ -316,11 +345,16 @@ class Engine:
 
         def claim() -> list[tuple[Lane, list[Call]]]:
             openings.clear()  # of a try that was rolled back
+            self._claims = before
             return [(lane, self._claim(lane, room, openings)) for lane, room in wanting]
 
         # One transaction, one sync to disk, for both.
-        with self.context.turns.committing():
-            claimed = self._commits.flush(claim)
+        def flush() -> list[tuple[Lane, list[Call]]]:
+            # A store elsewhere does its work elsewhere: handlers go on meanwhile.
+            with contextlib.nullcontext() if self.store.remote else self.context.turns.committing():
+                return self._commits.flush(claim)
+
+        claimed = await self._ask(flush)
         for lane, calls in claimed:
             if calls:
                 lane.feed(calls)
@@ -410,11 +444,19 @@ class Engine:
 
     # -- now and then
 
-    def _tick(self) -> None:
+    async def _tick(self) -> None:
         now = time.monotonic()
         if now - self._ticked < TICK:
             return
         self._ticked = now
+        await self._ask(self._tidy_store)
+        self._expire()
+        for lane in self._lanes:
+            if lane.waiting and lane.slowest(self.store.now()) > TICK:
+                # Somebody else may have a free slot for what waits behind a slow call here.
+                self._withdraw(lane)
+
+    def _tidy_store(self) -> None:
         self.store.reap()
         self._prober.probe()
         if self._settled:
@@ -423,14 +465,9 @@ class Engine:
                 keep_seconds=self.settings.keep_completed_seconds,
                 keep_count=self.settings.keep_completed_count,
             )
-        if self.settings.renews and now - self._renewed > self.settings.lease / 3:
-            self._renewed = now
+        if self.settings.renews and self._ticked - self._renewed > self.settings.lease / 3:
+            self._renewed = self._ticked
             self.store.renew(self.worker, self.settings.lease)
-        self._expire()
-        for lane in self._lanes:
-            if lane.waiting and lane.slowest(self.store.now()) > TICK:
-                # Somebody else may have a free slot for what waits behind a slow call here.
-                self._withdraw(lane)
 
     def _expire(self) -> None:
         """End calls that are past their time limit: an async one is cancelled, any other charged.

@@ -55,6 +55,10 @@ class Lane:
         # Claiming a handful at a time would cost a transaction each.
         return room if room * 4 >= self.slots + ahead or not self.waiting else 0
 
+    def rows(self) -> set[int]:
+        """The rows whose calls wait or run here."""
+        return {call.handling.delivery.row for call in [*self.waiting, *self.running.values()]}
+
     def slowest(self, now: float) -> float:
         """For how long the longest running call has been at it."""
         return max((now - call.began for call in list(self.running.values()) if call.began), default=0.0)

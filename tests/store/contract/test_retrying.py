@@ -96,7 +96,8 @@ def test_a_document_whose_row_is_gone_is_set_free(stage: Stage) -> None:
     stage.bring("a")
     stage.bring("b")
     (row,) = [one.row for one in stage.claim() if one.inputs[0].id == "a"]
-    stage.store.db.run("delete_rows", [row])  # type: ignore[attr-defined]  # edited by hand
+    with stage.store.transaction():
+        stage.store.db.run("delete_rows", [row])  # type: ignore[attr-defined]  # edited by hand
     after, freed = stage.store.loosen(after=0, limit=100)
     assert (after > 0, freed) == (True, [("pages", "a")])
     assert stage.state("a").row is None

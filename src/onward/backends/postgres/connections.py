@@ -23,7 +23,7 @@ from onward.retry import redact
 LEAST_VERSION = 130000
 SCHEMA = "onward"
 MOST = 8
-"""Connections of a process at the same time; whoever wants one more waits. A server has a hundred for the fleet."""
+"""Connections of a process at the same time; whoever wants one more waits. A server has a hundred for all."""
 KEPT_SECONDS = 300.0
 """A connection that was idle for so long is closed."""
 LOCK_SECONDS = 30
@@ -125,7 +125,7 @@ class Connections:
             if connection.info.server_version < LEAST_VERSION:
                 found, least = connection.info.server_version // 10000, LEAST_VERSION // 10000
                 raise StoreError(
-                    f"{self.address} is PostgreSQL {found}; Onward needs version {least} or newer. Upgrade the server"
+                    f"{self.address} is PostgreSQL {found}; Onward needs version {least} or newer. Upgrade it"
                 )
             connection.prepare_threshold = 2
             connection.prepared_max = 500
@@ -170,9 +170,8 @@ class Connections:
 
 def _shut(connection: Connection) -> None:
     """End a connection that another thread is waiting on; that one is told that it is lost."""
-    with suppress(psycopg.Error, OSError):
-        with socket.socket(fileno=os.dup(connection.fileno())) as wire:
-            wire.shutdown(socket.SHUT_RDWR)
+    with suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(connection.fileno())) as wire:
+        wire.shutdown(socket.SHUT_RDWR)
 
 
 def _quoted(name: str) -> str:
@@ -186,8 +185,8 @@ def _read_url(url: str) -> tuple[str, str]:
     schema = given.pop("schema", SCHEMA)
     if not schema or "\x00" in schema or len(schema.encode()) > 63 or schema.startswith("pg_"):
         raise StoreError(
-            f"the schema {schema!r:.80} in the store's URL cannot be; give the name of a schema for Onward's tables, "
-            "of up to 63 bytes, as in postgresql://host/name?schema=onward"
+            f"the schema {schema!r:.80} in the store's URL cannot be; name a schema for Onward's tables, of up to 63 "
+            "bytes, as in postgresql://host/name?schema=onward"
         )
     given = {**_TCP, "application_name": "onward", **given}
     return schema, urlunsplit(parts._replace(scheme="postgresql", query=urlencode(given)))

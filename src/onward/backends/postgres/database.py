@@ -64,7 +64,7 @@ class Database:
                 self._execute(connection, f"BEGIN; SELECT {lock}({self._gate})")
                 yield
                 if self._local.broken:
-                    raise StoreError("a step of this transaction failed, so nothing of it was written")  # noqa: TRY301
+                    raise StoreError("a step of this transaction failed, so nothing of it was written")
                 self._execute(connection, "COMMIT")
             except BaseException:
                 self._roll_back(connection)
@@ -97,7 +97,8 @@ class Database:
     def lock(self, kind: str, names: Sequence[str] = ("",)) -> bool:
         """Keep other transactions off these names until the end of this one."""
         numbers = sorted({_number(f"{self.schema}/{kind}/{name}") for name in names})
-        self._execute(self._here(), "SELECT pg_advisory_xact_lock(n) FROM unnest($1::bigint[]) n", [array(numbers)])
+        query = "SELECT pg_advisory_xact_lock(n) FROM unnest($1::bigint[]) n"
+        self._execute(self._here(), query, [array(numbers)])
         return True
 
     def watch(self, woken: set[str]) -> None:

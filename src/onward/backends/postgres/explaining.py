@@ -26,39 +26,30 @@ _UNAVAILABLE = (
     errors.IdleInTransactionSessionTimeout,
     errors.OutOfMemory,
 )
-_STARTS: tuple[tuple[str, str], ...] = (
-    (
-        r"password authentication failed|no password supplied|SASL|authentication failed",
-        "the server refused the user or the password. Check both in ONWARD_STORE, or give the password in PGPASSWORD "
-        "or ~/.pgpass",
-    ),
-    (
-        r"could not translate host name|name or service not known|failed to resolve host",
-        "there is no host of this name. Check it in ONWARD_STORE",
-    ),
-    (
-        r"role \"?[^\"]*\"? does not exist",
-        "the server has no such user. Make one: CREATE ROLE … LOGIN PASSWORD '…'",
-    ),
-    (
-        r"database \"?[^\"]*\"? does not exist",
-        "the server has no such database. Make it: CREATE DATABASE …, owned by the user of ONWARD_STORE",
-    ),
-    (
-        r"no pg_hba.conf entry",
-        "the server lets nobody in like this. Add a line for this user and address to its pg_hba.conf, or use "
-        "?sslmode=require if it asks for TLS",
-    ),
-    (
-        r"certificate|does not support SSL|SSL error|sslmode|root\.crt",
-        "the encrypted connection failed. Check sslmode, sslrootcert and the server's certificate",
-    ),
-    (
-        r"invalid (connection option|URI query parameter|port|integer)|missing \"=\"",
-        "ONWARD_STORE cannot be read. It is written postgresql://user:password@host:5432/name",
-    ),
+_PASSWORD = (
+    "the server refused the user or the password. Check both in ONWARD_STORE, or give the password in PGPASSWORD or "
+    "in ~/.pgpass"
 )
-_REFUSED = re.compile(r"connection refused|no route to host|network is unreachable|timeout|timed out", re.IGNORECASE)
+_HOST = "there is no host of this name. Check it in ONWARD_STORE"
+_ROLE = "the server has no such user. Make one: CREATE ROLE … LOGIN PASSWORD '…'"
+_DATABASE = "the server has no such database. Make it: CREATE DATABASE …, owned by the user of ONWARD_STORE"
+_ACCESS = (
+    "the server lets nobody in like this. Add a line for this user and address to its pg_hba.conf, or use "
+    "?sslmode=require if it asks for TLS"
+)
+_TLS = "the encrypted connection failed. Check sslmode, sslrootcert and the server's certificate"
+_URL = "ONWARD_STORE cannot be read. It is written postgresql://user:password@host:5432/name"
+_STARTS = {
+    r"password authentication failed|no password supplied|SASL|authentication failed": _PASSWORD,
+    r"could not translate host name|name or service not known|failed to resolve host": _HOST,
+    r"role \"?[^\"]*\"? does not exist": _ROLE,
+    r"database \"?[^\"]*\"? does not exist": _DATABASE,
+    r"no pg_hba.conf entry": _ACCESS,
+    r"certificate|does not support SSL|SSL error|sslmode|root\.crt": _TLS,
+    r"invalid (connection option|URI query parameter|port|integer)|missing \"=\"": _URL,
+}
+_UNREACHED = re.compile(r"connection refused|no route to host|network is unreachable|time(d )?out", re.IGNORECASE)
+_NO_SLOT = re.compile(r"too many (clients|connections)|remaining connection slots", re.IGNORECASE)
 
 
 def explained(error: BaseException, address: str) -> Exception:
@@ -68,10 +59,10 @@ def explained(error: BaseException, address: str) -> Exception:
         return StoreConflict(f"{address}: two transactions met ({said})")
     if isinstance(error, _FULL):
         return StoreFull(
-            f"{address} cannot be written ({said}). Nothing was lost. Free some disk space, or connect to a server "
-            "that is not a read-only copy, and start again"
+            f"{address} cannot be written ({said}). Nothing was lost. Free some disk space, or name a server that is "
+            "no read-only copy, and start again"
         )
-    if isinstance(error, errors.TooManyConnections) or "too many clients" in said or "remaining connection slots" in said:
+    if isinstance(error, errors.TooManyConnections) or _NO_SLOT.search(said):
         return StoreUnavailable(
             f"{address} has no connection left ({said}). Raise max_connections, or start fewer worker processes"
         )
@@ -90,12 +81,12 @@ def explained(error: BaseException, address: str) -> Exception:
 
 
 def _unreachable(said: str, address: str) -> StoreError:
-    for pattern, remedy in _STARTS:
+    for pattern, remedy in _STARTS.items():
         if re.search(pattern, said, re.IGNORECASE):
             return StoreError(f"{address} cannot be opened: {remedy} ({said})")
-    if _REFUSED.search(said):
+    if _UNREACHED.search(said):
         return StoreUnavailable(
-            f"{address} cannot be reached ({said}). Check host and port in ONWARD_STORE, and that the server is running"
+            f"{address} cannot be reached ({said}). Check host and port in ONWARD_STORE, and that the server runs"
         )
     return StoreUnavailable(f"the connection to {address} was lost ({said})")
 

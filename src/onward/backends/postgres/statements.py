@@ -88,6 +88,13 @@ def _parsed(name: str, shape: str, body: str) -> Statement:
 
 def array(values: Sequence[Any]) -> str:
     """Values as a PostgreSQL array. The driver's own way looks at the type of each value."""
+    kinds = set(map(type, values))
+    if kinds == {str}:
+        text = '","'.join(values)
+        if "\\" not in text and text.count('"') == 2 * (len(values) - 1):
+            return '{"' + text + '"}'
+    elif kinds == {int}:
+        return "{" + ",".join(map(str, values)) + "}"
     return "{" + ",".join([_element(one) for one in values]) + "}"
 
 

@@ -50,6 +50,7 @@ class PostgresStore(RelationalStore):
     """Documents and ledger in a schema of a PostgreSQL database, shared by any number of machines."""
 
     db: Database
+    remote = True
 
     def __init__(self, url: str, clock: Clock | None = None, *, patience: float = 60.0) -> None:
         database = Database(url, patience=patience)

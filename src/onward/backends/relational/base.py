@@ -25,6 +25,8 @@ FIRST_PAUSE = 0.002
 class RelationalBase:
     """A database and a clock."""
 
+    remote = False
+
     def __init__(self, db: Database, clock: Clock) -> None:
         self.db = db
         self.clock = clock

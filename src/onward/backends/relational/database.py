@@ -14,6 +14,8 @@ class Database(Protocol):
     locks it until the end. What cannot be locked by reading, because it may not be there yet, is locked by name.
     """
 
+    def close(self) -> None: ...
+
     def transaction(self, *, alone: bool = False) -> AbstractContextManager[None]:
         """Hold what is needed to write; nested blocks join the outermost one.
 

@@ -230,18 +230,20 @@ CREATE TABLE actions (
 );
 CREATE INDEX actions_at ON actions (at, id);
 
--- Large bytes, in parts of a bounded size.
+-- Large bytes, in parts of a bounded size. Without a digest, it is only on its way, and nobody sees it; "put at
+-- -infinity", it is being removed, and nothing is added to it any more.
 CREATE TABLE blobs (
-  digest text   COLLATE "C" PRIMARY KEY,
+  id     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  digest text   COLLATE "C" UNIQUE,
   size   bigint NOT NULL,
-  put_at timestamptz NOT NULL DEFAULT now()
+  put_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
-CREATE INDEX blobs_put ON blobs (put_at);
+CREATE INDEX blobs_unnamed ON blobs (id) WHERE digest IS NULL;
 CREATE TABLE blob_parts (
-  digest text    COLLATE "C" NOT NULL,
-  part   integer NOT NULL,
-  bytes  bytea   NOT NULL,
-  PRIMARY KEY (digest, part)
+  blob  bigint  NOT NULL,
+  part  integer NOT NULL,
+  bytes bytea   NOT NULL,
+  PRIMARY KEY (blob, part)
 );
 ALTER TABLE blob_parts ALTER COLUMN bytes SET STORAGE EXTERNAL;
 

@@ -44,11 +44,11 @@ FROM unnest($1::text[], $2::text[], $3::float8[]) AS v (collection, id, at)
 WHERE documents.collection = v.collection AND documents.id = v.id;
 
 -- name: rows_gone :row
-WITH some AS (SELECT doc, collection, id, "row" FROM documents WHERE doc > $1 ORDER BY doc LIMIT $2)
-SELECT (SELECT max(doc) FROM some),
-       (SELECT coalesce(json_agg(json_build_array(collection, id)), '[]') FROM some
+WITH looked_at AS (SELECT doc, collection, id, "row" FROM documents WHERE doc > $1 ORDER BY doc LIMIT $2)
+SELECT (SELECT max(doc) FROM looked_at),
+       (SELECT coalesce(json_agg(json_build_array(collection, id)), '[]') FROM looked_at
         WHERE "row" IS NOT NULL
-          AND NOT EXISTS (SELECT 1 FROM ledger l WHERE l.id = some."row" AND l.state IN ('waiting', 'claimed')));
+          AND NOT EXISTS (SELECT 1 FROM ledger l WHERE l.id = looked_at."row" AND l.state IN ('waiting', 'claimed')));
 
 -- name: looked_at_later
 SELECT collection, count(*) FROM documents

@@ -1,0 +1,16 @@
+#!/bin/sh
+# Installs PostgreSQL and RabbitMQ, for tests that start servers of their own. The system's own are not started.
+set -eu
+
+if ! command -v apt-get >/dev/null || [ "$(id -u)" != 0 ]; then
+    exit 1 # what is missing, and how to install it, is said by who called
+fi
+policy=/usr/sbin/policy-rc.d
+if [ ! -e $policy ]; then
+    trap 'rm -f $policy' EXIT
+    printf '#!/bin/sh\nexit 101\n' >$policy
+    chmod +x $policy
+fi
+export DEBIAN_FRONTEND=noninteractive
+install() { apt-get install -y -qq --no-install-recommends postgresql rabbitmq-server; }
+install || { apt-get update -qq && install; }
