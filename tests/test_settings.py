@@ -64,6 +64,11 @@ NAMED_IN_THE_MANUAL = {
 }
 
 
+ESCAPED = "(in a password, / ? # @ are written %2F %3F %23 %40)"
+STORES = f"a URL such as sqlite:///folder/file.db or postgresql://user@host/name {ESCAPED}"
+BUSES = f"a URL such as amqp://user@host:5672/, or amqps:// with TLS {ESCAPED}"
+
+
 @pytest.fixture
 def toml(tmp_path: Path) -> Path:
     return tmp_path / "onward.toml"
@@ -149,12 +154,13 @@ def test_another_file_can_be_named_and_must_then_exist(tmp_path: Path) -> None:
         ("ERROR_REPORTER_TYPE", "mail", "one of store, http, noop"),
         ("PUSHGATEWAY_URL", "pushgateway:9091", "a URL with http:// or https://"),
         ("RABBITMQ_PORT", "70000", "a port from 1 to 65535"),
-        (
-            "ONWARD_STORE",
-            "onward.db",
-            "a URL such as sqlite:///folder/file.db or postgresql://user@host/name",
-        ),
-        ("ONWARD_BUS", "localhost", "a URL such as amqp://user@host:5672/"),
+        ("ONWARD_STORE", "onward.db", STORES),
+        ("ONWARD_STORE", "mysql://host/name", STORES),
+        ("ONWARD_STORE", "postgresql://host:port/name", STORES),
+        ("ONWARD_BUS", "localhost", BUSES),
+        ("ONWARD_BUS", "redis://localhost/", BUSES),
+        ("ONWARD_BUS", "amqp:///", BUSES),
+        ("ONWARD_BUS", "amqp://host:99999/", BUSES),
         ("ONWARD_HOME", "~no-such-user/x", "the path of a folder"),
         ("ONWARD_FETCH_ALLOW_PRIVATE", "perhaps", "true or false"),
         ("ONWARD_LOG_FORMAT", "xml", "one of text, json"),
@@ -251,6 +257,112 @@ def test_secrets_do_not_show_in_errors(name: str, value: Any, toml: Path) -> Non
     assert name in str(caught.value)
     assert SECRET not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    (
+        ("ONWARD_STORE", f"oracle://app:{SECRET}@db/onward"),
+        ("ONWARD_STORE", f"postgresql://app:{SECRET}/1@db/onward"),
+        ("ONWARD_STORE", f"postgresql://app:{SECRET}#1@db/onward"),
+        ("ONWARD_STORE", f"postgresql://app:'{SECRET}\"/x@db/onward"),
+        ("ONWARD_STORE", f"postgresql://db:x/onward?password={SECRET}"),
+        ("ONWARD_BUS", f"http://app:{SECRET}@mq/"),
+        ("ONWARD_BUS", f"amqp://app:x{SECRET}/1@mq/"),
+    ),
+)
+def test_a_url_that_makes_no_sense_is_told_without_its_password(name: str, value: str) -> None:
+    with pytest.raises(SettingsError, match=f"{name} is '.*, but must be a URL such as") as caught:
+        load_settings({name: value})
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    (
+        "sqlite://:memory:",
+        "sqlite:////srv/onward.db",
+        "postgres://db/onward",
+        "postgresql:///onward?host=/run/postgresql",
+        "postgresql://app@db1:5432,db2:5433/onward?target_session_attrs=read-write",
+        "postgresql://app:p%40ss@[::1]:5432/onward?schema=mail&sslmode=verify-full",
+    ),
+)
+def test_stores_that_there_may_be(url: str) -> None:
+    assert load_settings({"ONWARD_STORE": url}).store == url
+
+
+# -- values that stand in files
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    path = tmp_path / "secret"
+    path.write_text(f"postgresql://app:{SECRET}@db/onward\n")
+    return path
+
+
+def test_the_value_of_any_variable_may_stand_in_a_file(secret: Path, tmp_path: Path) -> None:
+    (tmp_path / "calls").write_text("7")
+    environ = {"ONWARD_STORE_FILE": str(secret), "ONWARD_CONCURRENCY_FILE": str(tmp_path / "calls")}
+    settings = load_settings(environ)
+    assert (settings.store, settings.concurrency) == (f"postgresql://app:{SECRET}@db/onward", 7)
+
+
+def test_only_the_end_of_the_line_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "password").write_bytes(b" p w \r\n")
+    settings = load_settings({"RABBITMQ_HOST": "mq", "RABBITMQ_PASSWORD_FILE": str(tmp_path / "password")})
+    assert settings.rabbitmq_password.get_secret_value() == " p w "
+
+
+def test_a_file_wins_over_onward_toml_as_the_variable_does(secret: Path, toml: Path) -> None:
+    toml.write_text('store = "sqlite:///other.db"')
+    assert load_settings({"ONWARD_STORE_FILE": str(secret)}).store.startswith("postgresql://")
+
+
+def test_an_empty_variable_names_no_file() -> None:
+    assert load_settings({"ONWARD_STORE_FILE": ""}) == load_settings({})
+
+
+def test_a_variable_and_its_file_are_one_too_many(secret: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings({"ONWARD_STORE": "sqlite:///x.db", "ONWARD_STORE_FILE": str(secret)})
+    assert str(caught.value) == (
+        "ONWARD_STORE and ONWARD_STORE_FILE are both set. Keep one: the value, or the file that holds it."
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    (
+        (None, "which cannot be read: No such file or directory. Name one that this user can read"),
+        (b"\n", "which is empty. Write the value into it"),
+        (b"\xff\xfe" + SECRET.encode(), "which is no text. Write it in UTF-8"),
+        (SECRET.encode() * 20_000, "which holds more than a value"),
+    ),
+)
+def test_a_file_that_holds_no_value_is_named(content: bytes | None, problem: str, tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(SettingsError) as caught:
+        load_settings({"ONWARD_TOKEN_FILE": str(path)})
+    assert str(caught.value).startswith(f"ONWARD_TOKEN_FILE names the file '{path}', {problem}")
+    assert SECRET not in str(caught.value)
+
+
+def test_what_a_file_holds_is_never_shown(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    path.write_text(SECRET)
+    with pytest.raises(SettingsError) as caught:
+        load_settings({"ONWARD_STORE_FILE": str(path)})
+    assert str(caught.value) == f"ONWARD_STORE_FILE ('{path}') is not shown here, but must be {STORES}."
+
+
+def test_a_secret_that_was_put_in_place_of_its_file_is_not_shown_either() -> None:
+    with pytest.raises(SettingsError, match=r"'postgresql://\*\*\*@db/onward'.* cannot be read") as caught:
+        load_settings({"ONWARD_STORE_FILE": f"postgresql://app:{SECRET}@db/onward"})
+    assert SECRET not in str(caught.value)
 
 
 def test_an_empty_token_would_let_everyone_in(toml: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.metadata
-import json
 import os
 import socket
 import sys
@@ -15,22 +14,20 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from onward.backends import open_blobs, open_embedder, open_store, open_summarizer
+from onward.backends import open_blobs, open_embedder, open_store, open_summarizer, open_wire
 from onward.model.documents import Document, DocumentState
-from onward.model.events import Envelope, Event, decode, is_text, new_id, read_event
-from onward.model.failures import Failure
+from onward.model.events import Envelope, Event
 from onward.model.ledger import NewDocument, Published
 from onward.ports import Blobs, Clock, Store
-from onward.retry import Classified, Malformed, OnwardError, RetryPolicy, classify
+from onward.retry import Classified, OnwardError, RetryPolicy, classify
 from onward.runtime.engine import Ending, Engine, EngineSettings
 from onward.runtime.service import Dependency, Registry, Requeue, Service
 from onward.runtime.signals import Hook, Hooks
+from onward.runtime.strangers import take_in
 from onward.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from onward.ports.models import Embedder, Summarizer
-
-MAX_VERSION = 2**31
 
 H = TypeVar("H", bound=Callable[..., Any])
 D = TypeVar("D", bound=Document)
@@ -175,7 +172,23 @@ class App:
         """Open the store without telling it of this app's services: it may be that of another app."""
         if self._given is not None and not isinstance(self._given, str):
             return self._given
-        return open_store(self.store_address, self._clock)
+        store = open_store(self.store_address, self._clock)
+        store.wired = self._bus_url is not None
+        return store
+
+    @property
+    def _bus_url(self) -> str | None:
+        # A store that was handed over open is nobody else's: nobody has to be told.
+        return self.settings.bus_url if self._given is None or isinstance(self._given, str) else None
+
+    def check_bus(self) -> None:
+        """Connect to the bus once, if there is one: what is wrong with it is said before anything starts."""
+        if self._bus_url is not None:
+            wire = open_wire(self._bus_url, name=self.version)
+            try:
+                wire.open([])
+            finally:
+                wire.close()
 
     def close(self) -> None:
         """Close the store and the models; they are opened again when they are next used."""
@@ -183,6 +196,9 @@ class App:
             if model is not None:
                 model.close()
         self._embedder = self._summarizer = None
+        if self._blobs is not None:
+            self._blobs.close()
+            self._blobs = None
         if self._store is not None:
             self._store.close()
             self._store = None
@@ -269,29 +285,7 @@ class App:
         What cannot be read is never dropped: it becomes a dead letter with its bytes, and the answer
         is None.
         """
-        event_type = ""
-        try:
-            envelope = decode(raw)
-            event_type = str(envelope["event_type"])
-            data = json.dumps(envelope.get("data", {}))
-            kind = next((one for one in self.registry.events() if one.event_type == event_type), None)
-            if kind is None:
-                known = ", ".join(sorted(one.event_type for one in self.registry.events())) or "none"
-                raise Malformed(f"the event type {event_type!r} is unknown; known are: {known}")
-            version = envelope.get("version", kind.version)
-            if not isinstance(version, int) or not 0 < version < MAX_VERSION:
-                raise Malformed(f"the field 'version' is {version!r:.50}, not a whole number from 1 on")
-            if version <= kind.version:
-                data = read_event(kind, data).model_dump_json()
-        except Malformed as error:
-            failure = Failure.of(error, at=self.store.now(), service="")
-            self.store.publish_malformed(raw, failure, event_type=event_type)
-            return None
-        given = envelope.get("event_id")
-        foreign = is_text(given) and 0 < len(given) <= 200
-        event_id = given if is_text(given) and foreign else new_id()
-        taken = Envelope(event_type, data, event_id, self.store.now(), version, foreign=foreign)
-        return self.store.publish([taken])[0]
+        return take_in(self.store, self.registry.events(), raw)
 
     def get(self, document: type[D], id: str) -> D | None:
         """Read a document."""
@@ -318,6 +312,9 @@ class App:
     def engine(self, services: Sequence[str] | None = None, **options: Any) -> Engine:
         """An engine for these services, or all, in this process."""
         chosen = self.registry.select(services)
+        settings = self.engine_settings(**{k: v for k, v in options.items() if k not in ("worker", "board")})
+        # What runs alone, or only until nothing is due, looks in the ledger itself.
+        wired = self._bus_url if not (settings.suspects or settings.until_idle) else None
         return Engine(
             self.store,
             self.registry,
@@ -326,7 +323,8 @@ class App:
             version=self.version,
             hooks=self.hooks,
             board=options.pop("board", None),
-            settings=self.engine_settings(**options),
+            settings=settings,
+            wire=open_wire(wired, name=self.version) if wired is not None else None,
         )
 
     def work_until_idle(self, services: Sequence[str] | None = None) -> Ending:

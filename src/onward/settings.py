@@ -5,6 +5,8 @@ their names are joined to their keys by an underscore, so these three say the sa
 
     retry_max_attempts = 5          [retry]                 retry = { max_attempts = 5 }
                                     max_attempts = 5
+
+The value of any variable may stand in a file, as secrets do: `ONWARD_STORE_FILE=/run/secrets/store`.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
@@ -28,6 +30,11 @@ from onward.retry.presets import Ladder
 from onward.retry.redact import redact
 
 FILE = "onward.toml"
+IN_FILE = "_FILE"
+"""What is added to a variable's name to name a file that holds its value."""
+LARGEST_FILE = 65_536
+_AUTHORITY = re.compile(r"(?:\[[^\]]*\]|[^:\[\]]*)(?::\d*)?")
+"""A host and its port."""
 
 
 class SettingsError(OnwardError):
@@ -41,10 +48,30 @@ def _no_bool(value: object) -> object:
     return value
 
 
-def _is_url(value: str) -> str:
-    if not re.match(r"[a-z][a-z0-9+.-]*://", value):
-        raise ValueError("not a URL")
+def _is_store(value: str) -> str:
+    scheme = _scheme(value)
+    if scheme not in ("sqlite", "postgresql", "postgres"):
+        raise ValueError("no URL of a store")
+    if scheme != "sqlite":
+        # A / or # in a password ends what names the server, and the rest of it would pass for a database.
+        hosts = urlsplit(value).netloc.rpartition("@")[2]
+        if re.search(r"\s", value) or not all(_AUTHORITY.fullmatch(one) for one in hosts.split(",")):
+            raise ValueError("no URL of a server")
     return value
+
+
+def _is_bus(value: str) -> str:
+    # Asking for a port that is none raises by itself.
+    if _scheme(value) not in ("amqp", "amqps") or not urlsplit(value).hostname or urlsplit(value).port == 0:
+        raise ValueError("no URL of a broker")
+    if re.search(r"\s", value):
+        raise ValueError("a blank in a URL")
+    return value
+
+
+def _scheme(value: str) -> str:
+    scheme, separator, _ = value.partition("://")
+    return scheme if separator else ""
 
 
 def _expanded(folder: Path) -> Path:
@@ -65,12 +92,17 @@ Positive = Annotated[
 Factor = Annotated[
     float, BeforeValidator(_no_bool), Field(ge=1, allow_inf_nan=False, description="a number of at least 1")
 ]
+_ESCAPED = "in a password, / ? # @ are written %2F %3F %23 %40"
 StoreUrl = Annotated[
     str,
-    AfterValidator(_is_url),
-    Field(description="a URL such as sqlite:///folder/file.db or postgresql://user@host/name"),
+    AfterValidator(_is_store),
+    Field(description=f"a URL such as sqlite:///folder/file.db or postgresql://user@host/name ({_ESCAPED})"),
 ]
-BusUrl = Annotated[str, AfterValidator(_is_url), Field(description="a URL such as amqp://user@host:5672/")]
+BusUrl = Annotated[
+    str,
+    AfterValidator(_is_bus),
+    Field(description=f"a URL such as amqp://user@host:5672/, or amqps:// with TLS ({_ESCAPED})"),
+]
 HttpUrl = Annotated[str, Field(pattern=r"^https?://[^/]", description="a URL with http:// or https://")]
 Folder = Annotated[Path, AfterValidator(_expanded), Field(description="the path of a folder")]
 Secret = Annotated[SecretStr, Field(min_length=1, description="text that is not empty")]
@@ -200,12 +232,14 @@ class _Given(NamedTuple):
 
     value: object
     where: str
+    secret: bool = False
+    """It comes from a file that may hold anything: it is never shown."""
 
 
 def load_settings(environ: Mapping[str, str] | None = None, path: str | Path | None = None) -> Settings:
     """Read the settings from the environment and from `path`, or `onward.toml` here if there is one.
 
-    An empty variable counts as not set.
+    An empty variable counts as not set. One with `_FILE` behind its name says which file holds the value.
     """
     given = {**_read_toml(path), **_read_environ(os.environ if environ is None else environ)}
     try:
@@ -230,9 +264,50 @@ def load_settings(environ: Mapping[str, str] | None = None, path: str | Path | N
     return settings
 
 
+def from_environ(name: str, environ: Mapping[str, str]) -> str | None:
+    """What the environment says about one setting, by itself or through a file; None: nothing."""
+    found = _read_variable(name, environ)
+    return None if found is None else str(found.value)
+
+
+def named_by(name: str, environ: Mapping[str, str]) -> str:
+    """The variable that sets a setting, or names the file that does; empty: none."""
+    return next((one for one in (variable(name), variable(name) + IN_FILE) if environ.get(one)), "")
+
+
 def _read_environ(environ: Mapping[str, str]) -> dict[str, _Given]:
-    named = ((name, variable(name)) for name in Settings.model_fields)
-    return {name: _Given(environ[var], var) for name, var in named if environ.get(var)}
+    found = {name: _read_variable(name, environ) for name in Settings.model_fields}
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def _read_variable(name: str, environ: Mapping[str, str]) -> _Given | None:
+    var, in_file = variable(name), variable(name) + IN_FILE
+    value, path = environ.get(var), environ.get(in_file)
+    if value and path:
+        raise SettingsError(f"{var} and {in_file} are both set. Keep one: the value, or the file that holds it.")
+    if path:
+        return _Given(_read_secret(in_file, path), f"{in_file} ({_harmless(path)})", secret=True)
+    return _Given(value, var) if value else None
+
+
+def _read_secret(var: str, path: str) -> str:
+    """What a file holds, without the line's end that every editor adds."""
+    # Somebody may have put the secret itself where its file is to be named.
+    named = f"{var} names the file {_harmless(path)}, which"
+    try:
+        with Path(path).expanduser().open("rb") as file:
+            text = file.read(LARGEST_FILE + 1).decode()
+    except UnicodeDecodeError:
+        raise SettingsError(f"{named} is no text. Write it in UTF-8.") from None
+    except (OSError, RuntimeError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "there can be none of this name"
+        raise SettingsError(
+            f"{named} cannot be read: {why}. Name one that this user can read, with nothing but the value in it."
+        ) from None
+    if not (value := text.rstrip("\r\n")) or len(text) > LARGEST_FILE or "\0" in text:
+        what = "is empty" if not value else "holds more than a value"
+        raise SettingsError(f"{named} {what}. Write the value into it, and nothing else.")
+    return value
 
 
 def _read_toml(path: str | Path | None) -> dict[str, _Given]:
@@ -267,12 +342,17 @@ def _flatten(table: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> Iterator
 
 
 def _complaint(name: str, found: _Given) -> str:
-    if SecretStr in _kinds(name):
-        shown = "not shown here"
-    else:
-        # What stands before an @ may be a password even where the text is no URL.
-        shown = redact(re.sub(r"[^'\"]*@", "***@", repr(found.value)))
+    shown = "not shown here" if found.secret or SecretStr in _kinds(name) else _harmless(found.value)
     return f"{found.where} is {shown}, but must be {_allowed(name)}."
+
+
+def _harmless(value: object) -> str:
+    """A value that makes no sense, without the password that may be in it."""
+    # What stands before an @ may be a password even where the text is no URL.
+    if not isinstance(value, str):
+        return redact(re.sub(r".*@", "***@", repr(value), flags=re.DOTALL))
+    hidden = re.sub(r"^([a-z][a-z0-9+.-]*://)?.*@", r"\1***@", value, flags=re.DOTALL)
+    return redact(repr(hidden))
 
 
 def _allowed(name: str) -> str:

@@ -83,6 +83,7 @@ def supervise(
     options: dict[str, Any] = {"services": [service.name for service in chosen], "lease": lease}
     if concurrency is not None:
         options["concurrency"] = concurrency
+    app.check_bus()
     context = _context(app)
 
     def reload() -> None:

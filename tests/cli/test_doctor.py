@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 import sqlite3
@@ -13,13 +14,21 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from onward import App, Document
+from onward.backends.postgres import examining
+from onward.backends.rabbitmq import RabbitWire
+from onward.backends.sqlite.database import SCHEMA_VERSION
 from onward.cli import checks
+from onward.ports.wire import Queue
 from onward.settings import load_settings
 from onward.testing import SimulatedClock
+from onward.torture.servers import PostgresServer, RabbitServer
+from tests.cli.ledger import stage
 from tests.cli.stage import onward
+from tests.rabbitmq.stage import by_hand
 
 
 class Note(Document):
@@ -60,7 +69,7 @@ def test_a_healthy_store_is_said_to_be_so_and_stays_as_it_is(store: Path, home: 
     before = {one: one.read_bytes() for one in home.rglob("*") if one.is_file()}
     result = onward(home, "doctor")
     assert result.exit_code == 0
-    assert "schema version 3, intact\n" in result.stdout
+    assert f"schema version {SCHEMA_VERSION}, intact\n" in result.stdout
     assert result.stdout.endswith("Nothing is wrong.\n")
     assert {one: one.read_bytes() for one in home.rglob("*") if one.is_file()} == before
 
@@ -153,7 +162,8 @@ def test_an_older_store_is_announced_to_be_migrated_and_is_not(store: Path, home
     write(store, "PRAGMA user_version = 2")
     code, found = examine(home)
     assert code == 0
-    assert "schema version 2, intact; the next start brings it to version 3" in found["store"]["text"]
+    told = f"schema version 2, intact; the next start brings it to version {SCHEMA_VERSION}"
+    assert told in found["store"]["text"]
     assert sqlite3.connect(store).execute("PRAGMA user_version").fetchone() == (2,)
     assert "workers" not in found
 
@@ -182,8 +192,23 @@ def test_a_file_where_the_data_folder_should_be(home: Path) -> None:
 
 def test_a_backend_that_there_is_not(home: Path) -> None:
     code, found = examine(home, ONWARD_STORE="oracle://me:sesame@host/x")
-    assert (code, found["store"]["level"]) == (1, "wrong")
-    assert found["store"]["text"] == "there is no backend for oracle://me:***@host/x"
+    assert (code, found["settings"]["level"]) == (1, "wrong")
+    assert "ONWARD_STORE is 'oracle://***@host/x', but must be a URL such as" in found["settings"]["text"]
+    assert "there is none yet" in found["store"]["text"], "the usual store is checked in its place"
+
+
+def test_a_setting_from_a_file_is_told_with_the_variable_that_names_it(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("sesame-open")
+    result = onward(home, "doctor", more={"ONWARD_TOKEN_FILE": str(tmp_path / "secret")})
+    assert "token is set, but not shown, from ONWARD_TOKEN_FILE\n" in result.stdout
+    assert "sesame" not in result.stdout
+
+
+def test_a_file_of_a_setting_that_is_missing_stops_nothing(store: Path, home: Path, tmp_path: Path) -> None:
+    code, found = examine(home, ONWARD_TOKEN_FILE=str(tmp_path / "secret"))
+    assert code == 1
+    assert "ONWARD_TOKEN_FILE names the file" in found["settings"]["text"]
+    assert "intact" in found["store"]["text"]
 
 
 def test_little_disk_space_is_worth_a_look(store: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,3 +330,228 @@ def test_a_table_or_column_that_is_missing_is_named(store: Path, home: Path, cha
     assert (code, found["store"]["level"]) == (1, "wrong")
     assert found["store"]["text"] == f"{store} lacks {missing}"
     assert "restore it from a copy" in found["store"]["remedy"]
+
+
+# -- a store on PostgreSQL
+
+
+@pytest.fixture
+def served(postgres_url: str) -> str:
+    """A store with one document, on a server."""
+    app = App(settings=load_settings({"ONWARD_STORE": postgres_url}))
+    app.add(Note(id="note-1"))
+    app.close()
+    return postgres_url
+
+
+def schema_of(url: str) -> str:
+    return url.rpartition("=")[2]
+
+
+def test_a_healthy_store_on_a_server(home: Path, served: str) -> None:
+    code, found = examine(home, ONWARD_STORE=served)
+    assert code == 0, found
+    assert {one["level"] for one in found.values()} == {"ok"}
+    assert re.match(r"PostgreSQL \d+.* at 127.0.0.1, not encrypted$", found["server"]["text"])
+    assert re.fullmatch(r"[\d.]+ ms for a question and its answer", found["latency"]["text"])
+    assert found["clocks"]["text"] == "the server's clock is within 0.1 s of this machine's"
+    assert re.search(r", schema t_\w+, [\d.]+ [kM]B, schema version \d+$", found["store"]["text"])
+    assert re.fullmatch(r"\d+ of 97 are free; a worker process takes up to 9", found["connections"]["text"])
+    assert found["blobs"]["text"] == "in the store's database"
+    assert found["workers"]["text"] == "none runs just now"
+
+
+def test_without_tables_none_are_made(home: Path, postgres_server: PostgresServer, postgres_url: str) -> None:
+    code, found = examine(home, ONWARD_STORE=postgres_url)
+    assert (code, found["store"]["level"]) == (0, "ok")
+    assert f"has no tables in the schema {schema_of(postgres_url)} yet" in found["store"]["text"]
+    with pytest.raises(psycopg.errors.InvalidSchemaName):
+        postgres_server.execute(f"DROP SCHEMA {schema_of(postgres_url)}", "app")
+
+
+@pytest.mark.parametrize("command", ("status", "workers", "documents", "failed", "breakers", "doctor", "worker"))
+def test_a_server_that_does_not_answer_is_told_in_one_line(home: Path, command: str) -> None:
+    args = [command, "list"] if command in ("failed", "documents") else [command]
+    result = onward(home, *args, more={"ONWARD_STORE": "postgresql://app:sesame@127.0.0.1:9/app"})
+    assert result.exit_code == 1
+    assert "Traceback" not in result.output
+    assert "sesame" not in result.output
+    said = " ".join(result.output.split())
+    assert "postgresql://app:***@127.0.0.1:9/app cannot be reached" in said
+    assert "Check host and port in ONWARD_STORE, and that the server runs" in said
+
+
+def test_a_user_without_rights_is_told_what_to_grant(
+    home: Path, postgres_server: PostgresServer, served: str
+) -> None:
+    schema, user = schema_of(served), f"poor_{schema_of(served)}"
+    postgres_server.execute(f"CREATE ROLE {user} LOGIN PASSWORD 'sesame'", "app")
+    try:
+        url = f"{postgres_server.url(user=user, password='sesame')}?schema={schema}"
+        code, found = examine(home, ONWARD_STORE=url)
+        assert (code, found["rights"]["level"]) == (1, "wrong")
+        assert found["rights"]["text"] == f"user {user} may not use the schema (USAGE)"
+        for grant in found["rights"]["remedy"].split("; "):
+            postgres_server.execute(grant, "app")
+        code, found = examine(home, ONWARD_STORE=url)
+        assert (code, found["rights"]["text"]) == (0, f"user {user} may do all that is needed")
+    finally:
+        postgres_server.execute(f"DROP OWNED BY {user}; DROP ROLE {user}", "app")
+
+
+def test_a_user_who_may_not_make_a_schema(home: Path, postgres_server: PostgresServer, postgres_url: str) -> None:
+    schema, user = schema_of(postgres_url), f"poor_{schema_of(postgres_url)}"
+    postgres_server.execute(f"CREATE ROLE {user} LOGIN PASSWORD 'sesame'", "app")
+    try:
+        url = f"{postgres_server.url(user=user, password='sesame')}?schema={schema}"
+        code, found = examine(home, ONWARD_STORE=url)
+        assert (code, found["rights"]["level"]) == (1, "wrong")
+        postgres_server.execute(found["rights"]["remedy"], "app")
+        App(settings=load_settings({"ONWARD_STORE": url})).store.close()
+        assert examine(home, ONWARD_STORE=url)[0] == 0
+    finally:
+        postgres_server.execute(f"DROP OWNED BY {user}; DROP ROLE {user}", "app")
+
+
+def test_an_index_that_a_server_lacks_can_be_made_again(
+    home: Path, postgres_server: PostgresServer, served: str
+) -> None:
+    postgres_server.execute(f"DROP INDEX {schema_of(served)}.ledger_due", "app")
+    code, found = examine(home, ONWARD_STORE=served)
+    assert (code, found["store"]["level"]) == (1, "wrong")
+    assert found["store"]["text"].endswith(" lacks the index ledger_due")
+    postgres_server.execute(found["store"]["remedy"].partition("psql: ")[2], "app")
+    assert examine(home, ONWARD_STORE=served)[0] == 0
+
+
+def test_an_index_that_is_not_valid_is_to_be_made_anew(
+    home: Path, postgres_server: PostgresServer, served: str
+) -> None:
+    broken = f"""
+        UPDATE pg_index SET indisvalid = false
+        WHERE indexrelid = '{schema_of(served)}.ledger_due'::regclass"""
+    postgres_server.execute(broken, "app")
+    code, found = examine(home, ONWARD_STORE=served)
+    assert (code, found["store"]["level"]) == (1, "wrong")
+    assert found["store"]["text"].endswith(" lacks a valid index ledger_due")
+    postgres_server.execute(found["store"]["remedy"].partition("psql: ")[2], "app")
+    assert examine(home, ONWARD_STORE=served)[0] == 0
+
+
+def test_a_table_that_a_server_lacks(home: Path, postgres_server: PostgresServer, served: str) -> None:
+    postgres_server.execute(f"DROP TABLE {schema_of(served)}.openings", "app")
+    code, found = examine(home, ONWARD_STORE=served)
+    assert (code, found["store"]["level"]) == (1, "wrong")
+    assert found["store"]["text"].endswith(" lacks the table openings")
+
+
+def test_tables_of_a_newer_version_are_left_alone(
+    home: Path, postgres_server: PostgresServer, served: str
+) -> None:
+    postgres_server.execute(f"UPDATE {schema_of(served)}.schema_version SET version = 99, serves = 98", "app")
+    code, found = examine(home, ONWARD_STORE=served)
+    assert code == 1
+    assert "has schema version 99, this Onward knows" in found["store"]["text"]
+    assert "upgrade" in found["store"]["remedy"]
+
+
+def test_tables_of_a_newer_version_that_serve_this_one_are_as_good(
+    home: Path, postgres_server: PostgresServer, served: str
+) -> None:
+    postgres_server.execute(f"UPDATE {schema_of(served)}.schema_version SET version = 99, serves = 1", "app")
+    assert examine(home, ONWARD_STORE=served)[0] == 0
+
+
+def test_transactions_that_hold_back_vacuum_are_named_with_what_ends_them(
+    home: Path, postgres_server: PostgresServer, served: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(examining, "LONG_TRANSACTION", 0.0)
+    with psycopg.connect(postgres_server.url(), application_name="a report") as sleeper:
+        (pid,) = sleeper.execute("SELECT pg_backend_pid()").fetchone() or (0,)
+        code, found = examine(home, ONWARD_STORE=served)
+    assert (code, found["vacuum"]["level"]) == (0, "warning")
+    assert f"(process {pid}, user app, a report, idle in transaction)" in found["vacuum"]["text"]
+    assert found["vacuum"]["remedy"] == f"end it: SELECT pg_terminate_backend({pid})"
+
+
+def test_a_user_with_few_connections_is_told(home: Path, postgres_server: PostgresServer, served: str) -> None:
+    postgres_server.execute("ALTER ROLE app CONNECTION LIMIT 5", "app")
+    try:
+        code, found = examine(home, ONWARD_STORE=served)
+    finally:
+        postgres_server.execute("ALTER ROLE app CONNECTION LIMIT -1", "app")
+    assert (code, found["connections"]["level"]) == (0, "warning")
+    assert re.match(r"\d of 5 are free", found["connections"]["text"])
+    assert "raise max_connections" in found["connections"]["remedy"]
+
+
+def test_a_server_that_only_lets_read(home: Path, postgres_server: PostgresServer, served: str) -> None:
+    postgres_server.execute("ALTER DATABASE app SET default_transaction_read_only = on")
+    try:
+        code, found = examine(home, ONWARD_STORE=served)
+    finally:
+        postgres_server.execute("ALTER DATABASE app RESET default_transaction_read_only")
+    assert (code, found["server"]["level"]) == (1, "wrong")
+    assert "cannot be written: default_transaction_read_only is on" in found["server"]["text"]
+
+
+def test_documents_on_a_server_that_were_changed_in_the_future_or_point_to_no_row(
+    home: Path, postgres_server: PostgresServer, served: str
+) -> None:
+    change = f'UPDATE {schema_of(served)}.documents SET updated_at = {time.time() + 86_400}, "row" = 4711'
+    postgres_server.execute(change, "app")
+    code, found = examine(home, ONWARD_STORE=served)
+    assert (code, found["times"]["level"], found["ledger"]["level"]) == (0, "warning", "warning")
+
+
+# -- a bus on RabbitMQ
+
+
+@pytest.fixture
+def reading(home: Path) -> Path:
+    """A store with a service that reads pages, and one that listens."""
+    with stage(home) as on:
+        assert len(on.store.subscriptions()) == 3
+    return home
+
+
+def test_a_healthy_bus(reading: Path, rabbit_url: str) -> None:
+    code, found = examine(reading, ONWARD_BUS=rabbit_url)
+    assert code == 0, found
+    assert re.match(r"RabbitMQ 3\.\d+\.\d+ at 127.0.0.1:\d+, [\d.]+ ms to confirm", found["bus"]["text"])
+    assert "7 queues not made yet (onward.inbox, " in found["queues"]["text"]
+    assert "7 queues not made yet" in examine(reading, ONWARD_BUS=rabbit_url)[1]["queues"]["text"]
+    wire = RabbitWire(rabbit_url)
+    wire.open([Queue(name, "x", f"{name}.failed", 0) for name in ("reading", "listening", "drawing")])
+    wire.close()
+    code, found = examine(reading, ONWARD_BUS=rabbit_url)
+    assert (code, found["queues"]["text"]) == (0, "7 queues as they should be, 0 messages in them")
+
+
+def test_a_queue_that_is_not_as_it_should_be(reading: Path, rabbit_url: str) -> None:
+    by_hand(rabbit_url, lambda channel: channel.queue_declare("reading", durable=False))
+    code, found = examine(reading, ONWARD_BUS=rabbit_url)
+    assert (code, found["queues"]["level"]) == (1, "wrong")
+    assert "queue 'reading' on RabbitMQ at" in found["queues"]["text"]
+    assert "delete it" in found["queues"]["remedy"]
+
+
+def test_a_broker_that_is_short_of_space(reading: Path, rabbit_server: RabbitServer, rabbit_url: str) -> None:
+    rabbit_server.evaluate("rabbit_alarm:set_alarm({{resource_limit, disk, node()}, []})")
+    try:
+        code, found = examine(reading, ONWARD_BUS=rabbit_url)
+    finally:
+        rabbit_server.evaluate("rabbit_alarm:clear_alarm({resource_limit, disk, node()})")
+    assert (code, found["bus"]["level"]) == (0, "warning")
+    assert "takes no messages: low on disk" in found["bus"]["text"]
+    assert "free memory or disk space" in found["bus"]["remedy"]
+
+
+def test_a_broker_that_does_not_answer_or_does_not_know_the_user(home: Path, rabbit_url: str) -> None:
+    code, found = examine(home, ONWARD_BUS="amqp://me:sesame@127.0.0.1:9/")
+    assert (code, found["bus"]["level"]) == (1, "wrong")
+    assert found["bus"]["text"] == "nothing listens at 127.0.0.1:9"
+    code, found = examine(home, ONWARD_BUS=rabbit_url.replace("guest:guest", "me:sesame"))
+    assert (code, found["bus"]["level"]) == (1, "wrong")
+    assert "refused to let user 'me' in" in found["bus"]["text"]
+    assert "sesame" not in json.dumps(found)

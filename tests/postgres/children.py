@@ -6,10 +6,23 @@ import threading
 from collections.abc import Sequence
 from random import Random
 
-from onward.model.ledger import Aside, Charge, Dead, Delivery, Done, Part, Settled, Settlement, Standing, Verdict, Wait
+from onward.model.events import Envelope
+from onward.model.ledger import (
+    Aside,
+    Charge,
+    Dead,
+    Delivery,
+    Done,
+    NewDocument,
+    Part,
+    Settled,
+    Settlement,
+    Standing,
+    Verdict,
+    Wait,
+)
 from onward.ports import Store
 from tests.store.stage import LEASE, PagesFound, failure, settlement, word
-from onward.model.events import Envelope
 
 
 class Witness:
@@ -86,18 +99,15 @@ class Clumsy:
         done = [id for id in ready if id not in failed]
         parts: list[Part] = [Done(done)]
         if failed:
-            parts.append(
-                self.random.choice(
-                    [
-                        Wait(failed, charge=Charge.TRY, failure=failure()),
-                        Dead(failed, failure=failure()),
-                        Aside(failed, failure()),
-                    ]
-                )
-            )
+            troubles: list[Part] = [
+                Wait(failed, charge=Charge.TRY, failure=failure()),
+                Dead(failed, failure=failure()),
+                Aside(failed, failure()),
+            ]
+            parts.append(self.random.choice(troubles))
         return settlement(delivery, *parts, adds=[self.receipt(id) for id in done]), 1 if failed else 0
 
-    def receipt(self, id: str):  # type: ignore[no-untyped-def]
+    def receipt(self, id: str) -> NewDocument:
         self.receipts += 1
         return word(f"{id}:{self.name}:{self.receipts}", parent=f"pages/{id}")
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
+from onward.backends.postgres import PostgresStore
 from onward.model.breaker import Breaker
 from onward.model.documents import Document
 from onward.model.events import Envelope
@@ -31,7 +33,7 @@ def test_two_that_claim_get_different_rows_and_neither_waits(stage: Stage, meeti
     for id in "abcdef":
         stage.bring(id)
     anna, bert = meeting(lambda: stage.claim(3), lambda: stage.claim(4, worker="bert"))
-    assert sorted(sum(ids(anna) + ids(bert), [])) == list("abcdef")
+    assert sorted(ids(anna) + ids(bert)) == [[id] for id in "abcdef"]
     assert (len(anna), len(bert)) == (3, 3)
     assert not meeting.waited
 
@@ -62,7 +64,7 @@ def test_what_is_taken_back_just_now_is_not_settled(stage: Stage, meeting: Meeti
     stage.bring("a")
     delivery = stage.take()
     stage.clock.advance(2 * LEASE)
-    returned, settled = meeting(lambda: stage.store.reap(), lambda: stage.settle(delivery, Done(["a"])))
+    returned, settled = meeting(stage.store.reap, lambda: stage.settle(delivery, Done(["a"])))
     assert (returned, settled.verdict) == (1, Verdict.FENCED)
     assert (stage.state("a").status, stage.rows("waiting")) == ("pending", 1)
 
@@ -72,8 +74,37 @@ def test_two_that_take_back_what_has_lapsed_count_one_death(stage: Stage, meetin
     delivery = stage.take()
     stage.settle(delivery, closes=False, starts=True)
     stage.clock.advance(2 * LEASE)
-    assert sum(meeting(lambda: stage.store.reap(), lambda: stage.store.reap())) == 1
+    assert sum(meeting(stage.store.reap, stage.store.reap)) == 1
     assert stage.take().deaths == 1
+
+
+def test_what_another_has_claimed_just_now_is_not_taken_back_as_lapsed(stage: Stage, meeting: Meeting) -> None:
+    stage.bring("a")
+    stage.take()
+    stage.clock.advance(2 * LEASE)
+
+    def pass_on() -> Delivery:
+        stage.store.reap()
+        return stage.take(worker="bert")
+
+    berts, returned = meeting(pass_on, stage.store.reap)
+    assert returned == 0
+    assert stage.settle(berts, Done(["a"])).verdict is Verdict.COMMITTED
+
+
+def test_what_another_has_claimed_just_now_is_not_buried_with_its_last_holder(
+    stage: Stage, meeting: Meeting
+) -> None:
+    stage.bring("a")
+    stage.take()
+
+    def pass_on() -> Delivery:
+        stage.store.release("anna")
+        return stage.take(worker="bert")
+
+    berts, returned = meeting(pass_on, lambda: stage.store.bury("anna", []))
+    assert returned == 0
+    assert stage.settle(berts, Done(["a"])).verdict is Verdict.COMMITTED
 
 
 def test_a_lease_is_not_renewed_on_what_is_settled_just_now(stage: Stage, meeting: Meeting) -> None:
@@ -238,9 +269,12 @@ def test_two_retry_jobs_that_put_back_the_same_document_begin_one_round(stage: S
 
     def put_back() -> int:
         (state,) = stage.store.states_of([("pages", "a")])
-        return stage.publish("a", found_by="the retry job").rows if state.row is None else 0
+        return stage.publish("a").rows if state.row is None else 0
 
-    assert meeting(put_back, lambda: stage.store.atomically(put_back)) == (1, 0)
+    def put_back_and_claim() -> int:
+        return put_back() * len(stage.claim())  # so that no twin waits any more
+
+    assert meeting(put_back_and_claim, lambda: stage.store.atomically(put_back)) == (1, 0)
     assert stage.state("a").attempt_count == 1
 
 
@@ -272,20 +306,22 @@ def test_what_a_work_adds_while_its_source_is_forgotten_does_not_stay(stage: Sta
     assert stage.store.sources() == []
 
 
-def test_a_work_that_comes_after_the_forgetting_began_adds_nothing(stage: Stage, meeting: Meeting) -> None:
+def test_a_work_that_comes_after_the_forgetting_began_adds_nothing(
+    stage: Stage, store: PostgresStore, meeting: Meeting
+) -> None:
     stage.bring("a", source="s")
     delivery = stage.take()
-    # The first step of forgetting, which all others rely on: the source's next generation.
     _, settled = meeting(
-        lambda: stage.store.atomically(lambda: begin_generation(stage, "s"), alone=True),
+        partial(begin_forgetting, store, "s"),
         lambda: stage.settle(delivery, Done(["a"]), adds=[word("late")]),
     )
     assert settled.verdict is Verdict.FENCED
     assert stage.store.document_counts() == {"pages": {"pending": 1}}
 
 
-def begin_generation(stage: Stage, source: str) -> None:
-    stage.store.db.run("bump_generation", source)  # type: ignore[attr-defined]  # the port has forget() alone
+def begin_forgetting(store: PostgresStore, source: str) -> None:
+    """The first step, which all others rely on: the source's next generation."""
+    store.atomically(lambda: store.db.run("bump_generation", source), alone=True)
 
 
 def test_an_event_that_is_published_while_its_source_is_forgotten_does_not_stay(

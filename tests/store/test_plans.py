@@ -5,12 +5,18 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.resources import files
+from typing import Any, Protocol
 
+import psycopg
 import pytest
 
+from onward.backends.postgres import PostgresStore
+from onward.backends.postgres.statements import statement
 from onward.backends.sqlite.database import queries
 
+# Which index each statement uses, and by which columns, in the words of SQLite's plans.
 HOT = {
     # claiming
     "next_priority": "ledger_due (service=? AND priority<?)",
@@ -38,6 +44,13 @@ HOT = {
     "next_lapse": "ledger_claimed",
     "next_due": "ledger_due (service=? AND priority=?)",
     "next_suspect": "ledger_suspect (service=?)",
+    # what a wire is told
+    "announced_count": "ledger_announced (service=?",
+    "to_announce": "ledger_unannounced (service=?",
+    "to_announce_of_level": "ledger_unannounced (service=? AND priority=? AND due<?)",
+    "mark_announced": "INTEGER PRIMARY KEY",
+    "announce_again": "ledger_announced (service=? AND announced>? AND announced<?)",
+    "to_copy": "ledger_uncopied",
     # keeping house
     "prune_old": "ledger_done (settled_at<?)",
     "prune_many": "ledger_done",
@@ -81,6 +94,7 @@ HOT = {
 }
 SORTING = {
     # these put in order, or count, what their index has found
+    "due_among": ("INTEGER PRIMARY KEY",),
     "to_look_at": ("documents_look (look_at<?)", "documents_scheduled (retry_at>? AND retry_at<?)"),
     "looked_at_later": ("documents_look (look_at>?)",),
     "stuck": ("documents_look (look_at>?)",),
@@ -89,55 +103,202 @@ USED = [*HOT.values(), *(index for used in SORTING.values() for index in used)]
 INDEXES = sorted({index.split()[0] for index in USED if re.match(r"(?!sqlite_)[a-z]+_", index)})
 
 
-@pytest.fixture
-def database() -> Iterator[sqlite3.Connection]:
-    connection = sqlite3.connect(":memory:")
-    for step in sorted(files("onward.backends.sqlite").joinpath("migrations").iterdir(), key=lambda one: one.name):
-        connection.executescript(step.read_text())
-    yield connection
-    connection.close()
+# In PostgreSQL a primary key and a constraint have an index with a name.
+NAMED = {
+    "INTEGER PRIMARY KEY": r"\w+_pkey",
+    "sqlite_autoindex_documents_1": "documents_collection_id_key",
+    "sqlite_autoindex_failure_groups_1": "failure_groups_pkey",
+}
+ORDERED = (
+    # these find the first of many, which are never sorted for that
+    "due_rows", "due_suspects", "to_announce", "to_announce_of_level", "to_copy", "prune_old", "prune_many",
+    "prune_unrouted", "due_batches", "idle_items", "listed", "dead_letters", "find_letters", "find_archived_letters",
+    "failure_groups", "actions",
+)  # fmt: skip
+STORED = "ledger|documents|bodies|keys"
 
 
-def plan(database: sqlite3.Connection, name: str) -> list[str]:
-    statement = queries()[name]
-    named = dict.fromkeys(re.findall(r":(\w+)", statement))
-    numbered = set(re.findall(r"\?\d", statement))
-    values = named or [None] * (len(numbered) or statement.count("?"))
-    return [step[3] for step in database.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
+class Planner(Protocol):
+    """A database that tells how it would go about a statement."""
+
+    def uses(self, name: str, index: str) -> bool:
+        """Whether a statement uses this index as the list says."""
+        ...
+
+    def wastes(self, name: str) -> list[str]:
+        """Steps that read a table from end to end, or sort what an index could give in order."""
+        ...
+
+    def drop(self, index: str) -> None: ...
+
+    def indexes(self) -> list[str]:
+        """All that were made by name."""
+        ...
 
 
-def is_good(steps: list[str], index: str) -> bool:
-    """It uses its index, reads no table from end to end, and sorts nothing."""
-    scans = [step for step in steps if re.match(r"SCAN (ledger|documents|bodies|d|b)\b(?! USING)", step)]
-    sorts = [step for step in steps if "TEMP B-TREE" in step]
-    return any(index in step for step in steps) and not scans and not sorts
+class SQLitePlanner:
+    """Plans do not depend on what is stored."""
+
+    def __init__(self) -> None:
+        self.database = sqlite3.connect(":memory:")
+        steps = files("onward.backends.sqlite").joinpath("migrations").iterdir()
+        for step in sorted(steps, key=lambda one: one.name):
+            self.database.executescript(step.read_text())
+
+    def plan(self, name: str) -> list[str]:
+        text = queries()[name]
+        named = dict.fromkeys(re.findall(r":(\w+)", text))
+        numbered = set(re.findall(r"\?\d", text))
+        values = named or [None] * (len(numbered) or text.count("?"))
+        return [step[3] for step in self.database.execute(f"EXPLAIN QUERY PLAN {text}", values)]
+
+    def uses(self, name: str, index: str) -> bool:
+        try:
+            return any(index in step for step in self.plan(name))
+        except sqlite3.OperationalError:
+            return False  # it asks for this index by name
+
+    def wastes(self, name: str) -> list[str]:
+        steps = self.plan(name)
+        scans = [step for step in steps if re.match(r"SCAN (ledger|documents|bodies|d|b)\b(?! USING)", step)]
+        return scans + [step for step in steps if "TEMP B-TREE" in step and name in HOT]
+
+    def drop(self, index: str) -> None:
+        self.database.execute(f"DROP INDEX {index}")
+
+    def indexes(self) -> list[str]:
+        found = self.database.execute("SELECT name FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL")
+        return sorted(name for (name,) in found)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A node of a plan in PostgreSQL."""
+
+    kind: str
+    relation: str
+    index: str
+    condition: str
+
+
+class PostgresPlanner:
+    """Plans follow from how much is stored: there is some of everything, and it is known."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self.connection = connection
+        for table in FILLED.strip().split(";\n"):
+            connection.execute(table.encode())
+
+    def plan(self, name: str) -> list[Step]:
+        text = statement(name).text()
+        self.connection.execute(f"PREPARE one AS {text}".encode())
+        values = ", ".join(["NULL"] * max((int(one) for one in re.findall(r"\$(\d+)", text)), default=0))
+        explain = f"EXPLAIN (FORMAT JSON) EXECUTE one{f'({values})' if values else ''}"
+        found = self.connection.execute(explain.encode()).fetchall()
+        self.connection.execute("DEALLOCATE one")
+        return list(_steps(found[0][0][0]["Plan"]))
+
+    def uses(self, name: str, index: str) -> bool:
+        index, _, condition = index.partition(" (")
+        named = NAMED.get(index, index)
+        columns = re.findall(r"[a-z_]+", condition)
+        return any(
+            re.fullmatch(named, step.index) and all(re.search(rf"\b{one}\b", step.condition) for one in columns)
+            for step in self.plan(name)
+        )
+
+    def wastes(self, name: str) -> list[str]:
+        steps = self.plan(name)
+        scans = [f"{one.kind} on {one.relation}" for one in steps if one.kind == "Seq Scan"]
+        sorts = [one.kind for one in steps if "Sort" in one.kind and name in ORDERED]
+        return [one for one in scans if re.search(rf"({STORED})$", one)] + sorts
+
+    def drop(self, index: str) -> None:
+        self.connection.execute(f"DROP INDEX {index}".encode())
+
+    def indexes(self) -> list[str]:
+        query = """SELECT indexrelid::regclass::text FROM pg_index WHERE indrelid = ANY ($1::regclass[])
+                   AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conindid = indexrelid)"""
+        tables = "{documents,ledger,failed_batches,failure_groups,keys,actions}"
+        return sorted(name for (name,) in self.connection.execute(query.encode(), [tables]).fetchall())
+
+
+def _steps(node: dict[str, Any]) -> Iterator[Step]:
+    yield Step(
+        node["Node Type"], node.get("Relation Name", ""), node.get("Index Name", ""), node.get("Index Cond", "")
+    )
+    for below in node.get("Plans", ()):
+        yield from _steps(below)
+
+
+FILLED = """
+INSERT INTO documents (doc, collection, id, status, source, parent, failed_batch, look_at, fingerprint, retry_at)
+SELECT n, 'collection ' || n % 3, 'id ' || n,
+       CASE WHEN n % 20 = 0 THEN 'pending' WHEN n % 7 = 0 THEN 'failed' ELSE 'processed' END, 'source ' || n % 200,
+       'parent ' || n / 10, CASE WHEN n % 20 = 10 THEN 'batch ' || n % 200 END, n,
+       CASE WHEN n % 7 = 0 THEN 'print ' || n % 300 END, CASE WHEN n % 50 = 0 THEN n END
+FROM generate_series(1, 8000) n;
+INSERT INTO bodies SELECT n, repeat('x', 100) FROM generate_series(1, 8000) n;
+INSERT INTO keys SELECT n, 'thread', to_jsonb('thread ' || n / 5) FROM generate_series(1, 8000) n;
+INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, key, due, deaths, priority,
+                    worker, lease, settled_at, source, fingerprint, announced)
+SELECT n, 'service ' || n % 6,
+       (ARRAY['done', 'done', 'waiting', 'claimed', 'dead', 'dead', 'archived', 'unrouted'])[n % 8 + 1],
+       'event ' || n, 'Type ' || n % 300, 1, '{}', n, 'key ' || n, n, n % 19 / 17, n % 3,
+       'worker ' || n % 100, n, n, 'source ' || n % 200, 'print ' || n % 300, nullif(n / 8 % 3, 2) * n
+FROM generate_series(1, 8000) n;
+INSERT INTO failed_batches (id, service, source, errors, retry_after, created_at)
+SELECT 'batch ' || n, 'service', 'source', '{}', n, n FROM generate_series(1, 2000) n;
+INSERT INTO failure_groups (fingerprint, service, error_type, message, place, traceback, first_seen, last_seen,
+                            failures, documents, kinds, versions, dependencies, processed_before)
+SELECT 'print ' || n, 'service', '', '', '', '', n, n, 1, 1, '{}', '{}', '{}', 0 FROM generate_series(1, 2000) n;
+INSERT INTO actions (at, who, via, action, about, touched)
+SELECT n, 'ada', 'cli', 'reset', '{}', 1 FROM generate_series(1, 2000) n;
+VACUUM ANALYZE
+"""
+
+
+@pytest.fixture(scope="module")
+def filled(request: pytest.FixtureRequest) -> Iterator[PostgresPlanner]:
+    """Tables that are filled once; what a test drops comes back."""
+    server = request.getfixturevalue("postgres_server")
+    store = PostgresStore(f"{server.url()}?schema=plans")
+    with store.db.connections.use() as connection:
+        yield PostgresPlanner(connection)
+        connection.execute("DROP SCHEMA plans CASCADE")
+    store.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def planner(request: pytest.FixtureRequest) -> Iterator[Planner]:
+    if request.param == "sqlite":
+        sqlite = SQLitePlanner()
+        yield sqlite
+        sqlite.database.close()
+        return
+    postgres: PostgresPlanner = request.getfixturevalue("filled")
+    with postgres.connection.transaction(force_rollback=True):
+        yield postgres
 
 
 @pytest.mark.parametrize("name", HOT)
-def test_a_hot_statement_uses_its_index(database: sqlite3.Connection, name: str) -> None:
-    steps = plan(database, name)
-    assert is_good(steps, HOT[name]), steps
+def test_a_hot_statement_uses_its_index_and_sorts_nothing(planner: Planner, name: str) -> None:
+    assert planner.uses(name, HOT[name])
+    assert planner.wastes(name) == []
 
 
 @pytest.mark.parametrize("name", SORTING)
-def test_what_sorts_reads_only_what_its_index_has_found(database: sqlite3.Connection, name: str) -> None:
-    steps = plan(database, name)
-    for index in SORTING[name]:
-        assert any(index in step for step in steps), steps
-    assert not [step for step in steps if re.match(r"SCAN documents\b(?! USING)", step)], steps
+def test_what_sorts_reads_only_what_its_index_has_found(planner: Planner, name: str) -> None:
+    assert [index for index in SORTING[name] if not planner.uses(name, index)] == []
+    assert planner.wastes(name) == []
 
 
 @pytest.mark.parametrize("index", INDEXES)
-def test_this_would_fail_without_the_index(database: sqlite3.Connection, index: str) -> None:
-    database.execute(f"DROP INDEX {index}")
+def test_this_would_fail_without_the_index(planner: Planner, index: str) -> None:
+    planner.drop(index)
     for name in (name for name, used in HOT.items() if used.split()[0] == index):
-        try:
-            steps = plan(database, name)
-        except sqlite3.OperationalError:
-            continue  # it asked for this index by name
-        assert not is_good(steps, HOT[name]), f"{name} does as well without {index}"
+        assert not planner.uses(name, HOT[name]), f"{name} does as well without {index}"
 
 
-def test_every_index_serves_a_statement(database: sqlite3.Connection) -> None:
-    found = database.execute("SELECT name FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL")
-    assert sorted(name for (name,) in found) == INDEXES
+def test_every_index_serves_a_statement(planner: Planner) -> None:
+    assert planner.indexes() == INDEXES

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onward.ports import Blobs, Clock, Store, StoreError
+from onward.ports import Blobs, Clock, Store, StoreError, Wire
 from onward.settings import Settings
 
 if TYPE_CHECKING:
@@ -33,6 +33,22 @@ def open_store(url: str, clock: Clock | None = None) -> Store:
     raise StoreError(
         f"no backend for a store URL that starts with {scheme!r}; use sqlite:///path/to/file.db "
         "(sqlite:////absolute/path.db for an absolute path), sqlite://:memory: or postgresql://user@host/name"
+    )
+
+
+def open_wire(url: str, *, name: str = "") -> Wire:
+    """Open the wire that a URL names: `amqp://user:password@host:5672/` or `amqps://…`."""
+    scheme = url.partition("://")[0]
+    if scheme in ("amqp", "amqps"):
+        try:
+            from onward.backends.rabbitmq import RabbitWire
+        except ModuleNotFoundError as error:
+            raise StoreError(
+                f"a bus on RabbitMQ needs the package {error.name!r}: pip install 'onward[rabbitmq]'"
+            ) from error
+        return RabbitWire(url, name=name)
+    raise StoreError(
+        f"no backend for a bus URL that starts with {scheme!r}; use amqp://user@host:5672/ or amqps://…"
     )
 
 

@@ -71,6 +71,9 @@ class FolderBlobs:
             return False
         return True
 
+    def close(self) -> None:
+        """Nothing is held open."""
+
     def older_than(self, seconds: float) -> Iterator[Blob]:
         """The blobs that nobody has put for so long; what a crash left half written is removed."""
         limit = time.time() - seconds

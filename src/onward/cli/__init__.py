@@ -27,6 +27,7 @@ COMMANDS = {
     "failed": "onward.cli.failed",
     "failures": "onward.cli.failures",
     "worker": "onward.cli.worker",
+    "workers": "onward.cli.workers",
     "retry-job": "onward.cli.retry_job",
     "reembed": "onward.cli.reembed",
     "forget": "onward.cli.forget",

@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -17,12 +18,14 @@ from typing import TYPE_CHECKING
 
 from pydantic import SecretStr, ValidationError
 
-from onward.cli.opening import store_file
+from onward.cli.opening import is_server, store_file
 from onward.cli.output import moment, size
+from onward.retry.errors import OnwardError
 from onward.retry.redact import redact
-from onward.settings import FILE, Settings, SettingsError, load_settings, variable
+from onward.settings import FILE, Settings, SettingsError, from_environ, load_settings, named_by, variable
 
 if TYPE_CHECKING:
+    from onward.backends.postgres.examining import ExaminedServer
     from onward.backends.sqlite.examining import Examined
 
 LEAST_FREE = 1_000_000_000
@@ -31,7 +34,7 @@ SKEW = 60.0
 """Seconds by which a time may lie ahead without being wrong."""
 BEGINNING = 1_704_067_200.0
 """2024: no clock that is right is before it."""
-PLACES = ("home", "store", "blobs")
+PLACES = ("home", "store", "bus", "blobs")
 
 
 class Level(StrEnum):
@@ -73,14 +76,15 @@ def check_everything() -> list[Check]:
     settings, about = read_settings()
     found += about
     found += _guarded("folder", lambda: check_folder("data folder", settings.home, "ONWARD_HOME"))
-    examined: list[Examined] = []
+    examined: list[Examined | ExaminedServer] = []
     found += _guarded("store", lambda: check_store(settings, examined))
     found += _guarded("disk", lambda: check_disk(settings))
     found += _guarded("clock", check_clock)
-    found += _guarded("bus", lambda: check_bus(settings))
+    usable = bool(examined) and examined[0].schema == examined[0].known_schema and examined[0].usable
+    found += _guarded("bus", lambda: check_bus(settings, usable=usable))
     found += _guarded("blobs", lambda: check_blobs(settings))
     found += _guarded("models", lambda: check_models(settings))
-    if examined and examined[0].schema == examined[0].known_schema and examined[0].usable:
+    if usable:
         found += _guarded("contents", lambda: check_contents(settings, examined[0]))
     return found
 
@@ -130,11 +134,14 @@ def read_settings() -> tuple[Settings, list[Check]]:
 
 
 def _places() -> Settings:
-    given = {name: value for name in PLACES if (value := os.environ.get(variable(name)))}
-    try:
-        return Settings.model_validate(given)
-    except ValidationError:
-        return Settings.model_validate({})
+    """The usual settings, with places as the environment has them where that makes sense."""
+    given = {}
+    for name in PLACES:
+        with suppress(SettingsError, ValidationError):
+            if value := from_environ(name, os.environ):
+                Settings.model_validate({name: value})
+                given[name] = value
+    return Settings.model_validate(given)
 
 
 def _changed(settings: Settings) -> Iterator[Check]:
@@ -145,8 +152,7 @@ def _changed(settings: Settings) -> Iterator[Check]:
         if value == default:
             continue
         shown = "is set, but not shown" if isinstance(value, SecretStr) else f"= {value}"
-        by = variable(name) if os.environ.get(variable(name)) else FILE
-        yield ok("setting", f"{name} {shown}, from {by}")
+        yield ok("setting", f"{name} {shown}, from {named_by(name, os.environ) or FILE}")
 
 
 # -- files and folders
@@ -172,17 +178,18 @@ def check_folder(name: str, folder: Path, setting: str) -> Iterator[Check]:
         yield ok(name, str(folder))
 
 
-def check_store(settings: Settings, examined: list[Examined]) -> Iterator[Check]:
+def check_store(settings: Settings, examined: list[Examined | ExaminedServer]) -> Iterator[Check]:
     """Whether the store can be opened; what was found in it is left in `examined`."""
     from onward.backends.sqlite.examining import Unreadable, examine
 
     file = store_file(settings)
     if file is None:
-        if settings.store.startswith("sqlite:"):
-            yield ok("store", "in memory: it is gone when the process ends")
+        if is_server(settings.store):
+            from onward.cli.server_checks import check_postgres
+
+            yield from check_postgres(settings.store, examined)
         else:
-            text = f"there is no backend for {settings.store}"
-            yield wrong("store", text, "set ONWARD_STORE to sqlite:///path/to/file.db")
+            yield ok("store", "in memory: it is gone when the process ends")
         return
     try:
         there = file.exists()
@@ -274,16 +281,37 @@ def check_clock() -> Iterator[Check]:
         yield ok("clock", shown)
 
 
-def check_bus(settings: Settings) -> Iterator[Check]:
+def check_bus(settings: Settings, *, usable: bool) -> Iterator[Check]:
+    """Whether the bus can be used; the store says which queues it needs, if it is usable itself."""
     if settings.bus_url is None:
         yield ok("bus", "the store's own")
-    else:
-        kind = settings.bus_url.partition("://")[0]
-        name = "ONWARD_BUS" if settings.bus is not None else "RABBITMQ_HOST"
-        text = f"{name} asks for {kind}, which this version has no backend for: the store's own bus is used"
-        yield warning("bus", text, f"unset {name}")
+        return
+    from onward.backends import open_store
+    from onward.cli.server_checks import check_rabbitmq
+
+    subscriptions = []
+    if usable:
+        store = open_store(settings.store)
+        try:
+            subscriptions = store.subscriptions()
+        finally:
+            store.close()
+    yield from check_rabbitmq(settings.bus_url, subscriptions)
 
 
 def check_blobs(settings: Settings) -> Iterator[Check]:
-    folder = Path(settings.blobs).expanduser() if settings.blobs else settings.home / "blobs"
-    yield from check_folder("blobs", folder, "ONWARD_BLOBS")
+    """Whether fetched bytes can be kept where the settings say."""
+    if not is_server(place := settings.blobs or settings.store):
+        folder = Path(settings.blobs).expanduser() if settings.blobs else settings.home / "blobs"
+        yield from check_folder("blobs", folder, "ONWARD_BLOBS")
+    elif place == settings.store:
+        yield ok("blobs", "in the store's database")
+    else:
+        from onward.backends.postgres.examining import exists
+
+        try:
+            made = "" if exists(place) else ", whose tables are made when they are first needed"
+        except OnwardError as error:
+            yield wrong("blobs", str(error), "check ONWARD_BLOBS, and that the server runs")
+        else:
+            yield ok("blobs", f"in the database {place}{made}")

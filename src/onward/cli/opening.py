@@ -13,6 +13,7 @@ import click
 from onward.cli.output import SHORT_ID, number, one_line, printable, source_name
 from onward.recovery.phrasing import command
 from onward.retry.errors import OnwardError
+from onward.retry.redact import redact
 from onward.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from onward.ports import Store
 
 PIPELINE = "onward.pipeline.app:app"
+SERVERS = ("postgresql://", "postgres://")
 EMPTY = "Nothing has been ingested yet. Begin with:\n  onward ingest SOURCE…   (a mailbox, a folder or a URL)"
 PIPELINE_SERVICES = ("ingestion", "parsing", "chunking", "embedding", "orchestration", "summarization")
 LEAST_PREFIX = 4
@@ -79,11 +81,28 @@ def _file_of(store: str) -> Path | None:
     return Path(rest) if store.startswith("sqlite:") and rest != ":memory:" else None
 
 
+def is_server(url: str) -> bool:
+    """Whether a URL names a PostgreSQL database."""
+    return url.startswith(SERVERS)
+
+
+def store_exists(store: str) -> bool:
+    """Whether there is a store already; nothing is made by asking."""
+    if (file := _file_of(store)) is not None:
+        return file.exists()
+    if not is_server(store):
+        return True
+    try:
+        from onward.backends.postgres.examining import exists
+    except ModuleNotFoundError:
+        return True  # who opens it is told what to install
+    return exists(store)
+
+
 def check_store(store: str) -> None:
     """Refuse to go on where there is no store."""
-    file = _file_of(store)
-    if file is not None and not file.exists():
-        raise NotFound(f"there is no store at {file}.\n{EMPTY}")
+    if not store_exists(store):
+        raise NotFound(f"there is no store at {_file_of(store) or redact(store)}.\n{EMPTY}")
 
 
 def worker_command(store: Store) -> str:

@@ -12,6 +12,7 @@ from onward.recovery.deciding import Rules
 from onward.recovery.outlook import process_of
 
 if TYPE_CHECKING:
+    from onward.backends.postgres.examining import ExaminedServer
     from onward.backends.sqlite.examining import Examined
     from onward.ports import Store
     from onward.settings import Settings
@@ -22,7 +23,7 @@ LATELY = 86_400.0
 NAMED = 3
 
 
-def check_contents(settings: Settings, examined: Examined) -> Iterator[Check]:
+def check_contents(settings: Settings, examined: Examined | ExaminedServer) -> Iterator[Check]:
     """Look into the store as a store; it is one of this version."""
     from onward.backends import open_store
 
@@ -37,7 +38,7 @@ def check_contents(settings: Settings, examined: Examined) -> Iterator[Check]:
         store.close()
 
 
-def _examined(found: Examined, worker: str) -> Iterator[Check]:
+def _examined(found: Examined | ExaminedServer, worker: str) -> Iterator[Check]:
     if found.astray:
         verb = "points" if found.astray == 1 else "point"
         text = f"{counted(found.astray, 'document')} {verb} to ledger rows that do not exist"

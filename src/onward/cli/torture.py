@@ -116,7 +116,7 @@ def torture(
     if as_json:
         print_json(report.as_dict())
     else:
-        _print(report)
+        print_report(report)
     raise SystemExit(0 if report.is_clean else 1)
 
 
@@ -139,7 +139,8 @@ def _stopped_once() -> Iterator[None]:
             signal.signal(one, handler)
 
 
-def _print(report: Report) -> None:
+def print_report(report: Report) -> None:
+    """Print what was done, what was counted, and how to see it again."""
     out = console()
     for name, text in _lines(report):
         out.print(Text.assemble((f"{name:{_NAME}}", "dim"), one_line(text)), soft_wrap=True)
@@ -170,7 +171,7 @@ def _lines(report: Report) -> Iterator[tuple[str, str]]:
     yield "documents", f"{number(count.documents)} in, {number(count.finished)} finished{aside}"
     killed = f"{counted(done.workers_killed, 'worker')}, {counted(done.supervisors_killed, 'supervisor')}"
     crews = f"{counted(done.crews_killed, 'supervisor')} with all workers"
-    yield "killed", f"{killed}, {crews} ({number(report.kills_a_minute)} kills a minute)"
+    yield "killed", f"{killed}, {crews} ({counted(round(report.kills_a_minute), 'kill')} a minute)"
     if report.kills_servers:
         yield "servers", f"killed and started again {number(done.servers_killed)} times"
     else:

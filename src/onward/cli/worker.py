@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import logging
+import time
+from typing import TYPE_CHECKING
 
 import click
 
-from onward.cli.opening import PIPELINE, PIPELINE_SERVICES, reading, store_file
+from onward.cli.opening import PIPELINE, PIPELINE_SERVICES, reading, store_exists
+from onward.cli.output import counted, duration, one_line
+from onward.retry.redact import redact
 from onward.settings import load_settings
+
+if TYPE_CHECKING:
+    from onward import App
+    from onward.settings import Settings
 
 
 @click.command()
@@ -36,39 +44,77 @@ def worker(
     """Run an app's services in supervised worker processes.
 
     SIGTERM or Ctrl-C finishes what runs and ends; a second one gives it back at once. SIGHUP reads
-    the settings again.
+    the settings again. Any number of workers may share a store, on any number of machines if it is on
+    PostgreSQL.
 
     \b
     Examples:
       onward worker
       onward worker --app shop.orders:app
       onward worker --app shop.orders:app --services billing,mailing --processes 2
+      onward worker --services embedding --concurrency 8
       onward worker --app shop.orders:app --until-idle 60
     """
+    from onward.app import load_app
     from onward.worker import supervise
 
     if reference == PIPELINE:
         _refuse_other_store()
     level = logging.DEBUG if verbose else logging.INFO
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)-7s %(message)s")
+    app = load_app(reference)
+    chosen = _chosen(app, services)
+    # Settings that an app was given stay its own; `supervise` shares those that were read.
+    has_settings = app._settings is not None
+    names = chosen or list(app.registry.services)
+    click.echo(_beginning(app, app.settings, names, processes, concurrency), err=True)
+    began = time.monotonic()
     supervise(
         reference,
-        services=services.split(",") if services else None,
+        services=chosen,
         processes=processes,
         concurrency=concurrency,
         idle_within=until_idle,
         log_level=level,
+        app=None if has_settings else app,
     )
+    click.echo(f"The worker has ended after {duration(round(time.monotonic() - began))}.", err=True)
+
+
+def _chosen(app: App, services: str | None) -> list[str] | None:
+    """The services of a list with commas, each once; None: all of them."""
+    if services is None:
+        return None
+    names = list(dict.fromkeys(name.strip() for name in services.split(",") if name.strip()))
+    known = app.registry.services
+    there = f"there are: {', '.join(known) or 'none'}"
+    if not names:
+        raise click.BadParameter(f"it names none; {there}", param_hint="'--services'")
+    if unknown := [name for name in names if name not in known]:
+        listed = " and ".join(repr(one_line(name)) for name in unknown)
+        raise click.BadParameter(f"there is no service {listed}; {there}", param_hint="'--services'")
+    return names
+
+
+def _beginning(app: App, settings: Settings, services: list[str], processes: int, concurrency: int | None) -> str:
+    """What runs, where the store and the bus are, and how to stop it."""
+    many = "1 process" if processes == 1 else f"{processes} processes"
+    calls = f"{counted(concurrency or settings.concurrency, 'call')} at once each"
+    bus = redact(settings.bus_url) if settings.bus_url else "the store's own"
+    where = f"store {redact(app.store_address) or 'as the app has it'}, bus {bus}"
+    what = ", ".join(services) or "no services"
+    return one_line(f"Running {what} in {many} with {calls}; {where}. Stop it with Ctrl-C or SIGTERM.")
 
 
 def _refuse_other_store() -> None:
     """The pipeline has no business in the store of an app that was not named."""
-    file = store_file(load_settings())
-    if file is None or not file.exists():
+    store = load_settings().store
+    if not store_exists(store):
         return
     with reading() as app:
         services = sorted(one.service for one in app.store.subscriptions())
     if services and not any(name.partition(".")[0] in PIPELINE_SERVICES for name in services):
         raise click.UsageError(
-            f"{file} is the store of another app, with the services {', '.join(services)}: give --app MODULE:APP"
+            f"{redact(store)} is the store of another app, with the services {', '.join(services)}: "
+            "give --app MODULE:APP"
         )

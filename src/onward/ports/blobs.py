@@ -36,6 +36,10 @@ class Blobs(Protocol):
         """Remove a blob, if nobody has put it for so many seconds; answer whether it was removed."""
         ...
 
+    def close(self) -> None:
+        """Close what it holds open."""
+        ...
+
     def older_than(self, seconds: float) -> Iterator[Blob]:
         """The blobs that nobody has put for so long."""
         ...

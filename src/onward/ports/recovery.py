@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from onward.model.documents import DocumentState
@@ -11,6 +12,21 @@ from onward.model.recovery import Action, FailureGroup, LedgerRow, LetterGroup, 
 
 Key = tuple[str, str]
 """A document's collection and id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a worker has claimed of one service's events."""
+
+    worker: str
+    service: str
+    events: int
+    documents: int
+    """How many these events name; 0 for a service that finishes none."""
+    until: float
+    """When the first lease lapses, unless it is renewed."""
+    examples: tuple[Key, ...]
+    """The first document of each of a few of them."""
 
 
 class Recovery(Protocol):
@@ -223,4 +239,10 @@ class Recovery(Protocol):
 
     def children_counts(self, collection: str, id: str) -> dict[str, dict[str, int]]:
         """How many documents were made from this one, by collection, then status."""
+        ...
+
+    # -- telling what workers do
+
+    def held(self, *, examples: int = 3) -> list[Held]:
+        """What every worker has claimed, by worker, then service, with so many documents as examples."""
         ...

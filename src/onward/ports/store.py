@@ -22,6 +22,7 @@ from onward.model.ledger import (
     Subscription,
 )
 from onward.model.search import Filter, TextHit, VectorHit
+from onward.ports.announcing import Announcing
 from onward.ports.bus import Bus
 from onward.ports.recovery import Recovery
 from onward.retry import OnwardError
@@ -107,7 +108,7 @@ class Reader(Protocol):
         ...
 
 
-class Store(Reader, Recovery, Protocol):
+class Store(Reader, Recovery, Announcing, Protocol):
     """Documents and ledger. Every method is one transaction, or joins the one it is called in.
 
     Lease and due times use the store's own clock. All methods may be called from any thread.
@@ -181,12 +182,13 @@ class Store(Reader, Recovery, Protocol):
         needs: Sequence[str] = (),
         healthy_probes: Sequence[str] = (),
         suspects: bool = False,
+        among: Sequence[int] | None = None,
     ) -> list[Delivery]:
         """Claim due rows of a service, by priority, then due time, and read their documents.
 
         Nothing is claimed past what the breakers of `needs` allow; those in `healthy_probes` are
         probed by a health call, never by a document. `suspects` claims only events that are to run
-        alone, one at a time; without it those are left out.
+        alone, one at a time; without it those are left out. `among` claims only what is due of these rows.
         """
         ...
 

@@ -13,11 +13,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from random import Random
 from typing import TypeVar
 
 from onward.model.ledger import Settled, Verdict
-from onward.ports import Bus, Store, StoreError, StoreUnavailable
+from onward.ports import Bus, Store, StoreError, StoreUnavailable, Wire
 from onward.retry import Ladder
 from onward.runtime import signals
 from onward.runtime.board import Board
@@ -28,6 +29,7 @@ from onward.runtime.machine import describe_process
 from onward.runtime.outcomes import log_outcome, tell
 from onward.runtime.probes import Prober
 from onward.runtime.service import Registry, Service
+from onward.runtime.wiring import Wiring
 
 log = logging.getLogger("onward")
 T = TypeVar("T")
@@ -87,6 +89,7 @@ class Engine:
         hooks: signals.Hooks | None = None,
         random: Random | None = None,
         bus: Bus | None = None,
+        wire: Wire | None = None,
     ) -> None:
         self.store = store
         self.worker = worker
@@ -94,7 +97,8 @@ class Engine:
         self.registry = registry
         self.services = services
         self.hooks = hooks if hooks is not None else signals.Hooks()
-        self.bus = bus or store.bus()
+        self.bus = wire or bus or store.bus()
+        self._wiring = Wiring(store, registry, wire) if wire is not None else None
         self._commits = Commits(store, self._wake, self._told)
         self.context = Context(
             worker=worker,
@@ -191,6 +195,8 @@ class Engine:
             slots = 1 if self.settings.suspects else service.slots() or self.settings.concurrency
             kind = LoopLane if service.is_async else ThreadLane
             self._lanes.append(kind(service, slots, self._board, self._commits.report))
+        if self._wiring is not None:
+            self._wiring.start(self._lanes)
         self._listener.start()
 
     def _listen(self) -> None:
@@ -219,6 +225,8 @@ class Engine:
 
     async def _end(self) -> None:
         self.context.stopping = True
+        if self._wiring is not None:
+            self._wiring.stop()
         for lane in self._lanes:
             lane.stop()
         await self._end_tasks()
@@ -283,6 +291,8 @@ class Engine:
             if self._uncertain:
                 await self._ask(self._give_back_unknown)
                 self._uncertain = False
+            if self._wiring is not None and not self._draining:
+                await self._take_in_strangers(self._wiring)
             busy = await self._settle_and_claim()
             await self._tick()
             if self._under_way() or not (busy or self.settings.until_idle or self.settings.suspects):
@@ -299,18 +309,16 @@ class Engine:
         """Rows that were claimed by a commit nobody heard of would be held, and renewed, for ever."""
         claimed = {delivery.row for delivery in self.store.claimed(self.worker)}
         # Asked afterwards: what is claimed does not come in meanwhile, and what is settled does no harm.
-        known = self._commits.rows().union(*(lane.rows() for lane in self._lanes))
-        if unknown := sorted(claimed - known):
+        if unknown := sorted(claimed - self._known_rows()):
             log.info("%d rows that were claimed when the store went away are given back", len(unknown))
             self.store.release(self.worker, unknown)
 
     async def _rest(self) -> None:
-        patience = await self._patience()
         self._awake.clear()
         self._woken = False
         if not self._commits:  # asked after that: whoever reports now will say so
             try:
-                await asyncio.wait_for(self._awake.wait(), patience)
+                await asyncio.wait_for(self._awake.wait(), await self._patience())
             except TimeoutError:
                 self._look_again()
         self._woken = True
@@ -341,12 +349,14 @@ class Engine:
         if not self._commits and not wanting:
             return False
         settled, before = bool(self._commits), self._claims
+        wiring = self._wiring
+        among = {lane: wiring.announced(lane, room) if wiring is not None else None for lane, room in wanting}
         openings: list[tuple[Handling, Settled]] = []
 
         def claim() -> list[tuple[Lane, list[Call]]]:
             openings.clear()  # of a try that was rolled back
             self._claims = before
-            return [(lane, self._claim(lane, room, openings)) for lane, room in wanting]
+            return [(lane, self._claim(lane, room, among[lane], openings)) for lane, room in wanting]
 
         # One transaction, one sync to disk, for both.
         def flush() -> list[tuple[Lane, list[Call]]]:
@@ -358,6 +368,8 @@ class Engine:
         for lane, calls in claimed:
             if calls:
                 lane.feed(calls)
+        if wiring is not None:
+            wiring.acknowledge_all_but(self._known_rows())
         for handling, answer in openings:
             if handling.opening is not None:
                 log_outcome(handling, handling.opening)
@@ -369,7 +381,15 @@ class Engine:
         rooms = [(lane, min(lane.room(now), MAX_GROUP)) for lane in self._lanes if not lane.dry]
         return [(lane, room) for lane, room in rooms if room > 0]
 
-    def _claim(self, lane: Lane, room: int, openings: list[tuple[Handling, Settled]]) -> list[Call]:
+    def _known_rows(self) -> set[int]:
+        """The rows that are under way here."""
+        return self._commits.rows().union(*(lane.rows() for lane in self._lanes))
+
+    def _claim(
+        self, lane: Lane, room: int, among: list[int] | None, openings: list[tuple[Handling, Settled]]
+    ) -> list[Call]:
+        if among is not None and not among:
+            return []
         if self.settings.suspects and self._claims:
             return []  # alone means alone in the process, not in the service
         service = lane.service
@@ -377,13 +397,14 @@ class Engine:
         deliveries = self.store.claim(
             self.worker,
             service.name,
-            limit=room,
+            limit=room if among is None else max(room, len(among)),
             lease=self.settings.lease,
             needs=service.needs,
             healthy_probes=self.registry.healthy_probes(),
             suspects=self.settings.suspects,
+            among=among,
         )
-        lane.dry = lane.dry and len(deliveries) < room
+        lane.dry = lane.dry and (among is None) and len(deliveries) < room
         self._claims += len(deliveries)
         calls: list[Call] = []
         for delivery in deliveries:
@@ -459,6 +480,8 @@ class Engine:
     def _tidy_store(self) -> None:
         self.store.reap()
         self._prober.probe()
+        if self._wiring is not None:
+            self._wiring.look_at_breakers()
         if self._settled:
             self._settled = 0
             self.store.prune(
@@ -468,6 +491,11 @@ class Engine:
         if self.settings.renews and self._ticked - self._renewed > self.settings.lease / 3:
             self._renewed = self._ticked
             self.store.renew(self.worker, self.settings.lease)
+
+    async def _take_in_strangers(self, wiring: Wiring) -> None:
+        for one in wiring.strangers():
+            await self._ask(partial(wiring.take_in, one))
+            self._look_again()
 
     def _expire(self) -> None:
         """End calls that are past their time limit: an async one is cancelled, any other charged.

@@ -25,7 +25,7 @@ from onward.model.ledger import (
     Standing,
     Wait,
 )
-from onward.ports import Reader
+from onward.ports import Reader, StoreUnavailable
 from onward.retry import Classified, Ladder, Malformed, NotReady, Permanent, classify
 from onward.runtime.judging import Judge, Judgement, combined, dependency_of, halved
 from onward.runtime.service import Dependency, Registry, Service
@@ -34,6 +34,9 @@ from onward.runtime.turns import Turns
 from onward.runtime.work import Checkpointed, Work, WorkRefused, about
 
 log = logging.getLogger("onward")
+
+STORE_PAUSE = 5.0
+"""Seconds after which a call that could not read the store is made again."""
 
 
 class HandlerTimeout(TimeoutError):
@@ -393,6 +396,9 @@ class Call:
         return self._settled(error, classified, asked.ill() if asked else None)
 
     def _settled(self, error: BaseException, classified: Classified, ill: str | None) -> Settlement:
+        if isinstance(error, StoreUnavailable):
+            # The store was away, or too busy: nobody's fault, and an outage burns nothing.
+            return self.handling.settlement([Wait(self.ids, after=STORE_PAUSE)])
         judgement = self.handling.judged(self.ids, error, classified, took=self.took, ill=ill)
         settlement = self.handling.settlement(judgement.parts)
         settlement.dependencies = judgement.report

@@ -25,7 +25,7 @@ from onward.torture.workload import ParcelArrived
 
 TRIES = 300
 """How often a moment is looked for, in all, in which a crew can be stopped; then the rest is left out."""
-LOOK_AROUND = 1.0
+LOOK_AROUND = 2.0
 """Seconds within which the others of a fleet write something, if they can."""
 LONGEST_OUTAGE = 1.0
 

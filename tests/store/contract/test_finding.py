@@ -202,6 +202,97 @@ def test_no_word_breaks_the_query(library: Stage, term: str) -> None:
     assert library.store.excerpts([term], [], Page, ["a"]) == {}
 
 
+def _write(stage: Stage, **texts: str) -> None:
+    """Let pages be found by these texts, which are new, or take the place of old ones."""
+    stage.bring("writer")
+    stage.settle(stage.take(), Done(["writer"]), adds=[page(id) for id in texts], texts=_texts(**texts))
+
+
+def test_neither_case_nor_accents_nor_endings_matter(library: Stage) -> None:
+    _write(library, d="Cafés in Zürich, naïve and open", e="the cafe\u0301 was closed")
+    assert sorted(_match(library, "CAFÉ")) == sorted(_match(library, "cafe")) == ["d", "e"]
+    assert _match(library, "zurich") == _match(library, "naive") == ["d"]
+    assert sorted(_match(library, "Boats")) == ["b", "c"]
+
+
+def test_the_most_common_words_are_found_too(library: Stage) -> None:
+    _write(library, d="to be or not to be", e="x")
+    assert _match(library, "not") == _match(library, "to be or") == ["d"]
+    assert sorted(_match(library, "title")) == ["a", "b", "c", "d", "e"], "though all have it"
+    hits = library.store.match(["title", "not"], [], Page)
+    assert (len(hits), hits[0].id) == (5, "d"), "what is rare comes first"
+    assert all(hit.score > 0 for hit in hits)
+
+
+def test_a_phrase_is_within_the_title_or_within_the_text(library: Stage) -> None:
+    assert _match(library, "of a") == ["a"]
+    assert _match(library, "of a", titles=False) == []
+    assert _match(library, "a a red") == []
+    assert sorted(_match(library, "boat", unwanted=["red boat", "title of a"])) == ["c"]
+
+
+def test_punctuation_separates_words(library: Stage) -> None:
+    _write(library, d="see builtin/log.c:12, v2.43.0-rc1, snake_case and ada@example.org")
+    for term in ("log", "builtin/log.c", "43.0 rc1", "snake case", "snake_case", "ada@example.org", "example"):
+        assert _match(library, term) == ["d"], term
+    assert _match(library, "log builtin") == []
+
+
+def test_what_a_text_says_more_often_and_a_title_says_is_better(library: Stage) -> None:
+    _write(library, once="zebra " + "x " * 9, thrice="zebra " * 3 + "x " * 7, zebra="x " * 10)
+    assert _match(library, "zebra") == ["thrice", "zebra", "once"]
+    assert _match(library, "zebra", titles=False) == ["thrice", "once"]
+
+
+def test_a_new_text_takes_the_place_of_the_old_one(library: Stage) -> None:
+    _write(library, a="a green tent")
+    assert _match(library, "tent") == ["a"]
+    assert _match(library, "house") == []
+    assert library.store.excerpts(["house"], [], Page, ["a"]) == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    (
+        "first " + " ".join(f"w{n:x}" for n in range(150_000)),
+        "first " + " ".join(map(chr, range(0x4E00, 0x9FFF))) * 10,
+        "first " + "x" * 1_000_000,
+        "first " + "again and " * 100_000,
+        "first half\ud800 of a character, and nu\x00ll",
+    ),
+    ids=("many words", "wide characters", "a long word", "few words", "not storable"),
+)
+def test_a_text_of_any_kind_is_kept_and_found(library: Stage, text: str) -> None:
+    _write(library, d=text)
+    assert _match(library, "first") == ["d"]
+    ((title, excerpt),) = library.store.excerpts(["first"], [], Page, ["d"]).values()
+    assert title == "Title of d"
+    assert excerpt.startswith("\x02first\x03 ")
+
+
+def test_a_long_query_is_answered(library: Stage) -> None:
+    assert sorted(_match(library, "house", "boat", *(f"w{n}" for n in range(5_000)))) == ["a", "b", "c"]
+    assert _match(library, " ".join(f"w{n}" for n in range(5_000))) == []
+
+
+def test_excerpts_show_forty_words_around_what_matches(library: Stage) -> None:
+    before, after = (" ".join(f"{name}{n}" for n in range(100)) for name in ("b", "a"))
+    _write(library, d=f"{before} The red, RED house! {after}")
+    ((title, excerpt),) = library.store.excerpts(["red house", "title"], [], Page, ["d"]).values()
+    assert title == "\x02Title\x03 of d"
+    assert "\x02RED house\x03!" in excerpt
+    assert "The red, " in excerpt, "which is no part of the phrase"
+    assert excerpt.startswith("…b")
+    assert excerpt.endswith("…")
+    assert len(excerpt.replace("\x02", "").replace("\x03", "").split()) == 40
+
+
+def test_excerpts_are_of_what_is_found(library: Stage) -> None:
+    assert set(library.store.excerpts(["boat"], ["blue"], Page, ["a", "b", "c"])) == {"b"}
+    assert library.store.excerpts(["title"], [], Page, ["a"]) == {"a": ("\x02Title\x03 of a", "a red house")}
+    assert library.store.excerpts(["red"], [], Word, ["a"]) == {}
+
+
 # -- vectors
 
 

@@ -1,8 +1,9 @@
-"""What a document's story is told from: its ledger row, the settled events that named it, its children."""
+"""What a document's story is told from: its ledger row, settled events that named it, its children; who has what."""
 
 from __future__ import annotations
 
 from onward.model.ledger import Charge, Done, Wait
+from onward.ports.recovery import Held
 from tests.store.stage import LEASE, NOON, Stage, failure, word
 
 
@@ -57,3 +58,30 @@ def test_children_are_counted_by_collection_and_status(stage: Stage) -> None:
     stage.store.discard("words", "w1")
     assert stage.store.children_counts("pages", "a") == {"words": {"processed": 2, "discarded": 1}}
     assert stage.store.children_counts("pages", "nobody") == {}
+
+
+def test_what_workers_hold_is_told_by_worker_and_service_with_a_few_documents(stage: Stage) -> None:
+    for id in ("a", "b", "c", "d"):
+        stage.bring(id)
+    stage.bring("e", "f")
+    stage.store.publish([stage.noticed("a bell")])
+    stage.claim(3, worker="bert")
+    stage.clock.advance(10)
+    stage.claim(worker="anna")
+    stage.claim(worker="anna", service="listening")
+    bell, pages, others = stage.store.held(examples=2)
+    assert bell == Held("anna", "listening", 1, 0, NOON + 10 + LEASE, ())
+    assert (others.worker, others.service, others.events, others.until) == ("bert", "reading", 3, NOON + LEASE)
+    assert len(others.examples) == 2
+    # Who gets which event is nobody's promise; together they have all of them.
+    assert (pages.worker, pages.events, pages.documents + others.documents) == ("anna", 2, 6)
+    assert {one for one in (*pages.examples, *others.examples)} < {("pages", id) for id in "abcdef"}
+
+
+def test_what_was_settled_or_given_back_is_held_by_nobody(stage: Stage) -> None:
+    stage.bring("a")
+    stage.settle(stage.take(), Done(["a"]))
+    stage.bring("b")
+    stage.claim()
+    stage.store.release("anna")
+    assert stage.store.held() == []

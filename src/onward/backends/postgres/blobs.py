@@ -74,11 +74,11 @@ class PostgresBlobs:
     """Keeps each blob as rows of a PostgreSQL database, named by its SHA-256; see `onward.ports.Blobs`.
 
     What is longer than a part is brought there without a name, a part a transaction, and named when it is whole.
-    What is removed loses its name first. So whatever has a name is whole, whoever dies or meets whom. What `put` is
-    given stands in a file in `scratch` meanwhile, which goes with its process.
+    What is removed loses its name first. So whatever has a name is whole, whoever dies or meets whom. What
+    `put` is given stands in a file in `scratch` meanwhile, which goes with its process.
     """
 
-    def __init__(self, url: str, scratch: Path | None = None, *, part: int = PART, patience: float = 60.0) -> None:
+    def __init__(self, url: str, scratch: Path, *, part: int = PART, patience: float = 60.0) -> None:
         self.scratch = scratch
         self._part = part
         self._connections = Connections(url, patience=patience)
@@ -209,14 +209,13 @@ class PostgresBlobs:
 class _Spool:
     """Takes what is written and follows it; only a little of it is in memory."""
 
-    def __init__(self, folder: Path | None, part: int) -> None:
+    def __init__(self, folder: Path, part: int) -> None:
         self._folder, self._part = folder, part
         self._digest = hashlib.sha256()
         self._size = 0
-        if folder is not None:
-            with _telling_full(folder):
-                folder.mkdir(parents=True, exist_ok=True)
-        self._file = tempfile.SpooledTemporaryFile(max_size=part, dir=folder and str(folder))  # noqa: SIM115 - closed by __exit__
+        with _telling_full(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        self._file = tempfile.SpooledTemporaryFile(max_size=part, dir=str(folder))  # noqa: SIM115 - closed by __exit__
 
     def __enter__(self) -> Self:
         return self
@@ -245,14 +244,13 @@ class _Spool:
 
 
 @contextmanager
-def _telling_full(folder: Path | None) -> Iterator[None]:
+def _telling_full(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        where = folder or "the folder for temporary files"
         raise StoreFull(
-            f"{where} cannot be written: {error.strerror}. Free some disk space, make it writable, or name "
-            f"another one with {'ONWARD_HOME' if folder else 'TMPDIR'}"
+            f"the folder {folder} cannot be written: {error.strerror}. Free some disk space, make it writable, or "
+            "name another data folder with ONWARD_HOME"
         ) from error
 
 

@@ -13,6 +13,7 @@ import psycopg
 
 from onward.backends.postgres.database import Database
 from onward.ports import StoreUnavailable
+from onward.retry import redact
 
 
 class ListeningBus:
@@ -28,20 +29,26 @@ class ListeningBus:
         self._lock = threading.Lock()
 
     def wait(self, seconds: float) -> None:
+        try:
+            self._wait(seconds)
+        except (psycopg.Error, OSError, ValueError) as error:
+            self._drop()
+            raise StoreUnavailable(f"{self._database.connections.address}: {redact(str(error))}") from error
+        finally:
+            if self._closed:
+                self._drop()
+
+    def _wait(self, seconds: float) -> None:
         ends = time.monotonic() + seconds
         while not self._closed and (left := ends - time.monotonic()) > 0:
             connection = self._listen()
-            try:
-                readable, _, _ = select.select([connection.fileno(), self._hears], [], [], left)
-                if self._hears in readable:
-                    with suppress(BlockingIOError):
-                        os.read(self._hears, 4096)
-                    return
-                if readable and self._heard(connection):
-                    return
-            except (psycopg.Error, OSError, ValueError) as error:
-                self._drop()
-                raise StoreUnavailable(f"{self._database.connections.address}: {error}") from error
+            readable, _, _ = select.select([connection.fileno(), self._hears], [], [], left)
+            if self._hears in readable:
+                with suppress(BlockingIOError):
+                    os.read(self._hears, 4096)
+                return
+            if readable and self._heard(connection):
+                return
 
     def _listen(self) -> psycopg.Connection[Any]:
         if self._connection is None:

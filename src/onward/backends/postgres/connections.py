@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
+import select
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 import psycopg
 from psycopg import RawCursor
@@ -44,6 +46,10 @@ _SESSION = {
     "tcp_keepalives_count": "3",
     "lock_timeout": f"{LOCK_SECONDS}s",
     "jit": "off",
+    # Every statement has its index. A table that has just been filled has no statistics that would say so.
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
     "plan_cache_mode": "force_generic_plan",
     "standard_conforming_strings": "on",
     "timezone": "UTC",
@@ -70,6 +76,9 @@ class Connections:
 
     def close(self) -> None:
         self._closed.set()
+        self._close_idle()
+
+    def _close_idle(self) -> None:
         with self._lock:
             idle, self._idle = self._idle, []
         for connection, _ in idle:
@@ -98,7 +107,7 @@ class Connections:
         with self._lock:
             while self._idle:
                 connection, since = self._idle.pop()
-                if now - since < KEPT_SECONDS and not connection.closed:
+                if now - since < KEPT_SECONDS and _is_quiet(connection):
                     return connection
                 connection.close()
         return self.open()
@@ -106,6 +115,8 @@ class Connections:
     def _give_back(self, connection: Connection) -> None:
         idle = psycopg.pq.TransactionStatus.IDLE
         if connection.closed or connection.info.transaction_status != idle or self._closed.is_set():
+            if connection.closed:
+                self._close_idle()  # the server was away: those are lost, too, and would each fail once
             connection.close()
             return
         now = time.monotonic()
@@ -168,6 +179,15 @@ class Connections:
                     _shut(connection)
 
 
+def _is_quiet(connection: Connection) -> bool:
+    """Whether the server has not hung up meanwhile: an idle connection has nothing to say but that."""
+    if connection.closed:
+        return False
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return not poll.poll(0)
+
+
 def _shut(connection: Connection) -> None:
     """End a connection that another thread is waiting on; that one is told that it is lost."""
     with suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(connection.fileno())) as wire:
@@ -180,13 +200,33 @@ def _quoted(name: str) -> str:
 
 def _read_url(url: str) -> tuple[str, str]:
     """The schema that a URL names, and what the driver is to be told."""
-    parts = urlsplit(url)
+    parts = _split(url)
     given = dict(parse_qsl(parts.query, keep_blank_values=True))
     schema = given.pop("schema", SCHEMA)
-    if not schema or "\x00" in schema or len(schema.encode()) > 63 or schema.startswith("pg_"):
+    reserved = schema.startswith("pg_") or schema == "information_schema"
+    if not schema or "\x00" in schema or len(schema.encode()) > 63 or reserved:
         raise StoreError(
-            f"the schema {schema!r:.80} in the store's URL cannot be; name a schema for Onward's tables, of up to 63 "
-            "bytes, as in postgresql://host/name?schema=onward"
+            f"the schema {schema!r:.80} in the store's URL cannot be; name a schema for Onward's tables, of up to "
+            "63 bytes, as in postgresql://host/name?schema=onward"
         )
     given = {**_TCP, "application_name": "onward", **given}
-    return schema, urlunsplit(parts._replace(scheme="postgresql", query=urlencode(given)))
+    return schema, f"postgresql://{parts.netloc}{parts.path}?{urlencode(given)}"
+
+
+def _split(url: str) -> SplitResult:
+    """The parts of a URL. What is wrong with it is found here: the driver would repeat it, password and all."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = None
+    # A password with a character that ends it too early leaves its rest behind in another part.
+    if parts is None or parts.netloc.count("@") > 1 or parts.fragment or "@" in parts.path + parts.query:
+        raise StoreError(
+            "the store's URL cannot be read. It is written postgresql://user:password@host:5432/name; in a user "
+            "or a password, / is written %2F, ? %3F, # %23, @ %40, [ %5B and % %25"
+        )
+    if re.search(r"%(?![0-9a-fA-F]{2})|%00", url):
+        raise StoreError(
+            "the store's URL has a % that stands for nothing; a % in a user or a password is written %25"
+        )
+    return parts

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 
-from onward.backends.postgres import migrating
+from onward.backends.postgres import migrating, searching
 from onward.backends.postgres.connections import Connections
 from onward.backends.postgres.explaining import explained
 from onward.backends.postgres.statements import Shape, Statement, array, statement
@@ -18,6 +18,10 @@ from onward.ports import StoreError
 
 BLOCK = 1024
 """Row ids that a process takes from a sequence at a time."""
+_COMPLETED: Mapping[str, Callable[[Sequence[Sequence[Any]]], Sequence[Sequence[Any]]]] = {
+    "insert_texts": searching.text_rows
+}
+"""Statements whose rows have columns that only this database needs."""
 
 
 class Database:
@@ -151,6 +155,7 @@ class Database:
         if not rows:
             return
         query = statement(name)
+        rows = _COMPLETED[name](rows) if name in _COMPLETED else rows
         columns = [list(rows)] if query.as_json else list(zip(*rows, strict=True))
         self._execute(self._here(), query.text(), query.values(columns))
 
@@ -181,10 +186,8 @@ class Database:
             return number
 
     def text_query(self, wanted: Sequence[str], unwanted: Sequence[str], *, titles: bool = True) -> str:
-        """A full-text query in PostgreSQL's language."""
-        any_of = " | ".join(_phrase(one) for one in wanted)
-        none_of = " | ".join(_phrase(one) for one in unwanted)
-        return f"({any_of}) & !({none_of})" if none_of else f"({any_of})"
+        """A full-text query as `match_texts` takes it."""
+        return searching.text_query(wanted, unwanted, titles=titles)
 
     def clock(self) -> float:
         """The database's own time."""
@@ -195,10 +198,6 @@ class Database:
             return self._execute(connection, text).fetchall()[0][0]
         with self.connections.use() as connection:
             return self._execute(connection, text).fetchall()[0][0]
-
-
-def _phrase(term: str) -> str:
-    return "'" + term.replace("'", "''") + "'"
 
 
 def _number(name: str) -> int:

@@ -27,15 +27,15 @@ _UNAVAILABLE = (
     errors.OutOfMemory,
 )
 _PASSWORD = (
-    "the server refused the user or the password. Check both in ONWARD_STORE, or give the password in PGPASSWORD or "
-    "in ~/.pgpass"
+    "the server refused the user or the password. Check both in ONWARD_STORE, or give the password in PGPASSWORD "
+    "or in ~/.pgpass"
 )
 _HOST = "there is no host of this name. Check it in ONWARD_STORE"
 _ROLE = "the server has no such user. Make one: CREATE ROLE … LOGIN PASSWORD '…'"
 _DATABASE = "the server has no such database. Make it: CREATE DATABASE …, owned by the user of ONWARD_STORE"
 _ACCESS = (
-    "the server lets nobody in like this. Add a line for this user and address to its pg_hba.conf, or use "
-    "?sslmode=require if it asks for TLS"
+    "the server lets nobody in like this. Let this user log in and connect (ALTER ROLE … LOGIN; GRANT CONNECT ON "
+    "DATABASE … TO …), add a line for it and its address to pg_hba.conf, or use ?sslmode=require if it wants TLS"
 )
 _TLS = "the encrypted connection failed. Check sslmode, sslrootcert and the server's certificate"
 _URL = "ONWARD_STORE cannot be read. It is written postgresql://user:password@host:5432/name"
@@ -44,7 +44,7 @@ _STARTS = {
     r"could not translate host name|name or service not known|failed to resolve host": _HOST,
     r"role \"?[^\"]*\"? does not exist": _ROLE,
     r"database \"?[^\"]*\"? does not exist": _DATABASE,
-    r"no pg_hba.conf entry": _ACCESS,
+    r"no pg_hba.conf entry|not permitted to log in|permission denied for database": _ACCESS,
     r"certificate|does not support SSL|SSL error|sslmode|root\.crt": _TLS,
     r"invalid (connection option|URI query parameter|port|integer)|missing \"=\"": _URL,
 }
@@ -59,8 +59,8 @@ def explained(error: BaseException, address: str) -> Exception:
         return StoreConflict(f"{address}: two transactions met ({said})")
     if isinstance(error, _FULL):
         return StoreFull(
-            f"{address} cannot be written ({said}). Nothing was lost. Free some disk space, or name a server that is "
-            "no read-only copy, and start again"
+            f"{address} cannot be written ({said}). Nothing was lost. Free some disk space, or name a server that "
+            "is no read-only copy, and start again"
         )
     if isinstance(error, errors.TooManyConnections) or _NO_SLOT.search(said):
         return StoreUnavailable(

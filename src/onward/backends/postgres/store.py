@@ -7,9 +7,11 @@ import time
 from collections.abc import Sequence
 from weakref import WeakSet
 
+from onward.backends.postgres import searching
 from onward.backends.postgres.bus import ListeningBus
 from onward.backends.postgres.database import Database
 from onward.backends.relational.store import RelationalStore
+from onward.model.documents import Document
 from onward.model.events import Envelope
 from onward.model.ledger import Published
 from onward.ports import Bus, Clock, StoreUnavailable
@@ -72,6 +74,17 @@ class PostgresStore(RelationalStore):
         for bus in list(self._hearing):
             bus.wake()
         return published
+
+    def excerpts(
+        self,
+        wanted: Sequence[str],
+        unwanted: Sequence[str],
+        document: type[Document] | str,
+        ids: Sequence[str],
+    ) -> dict[str, tuple[str, str]]:
+        """Title and an excerpt of these documents, with marks around the words that match."""
+        collection = document if isinstance(document, str) else document.collection
+        return searching.excerpts(self.db, wanted, unwanted, collection, ids)
 
     def close(self) -> None:
         self.db.close()

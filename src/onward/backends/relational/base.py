@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
-from onward.backends.relational.books import Books
+from onward.backends.relational.books import NO_WIRE, Books
 from onward.backends.relational.database import Database
 from onward.ports import Clock, StoreConflict
 
@@ -26,6 +26,7 @@ class RelationalBase:
     """A database and a clock."""
 
     remote = False
+    wired = False
 
     def __init__(self, db: Database, clock: Clock) -> None:
         self.db = db
@@ -54,7 +55,7 @@ class RelationalBase:
         raise AssertionError("it has returned or raised")
 
     def _books(self) -> Books:
-        books = Books(self.db, self.now())
+        books = Books(self.db, self.now(), unannounced=None if self.wired else NO_WIRE)
         self.db.watch(books.woken)
         return books
 

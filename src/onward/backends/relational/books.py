@@ -16,6 +16,8 @@ from onward.model.failures import Failure, read_history, remember
 from onward.model.ledger import IndexedText, NewDocument, PlacedVector, RowState, Subscription
 
 Key = tuple[str, str]
+NO_WIRE = 0.0
+"""Noted of a row where there is no wire to tell."""
 
 
 def requested(key: str) -> str:
@@ -127,6 +129,8 @@ class Books:
 
     db: Database
     now: float
+    unannounced: float | None = NO_WIRE
+    """What is noted of a row that a wire has yet to be told of."""
     docs: dict[Key, Doc | None] = field(default_factory=dict)
     rows: dict[int, Row | None] = field(default_factory=dict)
     _glanced: set[Key] = field(default_factory=set)
@@ -156,7 +160,8 @@ class Books:
                 wanted.setdefault(key[0], []).append(key[1])
         for collection, ids in wanted.items():
             read = self.db.read if to_change else self.db.glance
-            for values in read("documents", collection, ids):
+            # In an order: two that lock the same documents must not wait for each other.
+            for values in read("documents", collection, sorted(ids)):
                 doc = self.docs[collection, values[1]] = Doc(*values)
                 doc.stored_status = doc.status
 
@@ -281,7 +286,7 @@ class Books:
 
     def save(self, row: Row) -> None:
         """Write a row at once: who looks for a waiting twin asks the database."""
-        self.db.run("update_row", row.stored())
+        self.db.run("update_row", row.stored() | {"announced": self.unannounced})
 
     def free_key(self, number: int) -> None:
         """A waiting row gives its key to another that asks for more."""

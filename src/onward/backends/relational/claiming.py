@@ -34,10 +34,11 @@ def claim(
     healthy_probes: Sequence[str],
     suspects: bool,
     turns: int = 0,
+    among: Sequence[int] | None = None,
 ) -> list[Delivery]:
     """Claim what is due, as far as the breakers of what the service needs allow.
 
-    `turns`: how many rows were claimed since the last that was due to the background.
+    `turns`: how many rows were claimed since the last that was due to the background. `among`: only these rows.
     """
     if any(not books.breaker(dependency).quiet for dependency in needs):
         books.lock_breakers()  # of all that claim, one may probe
@@ -47,7 +48,12 @@ def claim(
         limit = limit if allowed is None else min(limit, allowed)
     if limit <= 0:
         return []
-    due = books.db.read("due_suspects", service, books.now, 1) if suspects else _due(books, service, limit, turns)
+    if suspects:
+        due = books.db.read("due_suspects", service, books.now, 1)
+    elif among is not None:
+        due = books.db.read("due_among", list(among), service, books.now)[:limit]
+    else:
+        due = _due(books, service, limit, turns)
     found = _cut(due)
     if not found:
         return []

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from onward.backends.relational.database import Database
 from onward.backends.relational.noting import Noted, write_failures
+
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 @dataclass(slots=True)
@@ -34,7 +37,10 @@ class Findings:
     def write(self, db: Database) -> None:
         for statement, rows in (
             ("insert_keys", self.keys),
-            ("insert_texts", list(self.texts.values())),
+            (
+                "insert_texts",
+                [(doc, _storable(title), _storable(text)) for doc, title, text in self.texts.values()],
+            ),
             ("insert_vectors", list(self.vectors.values())),
             ("tally", [(*entry, change) for entry, change in self.tallies.items() if change]),
         ):
@@ -47,6 +53,11 @@ class Findings:
             write_failures(db, self.noted)
         for gathered in (self.keys, self.texts, self.vectors, self.tallies, self.left_batches, self.noted):
             gathered.clear()
+
+
+def _storable(text: str) -> str:
+    """Text without what a database cannot keep: NUL and halves of characters."""
+    return text if text.isascii() and "\0" not in text else _UNSTORABLE.sub("\ufffd", text)
 
 
 def forget_findings(db: Database, docs: list[int]) -> None:

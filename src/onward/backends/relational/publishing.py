@@ -163,6 +163,7 @@ def _row(books: Books, order: _Order, row: int) -> tuple[Any, ...]:
         books.now + envelope.due_in,
         order.source,
         books.generation(order.source),
+        books.unannounced,
     )
 
 
@@ -200,6 +201,7 @@ def _keep_unrouted(books: Books, envelopes: Sequence[Envelope]) -> None:
                 books.now + envelope.due_in,
                 envelope.source,
                 books.generation(envelope.source),
+                books.unannounced,
             )
             for envelope in envelopes
         ],
@@ -226,10 +228,10 @@ def keep_malformed(books: Books, raw: bytes, failure: Failure, event_type: str) 
     errors = json.dumps(remember(None, failure.as_dict()))
     for service in services:
         id = new_id()
-        row, now = books.db.reserve("ledger"), books.now
+        row, now, told = books.db.reserve("ledger"), books.now, books.unannounced
         books.db.run(
             "insert_malformed",
-            *(row, service, id, event_type, now, id, now, errors, raw, now, failure.fingerprint),
+            *(row, service, id, event_type, now, id, now, errors, raw, now, failure.fingerprint, told),
         )
         books.note(service, None, failure, 1)
     books.write()

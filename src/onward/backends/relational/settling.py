@@ -237,7 +237,7 @@ class _Applied:
         row.id = self.books.db.reserve("ledger")
         row.key = f"{requested(row.key)}/{row.id}"
         self.books.woken.add(row.service)
-        stored = row.stored() | {"origin": self.row.id, "key": row.key}
+        stored = row.stored() | {"origin": self.row.id, "key": row.key, "announced": self.books.unannounced}
         self.books.db.run("split_row", {name: stored[name] for name in _SPLIT})
         self.books.rows[row.id] = row
         return row
@@ -424,7 +424,7 @@ class _Applied:
 
 _SPLIT = (
     "id", "state", "key", "ids", "due", "tries", "not_ready", "able", "deaths", "batch", "cursor", "errors",
-    "reason", "settled_at", "fingerprint", "origin",
+    "reason", "settled_at", "fingerprint", "origin", "announced",
 )  # fmt: skip
 
 

@@ -133,7 +133,7 @@ def _schedule(
     for number, ids in hurried.items():
         row = _apart(books, number, ids)
         row.due = at
-        books.db.run("hurry_row", at, priority, row.id)
+        books.db.run("hurry_row", at, priority, books.unannounced, row.id)
         books.woken.add(row.service)
     books.write()
     return outcomes
@@ -177,7 +177,8 @@ def _apart(books: Books, number: int, ids: set[str]) -> Row:
         return row
     id = books.db.reserve("ledger")
     apart = replace(row, id=id, ids=pairs, key=f"{requested(row.key)}/{id}")
-    books.db.run("split_row", apart.stored() | {"key": apart.key, "origin": number})
+    told = {"key": apart.key, "origin": number, "announced": books.unannounced}
+    books.db.run("split_row", apart.stored() | told)
     books.save(apart)
     books.rows[id] = apart
     row.ids = [pair for pair in row.ids if pair[0] not in ids]
@@ -202,6 +203,6 @@ def _unschedule(books: Books, key: Key) -> Scheduled:
     books.change(key)
     if row is not None and row.state == RowState.WAITING:
         _apart(books, row.id, {doc.id}).due = books.now
-        books.db.run("hurry_row", books.now, None, doc.row)
+        books.db.run("hurry_row", books.now, None, books.unannounced, doc.row)
         books.woken.add(row.service)
     return Scheduled.CANCELLED

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from onward.backends.relational import claiming, operating, publishing, searching, settling
+from onward.backends.relational.announcing import AnnouncingStore
 from onward.backends.relational.base import transactional
 from onward.backends.relational.database import Database
 from onward.backends.relational.grouping import GroupStore
@@ -42,7 +43,7 @@ _LAST_CHARACTER = "\U0010ffff"
 _LONGEST_ID = 512
 
 
-class RelationalStore(RetryStore, LetterStore, SteeringStore, GroupStore, TellingStore):
+class RelationalStore(AnnouncingStore, RetryStore, LetterStore, SteeringStore, GroupStore, TellingStore):
     """Documents and ledger on a relational database; see `onward.ports.Store`."""
 
     def __init__(self, db: Database, clock: Clock) -> None:
@@ -255,6 +256,7 @@ class RelationalStore(RetryStore, LetterStore, SteeringStore, GroupStore, Tellin
         needs: Sequence[str] = (),
         healthy_probes: Sequence[str] = (),
         suspects: bool = False,
+        among: Sequence[int] | None = None,
     ) -> list[Delivery]:
         turns = self._turns.get(service, 0)
         found = claiming.claim(
@@ -267,6 +269,7 @@ class RelationalStore(RetryStore, LetterStore, SteeringStore, GroupStore, Tellin
             healthy_probes=healthy_probes,
             suspects=suspects,
             turns=turns,
+            among=among,
         )
         self._turns[service] = (turns + len(found)) % TURNS
         return found

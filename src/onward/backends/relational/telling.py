@@ -1,9 +1,10 @@
-"""What a document's story is told from: its ledger row, the events that named it, its children."""
+"""What a document's story is told from: its ledger row, the events that named it, its children; who has what."""
 
 from __future__ import annotations
 
 from onward.backends.relational.base import RelationalBase
 from onward.model.recovery import LedgerRow
+from onward.ports.recovery import Held
 
 
 class TellingStore(RelationalBase):
@@ -22,3 +23,9 @@ class TellingStore(RelationalBase):
         for kind, status, count in self.db.read("children_counts", f"{collection}/{id}"):
             counts.setdefault(kind, {})[status] = count
         return counts
+
+    def held(self, *, examples: int = 3) -> list[Held]:
+        return [
+            Held(worker, service, events, documents, until, tuple((kind, id) for kind, id in shown))
+            for worker, service, events, documents, until, shown in self.db.glance("held", examples)
+        ]

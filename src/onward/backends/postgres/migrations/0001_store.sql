@@ -84,7 +84,8 @@ CREATE TABLE ledger (
   reason      text,
   raw         bytea,
   settled_at  float8,
-  fingerprint text
+  fingerprint text,
+  announced   float8 DEFAULT 0            -- when a wire was told of it: null, not yet; 0, there is none to tell
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 -- Each index holds only the rows its query can want, so that what is settled costs nothing.
 CREATE INDEX ledger_due ON ledger (service, priority, due, id) WHERE state = 'waiting' AND deaths < 2;
@@ -100,6 +101,10 @@ CREATE INDEX ledger_dead_queue ON ledger (service, fingerprint, settled_at) WHER
 CREATE INDEX ledger_archived ON ledger (id) WHERE state = 'archived';
 CREATE INDEX ledger_event ON ledger (event_id);
 CREATE INDEX ledger_source ON ledger (source) WHERE source IS NOT NULL;
+CREATE INDEX ledger_unannounced ON ledger (service, priority DESC, due)
+  WHERE state = 'waiting' AND deaths < 2 AND announced IS NULL;
+CREATE INDEX ledger_announced ON ledger (service, announced) WHERE state = 'waiting' AND announced > 0;
+CREATE INDEX ledger_uncopied ON ledger (id) WHERE state = 'dead' AND announced IS NULL;
 -- Of two transactions that put the same on the ledger, one finds out by this, and looks again.
 CREATE UNIQUE INDEX ledger_key ON ledger (key, service) WHERE state = 'waiting';
 
@@ -247,4 +252,21 @@ CREATE TABLE blob_parts (
 );
 ALTER TABLE blob_parts ALTER COLUMN bytes SET STORAGE EXTERNAL;
 
-CREATE TABLE texts (doc bigint PRIMARY KEY, title text NOT NULL, text text NOT NULL, tsv tsvector NOT NULL);
+-- What full text finds. Words are compared by their stem, as the embedded store does it; there are no stop words:
+-- whatever was written can be looked for.
+CREATE TEXT SEARCH DICTIONARY stem (TEMPLATE = snowball, Language = porter);
+CREATE TEXT SEARCH CONFIGURATION words (PARSER = "default");
+ALTER TEXT SEARCH CONFIGURATION words
+  ADD MAPPING FOR asciiword, word, numword, int, uint, float, sfloat, version WITH stem;
+CREATE TABLE texts (
+  doc   bigint   PRIMARY KEY,
+  title text     NOT NULL,
+  text  text     NOT NULL,
+  size  integer  NOT NULL,               -- in words
+  stems tsvector NOT NULL                -- of the title (weight A), a gap, those of the text (weight D)
+);
+-- Ranking reads the stems of many texts: they stand in the row, the texts themselves elsewhere.
+ALTER TABLE texts ALTER COLUMN stems SET STORAGE MAIN;
+CREATE INDEX texts_stems ON texts USING gin (stems);
+-- How many texts there are and how long they are on average, without reading them.
+CREATE INDEX texts_size ON texts (size);

@@ -10,30 +10,41 @@ DELETE FROM keys WHERE doc = ANY ($1::bigint[]);
 
 -- name: found
 SELECT k.value, d.id, d.status, d.revision, d.failed_batch IS NOT NULL
-FROM keys k JOIN documents d ON d.doc = k.doc
-WHERE k.name = $1 AND k.value = ANY (ARRAY(SELECT jsonb_array_elements($2::jsonb))) AND d.collection = $3;
+FROM jsonb_array_elements($2::jsonb) AS wanted (value) CROSS JOIN LATERAL (
+  SELECT doc, value FROM keys WHERE name = $1 AND value = wanted.value OFFSET 0) AS k
+  JOIN documents d ON d.doc = k.doc
+WHERE d.collection || '' = $3;
 
 -- name: keyed_ids
-SELECT d.id FROM keys k JOIN documents d ON d.doc = k.doc
-WHERE k.name = $1 AND k.value = ANY (ARRAY(SELECT jsonb_array_elements($2::jsonb))) AND d.collection = $3;
+SELECT d.id
+FROM jsonb_array_elements($2::jsonb) AS wanted (value) CROSS JOIN LATERAL (
+  SELECT doc FROM keys WHERE name = $1 AND value = wanted.value OFFSET 0) AS k
+  JOIN documents d ON d.doc = k.doc
+WHERE d.collection || '' = $3;
 
 -- name: related
 SELECT DISTINCT k.value, o.value
-FROM keys k JOIN keys o ON o.doc = k.doc AND o.name = $3 JOIN documents d ON d.doc = k.doc
-WHERE k.name = $1 AND k.value = ANY (ARRAY(SELECT jsonb_array_elements($2::jsonb))) AND d.collection = $4;
+FROM jsonb_array_elements($2::jsonb) AS wanted (value) CROSS JOIN LATERAL (
+  SELECT doc, value FROM keys WHERE name = $1 AND value = wanted.value OFFSET 0) AS k
+  CROSS JOIN LATERAL (SELECT value FROM keys WHERE doc = k.doc AND name = $3 OFFSET 0) AS o
+  JOIN documents d ON d.doc = k.doc
+WHERE d.collection || '' = $4;
 
 -- name: unfinished :column
-SELECT DISTINCT k.value FROM keys k JOIN documents d ON d.doc = k.doc
-WHERE k.name = $1 AND k.value = ANY (ARRAY(SELECT jsonb_array_elements($2::jsonb))) AND d.collection = $3
+SELECT DISTINCT k.value
+FROM jsonb_array_elements($2::jsonb) AS wanted (value) CROSS JOIN LATERAL (
+  SELECT doc, value FROM keys WHERE name = $1 AND value = wanted.value OFFSET 0) AS k
+  JOIN documents d ON d.doc = k.doc
+WHERE d.collection || '' = $3
   AND ((d.status = 'pending' AND d.failed_batch IS NULL) OR EXISTS (
         SELECT 1 FROM documents c
-        WHERE c.parent = $3 || '/' || d.id AND c.collection = $4
+        WHERE c.parent = $3 || '/' || d.id AND c.collection || '' = $4
           AND c.status = 'pending' AND c.failed_batch IS NULL));
 
 -- name: children_of
 SELECT parent, id, status, revision, failed_batch IS NOT NULL
 FROM documents
-WHERE parent = ANY ($1::text[]) AND collection = $2 AND ($3::text IS NULL OR status <> $3);
+WHERE parent = ANY ($1::text[]) AND collection || '' = $2 AND ($3::text IS NULL OR status <> $3);
 
 -- name: keyed :column
 SELECT DISTINCT value FROM keys WHERE name = $1;

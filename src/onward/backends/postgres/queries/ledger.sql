@@ -1,6 +1,7 @@
 -- Named statements, each with what it answers: rows (if nothing is said), column, row or value.
 -- `{lock …}` is left out where nothing is to be locked: outside of a transaction, and where one only glances.
--- Many rows are given column by column, as arrays.
+-- Many rows are given column by column, as arrays. What is looked for by many ids at once is looked for one by one
+-- (LATERAL … OFFSET 0): a planner that knows a table as it was when it was small would rather read all of it.
 
 -- name: subscriptions
 SELECT service, event_type, finishes, ids_field, naming, needs, failed_queue, version FROM subscriptions;
@@ -30,9 +31,11 @@ FROM ledger WHERE state = 'unrouted' AND event_type = $1 ORDER BY id {lock FOR U
 SELECT source, generation FROM sources WHERE source = ANY ($1::text[]);
 
 -- name: documents
-SELECT doc, id, status, attempt_count, last_attempt_time, last_error, attempts, retry_at, priority, revision, round,
-       "row", dead_letter, source, parent, size, failed_batch, fingerprint
-FROM documents WHERE collection = $1 AND id = ANY ($2::text[]) {lock ORDER BY id FOR UPDATE};
+SELECT d.*
+FROM unnest($2::text[]) AS wanted (id) CROSS JOIN LATERAL (
+  SELECT doc, id, status, attempt_count, last_attempt_time, last_error, attempts, retry_at, priority, revision, round,
+         "row", dead_letter, source, parent, size, failed_batch, fingerprint
+  FROM documents WHERE collection = $1 AND id = wanted.id OFFSET 0 {lock FOR UPDATE}) AS d;
 
 -- name: document :row
 SELECT status, attempt_count, last_attempt_time, created_at, updated_at, last_error, attempts, retry_at, priority,
@@ -44,8 +47,9 @@ SELECT doc, body FROM bodies WHERE doc = ANY ($1::bigint[]);
 
 -- name: bodies_by_id
 SELECT d.id, d.revision, b.body
-FROM documents d JOIN bodies b ON b.doc = d.doc
-WHERE d.collection = $1 AND d.id = ANY ($2::text[]);
+FROM unnest($2::text[]) AS wanted (id) CROSS JOIN LATERAL (
+  SELECT doc, id, revision FROM documents WHERE collection = $1 AND id = wanted.id OFFSET 0) AS d
+  JOIN bodies b ON b.doc = d.doc;
 
 -- name: insert_documents
 INSERT INTO documents (doc, collection, id, status, attempt_count, last_attempt_time, created_at, updated_at,
@@ -83,8 +87,10 @@ SELECT collection, id FROM documents WHERE parent = ANY ($1::text[]);
 
 -- A twin that is being claimed just now is waited for: it may be too late to join it.
 -- name: waiting_keys
-SELECT key, id FROM ledger
-WHERE state = 'waiting' AND service = $1 AND key = ANY ($2::text[]) {lock ORDER BY id FOR UPDATE};
+SELECT l.key, l.id
+FROM unnest($2::text[]) AS wanted (key) CROSS JOIN LATERAL (
+  SELECT key, id FROM ledger
+  WHERE state = 'waiting' AND service = $1 AND key = wanted.key OFFSET 0 {lock FOR UPDATE}) AS l;
 
 -- name: free_key
 UPDATE ledger SET key = key || '/' || id WHERE id = $1;
@@ -97,15 +103,15 @@ SELECT id FROM ledger WHERE event_id = $1 LIMIT 1;
 
 -- name: insert_rows
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, trace, key, collection,
-                    ids, round, priority, due, source, generation)
+                    ids, round, priority, due, source, generation, announced)
 SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[],
                      $8::float8[], $9::text[], $10::text[], $11::text[], $12::json[], $13::int[], $14::int[],
-                     $15::float8[], $16::text[], $17::int[]);
+                     $15::float8[], $16::text[], $17::int[], $18::float8[]);
 
 -- name: insert_malformed
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, key, due, errors, reason,
-                    raw, settled_at, fingerprint)
-VALUES ($1, $2, 'dead', $3, $4, 1, '{}', $5, $6, $7, $8, 'malformed', $9, $10, $11);
+                    raw, settled_at, fingerprint, announced)
+VALUES ($1, $2, 'dead', $3, $4, 1, '{}', $5, $6, $7, $8, 'malformed', $9, $10, $11, $12);
 
 -- name: next_priority :value
 SELECT max(priority) FROM ledger
@@ -140,7 +146,7 @@ UPDATE ledger SET ids = $1::json, round = $2, source = $3, generation = $4 WHERE
 -- name: rows
 SELECT id, service, state, key, collection, ids, round, priority, due, tries, not_ready, able, deaths, lapses,
        started, token, lease, worker, batch, cursor, errors, source, generation, reason, settled_at, fingerprint
-FROM ledger WHERE id = ANY ($1::bigint[]) {lock ORDER BY id FOR UPDATE};
+FROM ledger WHERE id = ANY ($1::bigint[]) {lock FOR UPDATE};
 
 -- name: done_rows
 UPDATE ledger SET state = 'done', settled_at = $1, lease = NULL WHERE id = ANY ($2::bigint[]);
@@ -149,17 +155,17 @@ UPDATE ledger SET state = 'done', settled_at = $1, lease = NULL WHERE id = ANY (
 UPDATE ledger SET
   state = :state, ids = :ids, round = :round, due = :due, tries = :tries, not_ready = :not_ready, able = :able,
   deaths = :deaths, lapses = :lapses, started = :started, lease = :lease, batch = :batch, cursor = :cursor,
-  errors = :errors, reason = :reason, settled_at = :settled_at, fingerprint = :fingerprint
+  errors = :errors, reason = :reason, settled_at = :settled_at, fingerprint = :fingerprint, announced = :announced
 WHERE id = :id;
 
 -- name: split_row
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, trace, key, collection,
                     ids, round, priority, due, tries, not_ready, able, deaths, batch, cursor, errors, source,
-                    generation, reason, settled_at, fingerprint)
+                    generation, reason, settled_at, fingerprint, announced)
 SELECT :id::bigint, service, :state::text, event_id, event_type, version, data, timestamp, trace, :key::text,
        collection, :ids::text::json, round, priority, :due::float8, :tries::int, :not_ready::int, :able::float8,
        :deaths::int, :batch::int, :cursor::text, :errors::text, source, generation, :reason::text,
-       :settled_at::float8, :fingerprint::text
+       :settled_at::float8, :fingerprint::text, :announced::float8
 FROM ledger WHERE id = :origin;
 
 -- name: keep_raw
@@ -287,7 +293,9 @@ ORDER BY d.collection, d.id LIMIT $3::bigint;
 SELECT cursor::json FROM ledger WHERE state = 'claimed' AND service = $1 AND cursor IS NOT NULL;
 
 -- name: statuses
-SELECT id, status FROM documents WHERE collection = $1 AND id = ANY ($2::text[]);
+SELECT d.id, d.status
+FROM unnest($2::text[]) AS wanted (id) CROSS JOIN LATERAL (
+  SELECT id, status FROM documents WHERE collection = $1 AND id = wanted.id OFFSET 0) AS d;
 
 -- name: listed
 SELECT id, status, attempt_count, last_attempt_time, created_at, updated_at, last_error, attempts, retry_at, priority,

@@ -34,9 +34,11 @@ FROM ((SELECT look_at AS at FROM documents
         AND ($1::text[] IS NULL OR collection = ANY ($1::text[]))) AS next;
 
 -- name: states_by_id
-SELECT id, status, attempt_count, last_attempt_time, created_at, updated_at, last_error, attempts, retry_at, priority,
-       revision, round, "row", dead_letter, source, parent, failed_batch
-FROM documents WHERE collection = $1 AND id = ANY ($2::text[]) {lock ORDER BY id FOR UPDATE};
+SELECT d.*
+FROM unnest($2::text[]) AS wanted (id) CROSS JOIN LATERAL (
+  SELECT id, status, attempt_count, last_attempt_time, created_at, updated_at, last_error, attempts, retry_at,
+         priority, revision, round, "row", dead_letter, source, parent, failed_batch
+  FROM documents WHERE collection = $1 AND id = wanted.id OFFSET 0 {lock FOR UPDATE}) AS d;
 
 -- name: look_later
 UPDATE documents SET look_at = v.at

@@ -35,4 +35,4 @@ WHERE fingerprint = $1 AND (collection, id) > ($2, $3) AND ($4::text IS NULL OR 
 ORDER BY collection, id LIMIT $8;
 
 -- name: hurry_row
-UPDATE ledger SET due = $1, priority = coalesce($2::int, priority) WHERE id = $3;
+UPDATE ledger SET due = $1, priority = coalesce($2::int, priority), announced = $3 WHERE id = $4;

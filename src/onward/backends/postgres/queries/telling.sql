@@ -17,3 +17,12 @@ ORDER BY settled_at DESC, id DESC LIMIT $3;
 
 -- name: children_counts
 SELECT collection, status, count(*) FROM documents WHERE parent = $1 GROUP BY collection, status;
+
+-- name: held
+SELECT worker, service, count(*), sum(json_array_length(ids)), min(lease),
+       coalesce(json_agg(json_build_array(collection, ids -> 0 ->> 0) ORDER BY place)
+                  FILTER (WHERE place <= $1::integer AND json_array_length(ids) > 0), '[]')
+FROM (SELECT worker, service, collection, ids, lease,
+             row_number() OVER (PARTITION BY worker, service ORDER BY id) AS place
+      FROM ledger WHERE state = 'claimed') AS claims
+GROUP BY worker, service ORDER BY worker, service;

@@ -99,13 +99,13 @@ SELECT json_array(id) FROM ledger WHERE event_id = ? LIMIT 1;
 
 -- name: insert_rows
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, trace, key, collection,
-                    ids, round, priority, due, source, generation)
+                    ids, round, priority, due, source, generation, announced)
 VALUES {values};
 
 -- name: insert_malformed
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, key, due, errors, reason,
-                    raw, settled_at, fingerprint)
-VALUES (?, ?, 'dead', ?, ?, 1, '{}', ?, ?, ?, ?, 'malformed', ?, ?, ?);
+                    raw, settled_at, fingerprint, announced)
+VALUES (?, ?, 'dead', ?, ?, 1, '{}', ?, ?, ?, ?, 'malformed', ?, ?, ?, ?);
 
 -- name: next_priority
 SELECT max(priority) FROM ledger
@@ -153,16 +153,16 @@ UPDATE ledger SET state = 'done', settled_at = ?, lease = NULL WHERE id IN (SELE
 UPDATE ledger SET
   state = :state, ids = :ids, round = :round, due = :due, tries = :tries, not_ready = :not_ready, able = :able,
   deaths = :deaths, lapses = :lapses, started = :started, lease = :lease, batch = :batch, cursor = :cursor,
-  errors = :errors, reason = :reason, settled_at = :settled_at, fingerprint = :fingerprint
+  errors = :errors, reason = :reason, settled_at = :settled_at, fingerprint = :fingerprint, announced = :announced
 WHERE id = :id;
 
 -- name: split_row
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, trace, key, collection,
                     ids, round, priority, due, tries, not_ready, able, deaths, batch, cursor, errors, source,
-                    generation, reason, settled_at, fingerprint)
+                    generation, reason, settled_at, fingerprint, announced)
 SELECT :id, service, :state, event_id, event_type, version, data, timestamp, trace, :key, collection,
        :ids, round, priority, :due, :tries, :not_ready, :able, :deaths, :batch, :cursor, :errors, source,
-       generation, :reason, :settled_at, :fingerprint
+       generation, :reason, :settled_at, :fingerprint, :announced
 FROM ledger WHERE id = :origin;
 
 -- name: keep_raw

@@ -42,4 +42,4 @@ FROM (SELECT * FROM documents
       ORDER BY collection, id LIMIT ?8);
 
 -- name: hurry_row
-UPDATE ledger SET due = ?, priority = coalesce(?, priority) WHERE id = ?;
+UPDATE ledger SET due = ?, priority = coalesce(?, priority), announced = ? WHERE id = ?;

@@ -19,3 +19,13 @@ SELECT json_group_array(json(told)) FROM (
 -- name: children_counts
 SELECT json_group_array(json_array(collection, status, n))
 FROM (SELECT collection, status, count(*) AS n FROM documents WHERE parent = ? GROUP BY collection, status);
+
+-- name: held
+SELECT json_group_array(json_array(worker, service, events, documents, until, json(examples))) FROM (
+  SELECT worker, service, count(*) AS events, sum(json_array_length(ids)) AS documents, min(lease) AS until,
+         json_group_array(json_array(collection, json_extract(ids, '$[0][0]')))
+           FILTER (WHERE place <= ?1 AND json_array_length(ids) > 0) AS examples
+  FROM (SELECT worker, service, collection, ids, lease,
+               row_number() OVER (PARTITION BY worker, service ORDER BY id) AS place
+        FROM ledger WHERE state = 'claimed')
+  GROUP BY worker, service ORDER BY worker, service);

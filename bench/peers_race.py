@@ -1,0 +1,119 @@
+"""Working off a backlog in worker processes: the same race for us and for every peer.
+
+The jobs are all there before a worker starts. The clock runs from the first handler that ran until the last
+job is settled, so neither the start of a process nor its end is counted, for anybody.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Callable, Mapping, MutableSequence, Sequence
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.process import BaseProcess
+from multiprocessing.synchronize import Barrier
+from typing import Protocol
+
+from bench.table import Row, medians
+
+OURS = "onward"
+START_SECONDS = 60.0
+DRAIN_SECONDS = 120.0
+POLL_SECONDS = 0.005
+
+Mark = Callable[[int], None]
+"""What a handler does with the number of its job: say that it ran. That is all it does."""
+
+
+class Contestant(Protocol):
+    """A queue with jobs numbered from 0 on; it is pickled, to be run in worker processes."""
+
+    @property
+    def jobs(self) -> int: ...
+
+    def fill(self) -> None:
+        """Put that many jobs on an empty queue, durably."""
+        ...
+
+    def work(self, mark: Mark) -> None:
+        """Be a worker process."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the table: how it is run with so many worker processes, and what to know of it."""
+
+    run: Callable[[int], float]
+    note: str
+    repeats: int = 3
+
+
+def drain(contestant: Contestant, processes: int, left: Callable[[], int]) -> float:
+    """Answer how many jobs a second so many worker processes work off, once every single one is settled.
+
+    `left` counts those that are not settled yet; it is asked only when all handlers have run.
+    """
+    contestant.fill()
+    spawning = multiprocessing.get_context("spawn")
+    times: MutableSequence[float] = spawning.RawArray("d", contestant.jobs)
+    ready = spawning.Barrier(processes + 1)
+    workers = [spawning.Process(target=_work, args=(contestant, times, ready)) for _ in range(processes)]
+    try:
+        for worker in workers:
+            worker.start()
+        ready.wait(START_SECONDS)
+        _wait_for_all(times, workers, left)
+        settled = time.perf_counter()
+    finally:
+        _end(workers)
+    return contestant.jobs / (settled - min(times))
+
+
+def _work(contestant: Contestant, times: MutableSequence[float], ready: Barrier) -> None:
+    clock = time.perf_counter  # the same in all processes of a machine
+
+    def mark(number: int) -> None:
+        times[number] = clock()
+
+    ready.wait(START_SECONDS)
+    contestant.work(mark)
+
+
+def _wait_for_all(times: MutableSequence[float], workers: Sequence[BaseProcess], left: Callable[[], int]) -> None:
+    deadline = time.monotonic() + DRAIN_SECONDS
+    seen = 0
+    while True:
+        at_work = time.monotonic() < deadline and any(worker.is_alive() for worker in workers)
+        while seen < len(times) and times[seen]:
+            seen += 1
+        if seen == len(times) and not left():
+            return
+        if not at_work:
+            ran = sum(1 for at in times if at)
+            raise RuntimeError(f"{ran} of {len(times)} jobs ran, {left()} are not settled")
+        time.sleep(POLL_SECONDS)
+
+
+def _end(workers: Sequence[BaseProcess]) -> None:
+    """Nothing is left to do for them, and some take ten seconds to end in good order."""
+    for worker in workers:
+        if worker.pid is not None:
+            worker.kill()
+            worker.join()
+
+
+def race(contestants: Mapping[str, Entry], measure: str) -> list[Row]:
+    """Let all of them run with one worker process, then with two, taking turns."""
+    rows: list[Row] = []
+    for processes, words in ((1, "1 worker process"), (2, "2 worker processes")):
+        rates: dict[str, float] = {}
+        for repeats in sorted({entry.repeats for entry in contestants.values()}, reverse=True):
+            alike = {name: entry for name, entry in contestants.items() if entry.repeats == repeats}
+            rates |= medians({name: partial(one.run, processes) for name, one in alike.items()}, repeats)
+        rows += [
+            Row(name, name == OURS, rates[name], entry.note, f"{measure}, {words}")
+            for name, entry in contestants.items()
+        ]
+    return rows

@@ -1,0 +1,86 @@
+"""An engine that hears of its rows by a wire: what it claims, what it acknowledges, whom it takes in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from onward.model.failures import Failure
+from onward.ports import Queue, Store, StoreFull, StoreUnavailable, Stranger, Wire
+from onward.runtime.carrying import Carrier
+from onward.runtime.lanes import Lane
+from onward.runtime.relay import Relay
+from onward.runtime.service import Registry
+from onward.runtime.strangers import take_in
+
+LOOK_EVERY = 15.0
+"""Seconds after which a service looks in the ledger itself, for whatever has been lost on its way."""
+STRANGERS_AT_ONCE = 100
+LEAST_PREFETCH = 4
+
+
+class Wiring:
+    """Between an engine and its wire. The ledger is the truth: without the wire, the engine looks there itself."""
+
+    def __init__(self, store: Store, registry: Registry, wire: Wire) -> None:
+        self._store = store
+        self._registry = registry
+        self.wire = wire
+        self._carrier = Carrier(wire)
+        self._relay = Relay(store, wire, self._rows_in_message)
+        self._lanes: Sequence[Lane] = ()
+        self._looked: dict[str, float] = {}
+        self._troubled: set[str] = set()
+        """Dependencies whose breaker is not quiet."""
+
+    def start(self, lanes: Sequence[Lane]) -> None:
+        self._lanes = lanes
+        self._relay.start([_queue(lane) for lane in lanes])
+
+    def stop(self) -> None:
+        self._relay.stop()
+
+    def announced(self, lane: Lane, room: int) -> list[int] | None:
+        """The rows that the wire tells of; None: look in the ledger.
+
+        That is done where a breaker says what may be claimed, while the wire is in trouble, and now and then.
+        """
+        now, name = time.monotonic(), lane.service.name
+        if now - self._looked.get(name, 0.0) > LOOK_EVERY:
+            self._looked[name] = now
+            return None
+        if self.wire.trouble or not self._troubled.isdisjoint(lane.service.needs):
+            return None
+        lane.dry = True  # unless something comes from now on
+        return self._carrier.take(name, room)
+
+    def acknowledge_all_but(self, under_way: set[int]) -> None:
+        """Acknowledge the messages whose rows are all settled, or were somebody else's."""
+        self._carrier.release(self._carrier.rows() - under_way)
+
+    def look_at_breakers(self) -> None:
+        self._troubled = {one.dependency for one in self._store.breakers() if not one.quiet}
+
+    def strangers(self) -> list[Stranger]:
+        return self.wire.strangers(STRANGERS_AT_ONCE)
+
+    def take_in(self, stranger: Stranger) -> None:
+        """Enter what somebody else has published into the ledger; acknowledged once it is there."""
+        try:
+            take_in(self._store, self._registry.events(), stranger.raw, message_id=stranger.message_id)
+        except (StoreUnavailable, StoreFull):
+            raise
+        except Exception as error:  # the next one is not to blame for it
+            failure = Failure.of(error, at=self._store.now(), service="")
+            self._store.publish_malformed(stranger.raw, failure)
+        self.wire.done([stranger.tag])
+
+    def _rows_in_message(self) -> dict[str, int]:
+        """How many rows one worker may be told of at a time: what takes long is shared out one by one."""
+        return {lane.service.name: lane.quickly() for lane in self._lanes}
+
+
+def _queue(lane: Lane) -> Queue:
+    service = lane.service
+    failed_queue = service.subscription().failed_queue
+    return Queue(service.name, service.on.routing_key, failed_queue, max(LEAST_PREFETCH, 2 * lane.slots))
