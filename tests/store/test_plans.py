@@ -112,8 +112,8 @@ NAMED = {
 ORDERED = (
     # these find the first of many, which are never sorted for that
     "due_rows", "due_suspects", "to_announce", "to_announce_of_level", "to_copy", "prune_old", "prune_many",
-    "prune_unrouted", "due_batches", "idle_items", "listed", "dead_letters", "find_letters", "find_archived_letters",
-    "failure_groups", "actions",
+    "prune_unrouted", "due_batches", "idle_items", "listed", "dead_letters", "find_letters",
+    "find_archived_letters", "failure_groups", "actions",
 )  # fmt: skip
 STORED = "ledger|documents|bodies|keys"
 

@@ -33,14 +33,7 @@ def test_what_cannot_be_asked_for_together_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "servers",
-    (
-        "sqlite",
-        "postgresql",
-        pytest.param("rabbitmq", marks=pytest.mark.skip(reason="workers do not hear through a bus yet")),
-    ),
-)
+@pytest.mark.parametrize("servers", ("sqlite", "postgresql", "rabbitmq"))
 def test_nothing_is_lost_doubled_or_blamed(servers: str, tmp_path: Path, report: Callable[[str], None]) -> None:
     options = ["--documents", str(DOCUMENTS), "--kills", str(KILLS), "--server-kills", "2", "--json"]
     if servers != "sqlite":

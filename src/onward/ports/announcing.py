@@ -23,7 +23,7 @@ class Announcing(Protocol):
         ...
 
     def not_announced(self, rows: Sequence[int]) -> None:
-        """Rows or dead letters could not be sent: somebody takes them again."""
+        """Rows could not be announced: somebody takes them again."""
         ...
 
     def announce_again(self, service: str, *, before: float) -> int:
@@ -32,4 +32,8 @@ class Announcing(Protocol):
 
     def letters_to_copy(self, services: Sequence[str], *, limit: int) -> list[DeadLetter]:
         """Take dead letters of these services that have no copy yet."""
+        ...
+
+    def not_copied(self, rows: Sequence[int]) -> None:
+        """Dead letters could not be copied: somebody takes them again."""
         ...

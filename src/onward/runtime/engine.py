@@ -336,6 +336,8 @@ class Engine:
         """For how long nothing falls due by itself, a tick at most."""
         if self._under_way():
             return BUSY_TICK  # a call will end before long; asking the store each time would cost more
+        if self._wiring is not None:
+            return TICK  # the wire says when something is due
         due = await self._ask(self._next_due)
         ahead = due - self.store.now() if due is not None else TICK
         # What is due and was not claimed is held back, by a breaker or by its service's slots.

@@ -40,6 +40,7 @@ class Lane:
         self.dry = False
         """The last claim found nothing more that was due."""
         self._pace = AHEAD_SECONDS
+        self._ended = 0
         self._board = board
         self._report = report
 
@@ -99,7 +100,9 @@ class Lane:
         if os.getpid() != self._pid:
             os._exit(0)  # the handler has forked: this is the copy, and it owns nothing here
         self._board.end(slot)
-        self._pace += (call.took - self._pace) * 0.1
+        self._ended += 1
+        # The first ones say at once what kind of work this is.
+        self._pace += (call.took - self._pace) * max(0.1, 1 / self._ended)
         self._report(call, settlement)
         del self.running[slot]
         self._busy.discard(slot)

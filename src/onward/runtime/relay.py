@@ -116,7 +116,7 @@ class Relay:
         try:
             self._wire.copy([Copy(one.failed_queue, _body(one), f"{one.row}") for one in letters])
         except WireUnavailable:
-            self._store.not_announced([one.row for one in letters])
+            self._store.not_copied([one.row for one in letters])
             raise
         except StoreError as error:
             # A copy is for people to look at, the row is the truth: one that is too large must not block the rest.

@@ -250,7 +250,7 @@ class Mischief:
         return False
 
     def _kill_server(self) -> bool:
-        server = self._random.choice(self._servers)
+        server = self._servers[self.done.servers_killed % len(self._servers)]  # all of them, in turn
         server.kill()
         threading.Event().wait(self._random.uniform(0.0, LONGEST_OUTAGE))
         server.start()

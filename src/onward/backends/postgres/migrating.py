@@ -6,6 +6,7 @@ import hashlib
 from importlib.resources import files
 
 import psycopg
+from psycopg import errors
 
 from onward.backends.postgres.connections import Connection, Connections
 from onward.backends.postgres.explaining import explained
@@ -26,6 +27,11 @@ def migrate(connections: Connections) -> None:
                 # Held until the commit: whoever comes second finds nothing left to do.
                 connection.execute("SELECT pg_advisory_xact_lock($1)", [_lock(connections.schema)])
                 _migrate(connection, connections)
+        except (errors.DuplicateTable, errors.DuplicateObject, errors.UndefinedColumn) as error:
+            raise StoreError(
+                f"{connections.address}: the schema {connections.schema!r} holds something else "
+                f"({error.diag.message_primary}). Name one of its own for Onward, as in ?schema=onward"
+            ) from error
         except psycopg.Error as error:
             raise explained(error, connections.address) from error
 

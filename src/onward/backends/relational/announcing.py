@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from onward.backends.relational.base import RelationalBase, transactional
 from onward.backends.relational.letters import read_letter
 from onward.model.ledger import BACKGROUND, OVERDUE, TURNS, DeadLetter, RowState
+
+_HIGHEST = 2**31
+_LOOKED_AT = 10_000
+"""How many of the foremost rows are looked through for those that were announced long ago."""
 
 
 class AnnouncingStore(RelationalBase):
@@ -14,18 +18,37 @@ class AnnouncingStore(RelationalBase):
 
     @transactional
     def to_announce(self, service: str, *, limit: int, window: int) -> list[int]:
-        room = min(limit, window - int(self.db.glance("announced_count", service, window)))
+        now = self.now()
+        levels = list(self._levels(service))
+        room = min(limit, window - self._out(service, levels, now, window))
         if room <= 0:
             return []
-        now = self.now()
-        # What has waited in the background for too long has its share here, too.
-        rows: list[int] = self.db.read(
-            "to_announce_of_level", service, now - OVERDUE, max(1, room // TURNS), BACKGROUND
-        )
-        rows += [row for row in self.db.read("to_announce", service, now, room) if row not in rows]
+        rows: list[int] = []
+        if BACKGROUND in levels:
+            # What has waited in the background for too long has its share here, too.
+            share = max(1, room // TURNS)
+            rows = self.db.read("to_announce", service, BACKGROUND, now - OVERDUE, share)
+        for level in levels:
+            if len(rows) >= room:
+                break
+            found = self.db.read("to_announce", service, level, now, room)
+            rows += [row for row in found if row not in rows][: room - len(rows)]
         if rows:
             self.db.run("mark_announced", now, rows)
         return rows
+
+    def _levels(self, service: str) -> Iterator[int]:
+        level = self.db.glance("next_priority", service, _HIGHEST)
+        while level is not None:
+            yield level
+            level = self.db.glance("next_priority", service, level)
+
+    def _out(self, service: str, levels: Sequence[int], now: float, window: int) -> int:
+        """How many due rows were announced and are not claimed yet; what is out is foremost."""
+        out = 0
+        for level in levels:
+            out += sum(map(bool, self.db.glance("foremost", service, level, now, window)))
+        return out
 
     @transactional
     def not_announced(self, rows: Sequence[int]) -> None:
@@ -33,14 +56,21 @@ class AnnouncingStore(RelationalBase):
 
     @transactional
     def announce_again(self, service: str, *, before: float) -> int:
-        return self.db.run("announce_again", service, before, self.now())
+        now = self.now()
+        return sum(
+            self.db.run("announce_again", service, level, now, before, _LOOKED_AT) for level in self._levels(service)
+        )
 
     @transactional
     def letters_to_copy(self, services: Sequence[str], *, limit: int) -> list[DeadLetter]:
         rows: list[int] = self.db.read("to_copy", list(services), limit)
         if not rows:
             return []
-        self.db.run("mark_announced", self.now(), rows)
+        self.db.run("mark_copied", self.now(), rows)
         queues = {one.service: one.failed_queue for one in self._books().subscriptions()}
         found = self.db.glance("letters", rows, str(RowState.DEAD))
         return sorted((read_letter(values, queues) for values in found), key=lambda one: one.row)
+
+    @transactional
+    def not_copied(self, rows: Sequence[int]) -> None:
+        self.db.run("mark_copied", None, list(rows))

@@ -85,8 +85,9 @@ CREATE TABLE ledger (
   raw         bytea,
   settled_at  float8,
   fingerprint text,
-  announced   float8 DEFAULT 0            -- when a wire was told of it: null, not yet; 0, there is none to tell
-) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
+  announced   float8 DEFAULT 0,           -- when a wire was told of it: null, not yet; 0, there is none to tell
+  copied      float8 DEFAULT 0            -- the same of its copy in a failed queue, if it is a dead letter
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 -- Each index holds only the rows its query can want, so that what is settled costs nothing.
 CREATE INDEX ledger_due ON ledger (service, priority, due, id) WHERE state = 'waiting' AND deaths < 2;
 CREATE INDEX ledger_suspect ON ledger (service, due) WHERE state = 'waiting' AND deaths >= 2;
@@ -101,10 +102,8 @@ CREATE INDEX ledger_dead_queue ON ledger (service, fingerprint, settled_at) WHER
 CREATE INDEX ledger_archived ON ledger (id) WHERE state = 'archived';
 CREATE INDEX ledger_event ON ledger (event_id);
 CREATE INDEX ledger_source ON ledger (source) WHERE source IS NOT NULL;
-CREATE INDEX ledger_unannounced ON ledger (service, priority DESC, due)
-  WHERE state = 'waiting' AND deaths < 2 AND announced IS NULL;
-CREATE INDEX ledger_announced ON ledger (service, announced) WHERE state = 'waiting' AND announced > 0;
-CREATE INDEX ledger_uncopied ON ledger (id) WHERE state = 'dead' AND announced IS NULL;
+-- None knows `announced`: so it is changed in place. What is out is at the front of ledger_due.
+CREATE INDEX ledger_uncopied ON ledger (id) WHERE state = 'dead' AND copied IS NULL;
 -- Of two transactions that put the same on the ledger, one finds out by this, and looks again.
 CREATE UNIQUE INDEX ledger_key ON ledger (key, service) WHERE state = 'waiting';
 

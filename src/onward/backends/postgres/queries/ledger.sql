@@ -110,7 +110,7 @@ SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[
 
 -- name: insert_malformed
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, key, due, errors, reason,
-                    raw, settled_at, fingerprint, announced)
+                    raw, settled_at, fingerprint, copied)
 VALUES ($1, $2, 'dead', $3, $4, 1, '{}', $5, $6, $7, $8, 'malformed', $9, $10, $11, $12);
 
 -- name: next_priority :value
@@ -155,17 +155,19 @@ UPDATE ledger SET state = 'done', settled_at = $1, lease = NULL WHERE id = ANY (
 UPDATE ledger SET
   state = :state, ids = :ids, round = :round, due = :due, tries = :tries, not_ready = :not_ready, able = :able,
   deaths = :deaths, lapses = :lapses, started = :started, lease = :lease, batch = :batch, cursor = :cursor,
-  errors = :errors, reason = :reason, settled_at = :settled_at, fingerprint = :fingerprint, announced = :announced
+  errors = :errors, reason = :reason, settled_at = :settled_at, fingerprint = :fingerprint, announced = :announced,
+  copied = :announced
 WHERE id = :id;
 
 -- name: split_row
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, trace, key, collection,
                     ids, round, priority, due, tries, not_ready, able, deaths, batch, cursor, errors, source,
-                    generation, reason, settled_at, fingerprint, announced)
+                    generation, reason, settled_at, fingerprint, announced, copied)
 SELECT :id::bigint, service, :state::text, event_id, event_type, version, data, timestamp, trace, :key::text,
        collection, :ids::text::json, round, priority, :due::float8, :tries::int, :not_ready::int, :able::float8,
        :deaths::int, :batch::int, :cursor::text, :errors::text, source, generation, :reason::text,
-       :settled_at::float8, :fingerprint::text, :announced::float8
+       :settled_at::float8, :fingerprint::text, :announced::float8,
+       :announced::float8
 FROM ledger WHERE id = :origin;
 
 -- name: keep_raw

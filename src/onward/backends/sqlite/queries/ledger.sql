@@ -104,7 +104,7 @@ VALUES {values};
 
 -- name: insert_malformed
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, key, due, errors, reason,
-                    raw, settled_at, fingerprint, announced)
+                    raw, settled_at, fingerprint, copied)
 VALUES (?, ?, 'dead', ?, ?, 1, '{}', ?, ?, ?, ?, 'malformed', ?, ?, ?, ?);
 
 -- name: next_priority
@@ -153,16 +153,17 @@ UPDATE ledger SET state = 'done', settled_at = ?, lease = NULL WHERE id IN (SELE
 UPDATE ledger SET
   state = :state, ids = :ids, round = :round, due = :due, tries = :tries, not_ready = :not_ready, able = :able,
   deaths = :deaths, lapses = :lapses, started = :started, lease = :lease, batch = :batch, cursor = :cursor,
-  errors = :errors, reason = :reason, settled_at = :settled_at, fingerprint = :fingerprint, announced = :announced
+  errors = :errors, reason = :reason, settled_at = :settled_at, fingerprint = :fingerprint, announced = :announced,
+  copied = :announced
 WHERE id = :id;
 
 -- name: split_row
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, trace, key, collection,
                     ids, round, priority, due, tries, not_ready, able, deaths, batch, cursor, errors, source,
-                    generation, reason, settled_at, fingerprint, announced)
+                    generation, reason, settled_at, fingerprint, announced, copied)
 SELECT :id, service, :state, event_id, event_type, version, data, timestamp, trace, :key, collection,
        :ids, round, priority, :due, :tries, :not_ready, :able, :deaths, :batch, :cursor, :errors, source,
-       generation, :reason, :settled_at, :fingerprint, :announced
+       generation, :reason, :settled_at, :fingerprint, :announced, :announced
 FROM ledger WHERE id = :origin;
 
 -- name: keep_raw
