@@ -10,6 +10,7 @@ import pytest
 
 from onward.backends import open_store
 from onward.torture.servers import PostgresServer, Proxy, RabbitServer, missing, postgres, rabbitmq
+from tests.sweeping import sweep_store
 
 REPORT = "report"
 LEFT_OUT = "left out: "
@@ -94,14 +95,8 @@ def postgres_store_url(postgres_server: PostgresServer, postgres_schema: str) ->
     postgres_server.start()
     yield postgres_schema
     postgres_server.start()
-    schema = postgres_schema.rpartition("=")[2]
-    postgres_server.execute(_holders(schema), "app")
-    sweeps = f"""
-        DO $$ DECLARE one text; BEGIN
-          FOR one IN SELECT tablename FROM pg_tables WHERE schemaname = '{schema}' AND tablename <> 'schema_version'
-          LOOP EXECUTE format('DELETE FROM {schema}.%I', one); END LOOP;
-        END $$"""
-    postgres_server.execute(sweeps, "app")
+    postgres_server.execute(_holders(postgres_schema.rpartition("=")[2]), "app")
+    sweep_store(postgres_schema)
 
 
 def _holders(schema: str) -> str:

@@ -264,6 +264,16 @@ def test_what_is_published_while_a_consumer_subscribes_reaches_it(stage: Stage, 
     assert (published.rows, published.unrouted) == (1, False)
 
 
+def test_a_document_that_begins_a_round_just_now_does_not_begin_another_with_the_event_that_waited_for_it(
+    stage: Stage, meeting: Meeting
+) -> None:
+    stage.publish("a")
+    stage.store.add_documents([page("a")])
+    meeting(lambda: stage.publish("a", found_by="another"), stage.claim)
+    (its_own,) = stage.claim(worker="bert")
+    assert (stage.state("a").row, stage.state("a").attempt_count) == (its_own.row, 1)
+
+
 def test_two_retry_jobs_that_put_back_the_same_document_begin_one_round(stage: Stage, meeting: Meeting) -> None:
     stage.store.add_documents([page("a")])
 
@@ -322,6 +332,14 @@ def test_a_work_that_comes_after_the_forgetting_began_adds_nothing(
 def begin_forgetting(store: PostgresStore, source: str) -> None:
     """The first step, which all others rely on: the source's next generation."""
     store.atomically(lambda: store.db.run("bump_generation", source), alone=True)
+
+
+def test_what_is_added_to_a_source_while_it_is_forgotten_does_not_stay(stage: Stage, meeting: Meeting) -> None:
+    _, removed = meeting(
+        lambda: stage.store.add_documents([page("a", source="s")]), lambda: stage.store.forget("s")
+    )
+    assert removed == 1
+    assert stage.store.document_counts() == {}
 
 
 def test_an_event_that_is_published_while_its_source_is_forgotten_does_not_stay(

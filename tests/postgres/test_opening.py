@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -15,11 +15,13 @@ from onward.backends import open_store
 from onward.backends.postgres import PostgresStore
 from onward.ports import StoreError, StoreFull, StoreUnavailable
 from onward.torture.servers import PostgresServer, Proxy
-from tests.cli.stage import onward
+from tests.cli.stage import SAMPLE, onward
 from tests.postgres.stage import Opener
 from tests.store.stage import page
 
 PASSWORD = "s3cret/p@ss"
+INGEST = ("ingest", str(SAMPLE))
+"""A command that makes a store where there is none."""
 PIECES = ("s3cret", "p@ss", "p%40ss")
 
 Role = Callable[..., str]
@@ -45,19 +47,19 @@ def role(postgres_server: PostgresServer) -> Iterator[Role]:
 
 @pytest.fixture
 def complaint(tmp_path: Path) -> Callable[..., str]:
-    """What opening says; a command says the same, and nobody shows a piece of the password."""
+    """What opening says; a command complains, too, and nobody shows a piece of the password."""
 
-    def complain(url: str, kind: type[StoreError] = StoreError) -> str:
+    def complain(url: str, kind: type[StoreError] = StoreError, *, command: Sequence[str] = ("status",)) -> str:
         with pytest.raises(kind) as caught:
             open_store(url).close()
         assert type(caught.value) is kind
         said = str(caught.value)
-        result = onward(tmp_path / "home", "status", more={"ONWARD_STORE": url})
+        result = onward(tmp_path / "home", *command, more={"ONWARD_STORE": url})
         assert result.exit_code == 1
         assert result.stderr.startswith("Error: ")
         assert "Traceback" not in result.output
+        assert "should not have happened" not in result.output
         assert [piece for piece in PIECES if piece in said + result.output] == []
-        assert " ".join(result.stderr.split()) == f"Error: {' '.join(said.split())}"
         return said
 
     return complain
@@ -92,7 +94,9 @@ def test_a_user_who_does_not_exist(postgres_server: PostgresServer, complaint: C
 
 
 def test_a_user_who_may_not_log_in(postgres_server: PostgresServer, role: Role, complaint: Complaint) -> None:
-    said = complaint(postgres_server.url(user=role("NOLOGIN"), password=PASSWORD))
+    name = role()
+    postgres_server.execute(f"ALTER ROLE {name} NOLOGIN")
+    said = complaint(postgres_server.url(user=name, password=PASSWORD))
     assert "is not permitted to log in" in said
     assert "ALTER ROLE … LOGIN" in said
 
@@ -127,19 +131,21 @@ def test_a_database_that_does_not_exist(postgres_server: PostgresServer, complai
 )
 def test_a_password_that_is_not_escaped(login: str, complaint: Complaint) -> None:
     said = complaint(f"postgresql://{login}@127.0.0.1:1/app")
-    assert "It is written postgresql://user:password@host:5432/name" in said
+    assert "It is written postgresql://user@host:5432/name, with a password after the user and a colon" in said
     assert "/ is written %2F" in said
 
 
 @pytest.mark.parametrize("password", ("s3cret%", "s3cret%zz", "s3cret%00"))
 def test_a_percent_sign_that_stands_for_nothing(password: str, complaint: Complaint) -> None:
-    assert "a % in a password is written %25" in complaint(f"postgresql://ada:{password}@127.0.0.1:1/app")
+    assert "a % in a user or a password is written %25" in complaint(
+        f"postgresql://ada:{password}@127.0.0.1:1/app"
+    )
 
 
 @pytest.mark.parametrize("rest", (":port/app", ":99999/app", "/app?colour=blue"))
 def test_a_url_that_makes_no_sense(rest: str, complaint: Complaint) -> None:
     said = complaint(f"postgresql://ada:s3cret@127.0.0.1{rest}")
-    assert "It is written postgresql://user:password@host:5432/name" in said
+    assert "It is written postgresql://user@host:5432/name" in said
 
 
 @pytest.mark.parametrize("schema", ("", "pg_mine", "information_schema", "x" * 64, "a%00b"))
@@ -164,7 +170,7 @@ def test_a_schema_with_a_strange_name(postgres_server: PostgresServer, opened: O
 def test_a_user_who_may_not_create_a_schema(
     postgres_server: PostgresServer, role: Role, complaint: Complaint
 ) -> None:
-    said = complaint(postgres_server.url(user=role(), password=PASSWORD))
+    said = complaint(postgres_server.url(user=role(), password=PASSWORD), command=INGEST)
     assert "permission denied for database app" in said
     assert "GRANT CREATE ON DATABASE" in said
 
@@ -182,7 +188,7 @@ def test_a_schema_of_something_else(
     schema = postgres_url.rpartition("=")[2]
     postgres_server.execute(f"CREATE SCHEMA {schema}", "app")
     postgres_server.execute(f"CREATE TABLE {schema}.documents (title text)", "app")
-    said = complaint(postgres_url)
+    said = complaint(postgres_url, command=INGEST)
     assert f"schema '{schema}' holds something else" in said
     assert "?schema=" in said
 
@@ -190,7 +196,9 @@ def test_a_schema_of_something_else(
 def test_a_user_who_may_only_read(postgres_server: PostgresServer, role: Role, complaint: Complaint) -> None:
     name = role(create=True)
     postgres_server.execute(f"ALTER ROLE {name} SET default_transaction_read_only = on")
-    said = complaint(f"{postgres_server.url(user=name, password=PASSWORD)}?schema={name}", StoreFull)
+    said = complaint(
+        f"{postgres_server.url(user=name, password=PASSWORD)}?schema={name}", StoreFull, command=INGEST
+    )
     assert "read-only transaction" in said
     assert "name a server that is no read-only copy" in said
 

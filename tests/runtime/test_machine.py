@@ -12,8 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -36,6 +37,7 @@ from tests.runtime.cast import (
     raw_event,
 )
 from tests.runtime.fragile import crashing
+from tests.sweeping import sweep_store
 
 PAGES = {"a1": "a", "a2": "a", "b1": "b", "b2": "b", "n1": None, "n2": None}
 """Each page and its source."""
@@ -143,11 +145,14 @@ victims = pages | words | st.integers(1, 20).map(str)
 class RuntimeMachine(RuleBasedStateMachine):
     """Everything that may happen to a press, in any order."""
 
+    store: ClassVar[str] = "sqlite://:memory:"
+
     @initialize()
     def open(self) -> None:
         self.press = Press()
         self.app = self.press.app
-        self.world = Simulation(self.app)
+        self.prepare()
+        self.world = Simulation(self.app, store=self.store)
         self.world.__enter__()
         self.fragile = crashing(self.world)
         self.app.add(Tally(id="spelled"), Tally(id="counted"))
@@ -157,6 +162,9 @@ class RuntimeMachine(RuleBasedStateMachine):
         self.forgotten: set[str] = set()
         self.forgot = False
         self.sent = 0
+
+    def prepare(self) -> None:
+        """A store in memory is empty."""
 
     def teardown(self) -> None:
         if hasattr(self, "world"):
@@ -366,7 +374,7 @@ class RuntimeMachine(RuleBasedStateMachine):
             return
         live: dict[tuple[str, str, int], list[int]] = {}
         for row, collection, ids in self.look(
-            "SELECT id, collection, ids FROM ledger "
+            "SELECT id, collection, CAST(ids AS text) FROM ledger "
             "WHERE state IN ('waiting', 'claimed') AND collection IS NOT NULL"
         ):
             for id, round in json.loads(ids):
@@ -406,7 +414,7 @@ class RuntimeMachine(RuleBasedStateMachine):
         letters = Counter(
             (service, collection, id)
             for service, collection, ids in self.look(
-                "SELECT service, collection, ids FROM ledger "
+                "SELECT service, collection, CAST(ids AS text) FROM ledger "
                 "WHERE state IN ('dead', 'archived') AND collection IS NOT NULL"
             )
             for id, round in json.loads(ids)
@@ -496,4 +504,26 @@ TestRuntime.settings = settings(
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+
+
+class PostgresRuntime(RuntimeMachine):
+    """The same on PostgreSQL."""
+
+    def prepare(self) -> None:
+        sweep_store(self.store)
+
+    def look(self, query: str) -> list[tuple[Any, ...]]:
+        with cast(Any, self.world.store).db.connections.use() as connection:
+            return cast(list[tuple[Any, ...]], connection.execute(query).fetchall())
+
+
+@pytest.fixture
+def postgres_runtime(postgres_store_url: str) -> None:
+    PostgresRuntime.store = postgres_store_url
+
+
+TestPostgresRuntime = pytest.mark.usefixtures("postgres_runtime")(PostgresRuntime.TestCase)
+TestPostgresRuntime.settings = settings(
+    TestRuntime.settings, max_examples=int(os.environ.get("POSTGRES_EXAMPLES", "5"))
 )

@@ -9,7 +9,9 @@ import pytest
 
 from onward.backends import open_store
 from onward.ports import Store
+from onward.torture.servers import RabbitServer
 from tests.store.stage import Clock, Stage
+from tests.store.wired import Post, WiredStore, open_post
 
 
 @pytest.fixture
@@ -17,16 +19,26 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=["memory", "file", "postgres"])
+@pytest.fixture(scope="session")
+def post(rabbit_server: RabbitServer) -> Iterator[Post]:
+    """A wire for all tests of this process: rows have numbers that never come again."""
+    with open_post(rabbit_server.create_vhost("store")) as post:
+        yield post
+
+
+@pytest.fixture(params=["memory", "file", "postgres", "rabbitmq"])
 def store(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Iterator[Store]:
+    store: Store
     match request.param:
         case "memory":
-            url = "sqlite://:memory:"
+            store = open_store("sqlite://:memory:", clock)
         case "file":
-            url = f"sqlite:///{tmp_path / 'onward.db'}"
+            store = open_store(f"sqlite:///{tmp_path / 'onward.db'}", clock)
+        case "postgres":
+            store = open_store(request.getfixturevalue("postgres_store_url"), clock)
         case _:
-            url = request.getfixturevalue("postgres_store_url")
-    store = open_store(url, clock)
+            store = WiredStore(request.getfixturevalue("postgres_store_url"), clock)
+            store.post = request.getfixturevalue("post")
     yield store
     store.close()
 

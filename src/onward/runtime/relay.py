@@ -44,12 +44,15 @@ class Relay:
         self._stopped = threading.Event()
         self._queues: list[Queue] = []
         """What the wire is still to be opened for."""
+        self._failed_queues: dict[str, str] = {}
         self._checked = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="onward-relay", daemon=True)
 
     def start(self, queues: Sequence[Queue]) -> None:
         """Open the wire, and begin; while the broker is away, that is tried again and again."""
         self._queues = list(queues)
+        # Not those that the letters name: if another release has renamed them, nobody may have declared them yet.
+        self._failed_queues = {queue.service: queue.failed_queue for queue in queues}
         try:
             self._open()
         except WireUnavailable as error:
@@ -90,16 +93,24 @@ class Relay:
         if self._wire.trouble:
             return False
         sent = False
+        trouble: StoreError | None = None
         groups = self._group()
         for service, quickly in groups.items():
             size = max(1, min(quickly, MOST_IN_MESSAGE))
             rows = self._store.to_announce(service, limit=AT_ONCE, window=size * MESSAGES)
             if rows:
                 sent = True
-                self._send(service, rows, size)
+                try:
+                    self._send(service, rows, size)
+                except StoreError as error:
+                    if self._wire.trouble:
+                        raise
+                    trouble = error  # of this queue; the others may be as good as ever
         letters = self._store.letters_to_copy(list(groups), limit=LETTERS_AT_ONCE)
         if letters:
             self._copy(letters)
+        if trouble is not None:
+            raise trouble
         return sent or bool(letters)
 
     def _send(self, service: str, rows: list[int], size: int) -> None:
@@ -114,7 +125,12 @@ class Relay:
 
     def _copy(self, letters: list[DeadLetter]) -> None:
         try:
-            self._wire.copy([Copy(one.failed_queue, _body(one), f"{one.row}") for one in letters])
+            self._wire.copy(
+                [
+                    Copy(self._failed_queues.get(one.service, one.failed_queue), _body(one), f"{one.row}")
+                    for one in letters
+                ]
+            )
         except WireUnavailable:
             self._store.not_copied([one.row for one in letters])
             raise

@@ -222,8 +222,9 @@ def _split(url: str) -> SplitResult:
     # A password with a character that ends it too early leaves its rest behind in another part.
     if parts is None or parts.netloc.count("@") > 1 or parts.fragment or "@" in parts.path + parts.query:
         raise StoreError(
-            "the store's URL cannot be read. It is written postgresql://user:password@host:5432/name; in a user "
-            "or a password, / is written %2F, ? %3F, # %23, @ %40, [ %5B and % %25"
+            "the store's URL cannot be read. It is written postgresql://user@host:5432/name, with a password "
+            "after the user and a colon; in a user or a password, / is written %2F, ? %3F, # %23, @ %40, "
+            "[ %5B and % %25"
         )
     if re.search(r"%(?![0-9a-fA-F]{2})|%00", url):
         raise StoreError(

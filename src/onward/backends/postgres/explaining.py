@@ -38,7 +38,8 @@ _ACCESS = (
     "DATABASE … TO …), add a line for it and its address to pg_hba.conf, or use ?sslmode=require if it wants TLS"
 )
 _TLS = "the encrypted connection failed. Check sslmode, sslrootcert and the server's certificate"
-_URL = "ONWARD_STORE cannot be read. It is written postgresql://user:password@host:5432/name"
+# Without a password: it would be hidden where the message is shown.
+_URL = "ONWARD_STORE cannot be read. It is written postgresql://user@host:5432/name"
 _STARTS = {
     r"password authentication failed|no password supplied|SASL|authentication failed": _PASSWORD,
     r"could not translate host name|name or service not known|failed to resolve host": _HOST,

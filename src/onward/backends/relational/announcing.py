@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from onward.backends.relational.base import RelationalBase, transactional
+from onward.backends.relational.database import Database
 from onward.backends.relational.letters import read_letter
 from onward.model.ledger import BACKGROUND, OVERDUE, TURNS, DeadLetter, RowState
+from onward.ports import Clock
 
 _HIGHEST = 2**31
 _LOOKED_AT = 10_000
@@ -16,6 +18,11 @@ _LOOKED_AT = 10_000
 class AnnouncingStore(RelationalBase):
     """See `onward.ports.Announcing`."""
 
+    def __init__(self, db: Database, clock: Clock) -> None:
+        super().__init__(db, clock)
+        self._announced: dict[str, int] = {}
+        """Rows of each service that were announced since what waits in the background last had its turn."""
+
     @transactional
     def to_announce(self, service: str, *, limit: int, window: int) -> list[int]:
         now = self.now()
@@ -23,16 +30,21 @@ class AnnouncingStore(RelationalBase):
         room = min(limit, window - self._out(service, levels, now, window))
         if room <= 0:
             return []
+        turns = self._announced.get(service, 0)
+        overdue: list[int] = []
+        # What has waited in the background for too long has its share here, too: every tenth turn.
+        if BACKGROUND in levels and (share := (turns + room) // TURNS):
+            overdue = self.db.read("to_announce", service, BACKGROUND, now - OVERDUE, share)
         rows: list[int] = []
-        if BACKGROUND in levels:
-            # What has waited in the background for too long has its share here, too.
-            share = max(1, room // TURNS)
-            rows = self.db.read("to_announce", service, BACKGROUND, now - OVERDUE, share)
         for level in levels:
-            if len(rows) >= room:
+            left = room - len(overdue) - len(rows)
+            if left <= 0:
                 break
-            found = self.db.read("to_announce", service, level, now, room)
-            rows += [row for row in found if row not in rows][: room - len(rows)]
+            found = self.db.read("to_announce", service, level, now, left + len(overdue))
+            rows += [row for row in found if row not in overdue][:left]
+        for position, row in enumerate(overdue):
+            rows.insert((position + 1) * TURNS - 1 - turns, row)
+        self._announced[service] = (turns + len(rows)) % TURNS
         if rows:
             self.db.run("mark_announced", now, rows)
         return rows
@@ -58,7 +70,8 @@ class AnnouncingStore(RelationalBase):
     def announce_again(self, service: str, *, before: float) -> int:
         now = self.now()
         return sum(
-            self.db.run("announce_again", service, level, now, before, _LOOKED_AT) for level in self._levels(service)
+            self.db.run("announce_again", service, level, now, before, _LOOKED_AT)
+            for level in self._levels(service)
         )
 
     @transactional
