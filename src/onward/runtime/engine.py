@@ -454,7 +454,8 @@ class Engine:
     def _withdraw(self, lane: Lane) -> bool:
         deliveries: dict[int, list[Call]] = {}
         for call in lane.withdraw():
-            deliveries.setdefault(call.handling.delivery.row, []).append(call)
+            # By hand-over, not by row: a worker that slept past its lease may hold a row twice.
+            deliveries.setdefault(id(call.handling), []).append(call)
         for first, *others in deliveries.values():
             # Together: settled one by one they would come back as so many events.
             first.ids = [*first.ids, *(id for call in others for id in call.ids)]

@@ -1,0 +1,56 @@
+"""A worker that slept past its lease may claim again what it still holds: the row is settled all the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from onward import App, Document, Event, Settings, Work, names
+from onward.runtime.handling import Call, prepare
+
+
+class Page(Document):
+    """Something to read."""
+
+
+class PageFound(Event):
+    """There is a page."""
+
+    page_id: str = names(Page)
+
+
+class Waiting:
+    """A lane in which calls wait."""
+
+    def __init__(self, calls: list[Call]) -> None:
+        self.calls = calls
+
+    def withdraw(self) -> list[Call]:
+        return self.calls
+
+
+@pytest.mark.parametrize("newest_first", [True, False])
+def test_a_row_that_is_held_twice_goes_back_once(tmp_path: Path, newest_first: bool) -> None:
+    app = App(store=f"sqlite:///{tmp_path}/onward.db", settings=Settings())
+
+    @app.service("reading", on=PageFound, finishes=Page)
+    def read(page: Page, work: Work) -> None: ...
+
+    page = Page(id="one")
+    app.publish(PageFound.of(page), documents=[page])
+    engine = app.engine(worker="sleepy")
+    service = app.registry.services["reading"]
+    (old,) = app.store.claim("sleepy", "reading", limit=1, lease=60.0)
+    app.store.release("sleepy")  # its lease has lapsed
+    (new,) = app.store.claim("sleepy", "reading", limit=1, lease=60.0)
+    assert (old.row, old.token + 1) == (new.row, new.token)
+
+    calls = [call for one in (old, new) for call in prepare(service, one, engine.context).calls]
+    engine._withdraw(Waiting(calls[::-1] if newest_first else calls))  # type: ignore[arg-type]
+    engine._commits.flush(lambda: None)
+    assert app.store.under_way(["reading"]) == 0, "nothing is held by nobody"
+    assert app.store.counts()["reading"] == {"waiting": 1}
+    (again,) = app.store.claim("other", "reading", limit=1, lease=60.0)
+    assert [one.id for one in again.inputs] == ["one"]
+    app.close()
