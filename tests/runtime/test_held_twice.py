@@ -30,7 +30,7 @@ class Waiting:
         return self.calls
 
 
-@pytest.mark.parametrize("newest_first", [True, False])
+@pytest.mark.parametrize("newest_first", (True, False))
 def test_a_row_that_is_held_twice_goes_back_once(tmp_path: Path, newest_first: bool) -> None:
     app = App(store=f"sqlite:///{tmp_path}/onward.db", settings=Settings())
 

@@ -11,7 +11,7 @@ from onward.backends import open_store
 from onward.ports import Store
 from onward.torture.servers import RabbitServer
 from tests.store.stage import Clock, Stage
-from tests.store.wired import Post, WiredStore, open_post
+from tests.store.wired import NOT_OVER_A_WIRE, Post, WiredStore, open_post
 
 
 @pytest.fixture
@@ -37,6 +37,8 @@ def store(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Itera
         case "postgres":
             store = open_store(request.getfixturevalue("postgres_store_url"), clock)
         case _:
+            if reason := NOT_OVER_A_WIRE.get(request.function.__name__):
+                pytest.skip(reason)
             store = WiredStore(request.getfixturevalue("postgres_store_url"), clock)
             store.post = request.getfixturevalue("post")
     yield store

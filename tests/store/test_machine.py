@@ -46,6 +46,7 @@ from onward.model.ledger import (
 )
 from tests.store.fragile import Crash, FragileStore
 from tests.store.stage import LEASE, LISTENING, READING, Clock, Noticed, PagesFound, failure, page
+from tests.store.wired import FragileWiredStore, Post
 
 A = TypeVar("A")
 
@@ -106,7 +107,7 @@ class StoreMachine(RuleBasedStateMachine):
         super().__init__()
         self.clock = Clock()
         self.prepare()
-        self.store = FragileStore(self.open_database(), self.clock)
+        self.store = self.open_store()
         self.docs: dict[str, Known] = {}
         self.held: list[Delivery] = []
         self.live: dict[int, tuple[int, str, float]] = {}
@@ -138,6 +139,9 @@ class StoreMachine(RuleBasedStateMachine):
     def prepare(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="onward-", dir=MEMORY if MEMORY.is_dir() else None))
         self.eye = sqlite3.connect(self.folder / "onward.db", isolation_level=None)
+
+    def open_store(self) -> FragileStore:
+        return FragileStore(self.open_database(), self.clock)
 
     def open_database(self) -> Database:
         return SQLiteDatabase(self.folder / "onward.db")
@@ -209,7 +213,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def reopen(self) -> None:
         self.store.close()
-        self.store = FragileStore(self.open_database(), self.clock)
+        self.store = self.open_store()
 
     def write(self, ids: list[str], source: str | None) -> None:
         added = self.attempt(lambda: self.store.add_documents([page(id, source=source) for id in ids]))
@@ -732,4 +736,33 @@ def postgres_machine(postgres_store_url: str) -> None:
 TestPostgresMachine = pytest.mark.usefixtures("postgres_machine")(PostgresMachine.TestCase)
 TestPostgresMachine.settings = settings(
     TestMachine.settings, max_examples=int(os.environ.get("POSTGRES_EXAMPLES", "25"))
+)
+
+
+class RabbitMachine(PostgresMachine):
+    """The same with RabbitMQ before it: nothing is claimed but what a message told of."""
+
+    post: ClassVar[Post]
+
+    def open_store(self) -> FragileStore:
+        store = FragileWiredStore(self.open_database(), self.clock)
+        store.post = self.post
+        return store
+
+    def dump(self) -> list[list[tuple[Any, ...]]]:
+        # A claim that crashes has announced first, and that is done.
+        documents, bodies, _, *others = super().dump()
+        ledger = self.ask("SELECT to_jsonb(ledger) - 'announced' - 'copied' FROM ledger")
+        return [documents, bodies, sorted(ledger, key=repr), *others]
+
+
+@pytest.fixture
+def rabbit_machine(postgres_store_url: str, post: Post) -> None:
+    RabbitMachine.url = postgres_store_url
+    RabbitMachine.post = post
+
+
+TestRabbitMachine = pytest.mark.usefixtures("rabbit_machine")(RabbitMachine.TestCase)
+TestRabbitMachine.settings = settings(
+    TestMachine.settings, max_examples=int(os.environ.get("RABBIT_EXAMPLES", "10"))
 )

@@ -22,8 +22,9 @@ _NAME = 16
 @click.command()
 @json_option
 def doctor(as_json: bool) -> None:
-    """Check settings, folders, store, disk, clock, models and workers; say what to do where one is wrong.
+    """Check settings, folders, store, disk, clock, bus, models and workers; say what to do where one is wrong.
 
+    Of servers (PostgreSQL, RabbitMQ) it also checks rights, latency, clocks, connections and queues.
     It changes nothing. What is worth a look does no harm yet.
 
     \b
@@ -33,6 +34,7 @@ def doctor(as_json: bool) -> None:
     Examples:
       onward doctor
       onward doctor --json
+      ONWARD_STORE=postgresql://onward@db/onward onward doctor
     """
     checks = check_everything()
     wrong = sum(one.level is Level.WRONG for one in checks)

@@ -125,18 +125,16 @@ class Relay:
 
     def _copy(self, letters: list[DeadLetter]) -> None:
         try:
-            self._wire.copy(
-                [
-                    Copy(self._failed_queues.get(one.service, one.failed_queue), _body(one), f"{one.row}")
-                    for one in letters
-                ]
-            )
+            self._wire.copy([Copy(self._failed_queue(one), _body(one), f"{one.row}") for one in letters])
         except WireUnavailable:
             self._store.not_copied([one.row for one in letters])
             raise
         except StoreError as error:
             # A copy is for people to look at, the row is the truth: one that is too large must not block the rest.
             log.warning("dead letters have no copy in their failed queue: %s", error)
+
+    def _failed_queue(self, letter: DeadLetter) -> str:
+        return self._failed_queues.get(letter.service_name, letter.failed_queue)
 
     def _check(self) -> None:
         """A queue that was purged or deleted has lost its messages: what is still due is announced again."""

@@ -26,6 +26,8 @@ _UNAVAILABLE = (
     errors.IdleInTransactionSessionTimeout,
     errors.OutOfMemory,
 )
+_TOO_LARGE = "54"
+"""The class of errors that say that a value exceeds what the server can hold."""
 _PASSWORD = (
     "the server refused the user or the password. Check both in ONWARD_STORE, or give the password in PGPASSWORD "
     "or in ~/.pgpass"
@@ -74,6 +76,12 @@ def explained(error: BaseException, address: str) -> Exception:
         )
     if isinstance(error, _UNAVAILABLE):
         return StoreUnavailable(f"{address} cannot be used just now ({said})")
+    if isinstance(error, psycopg.Error) and (error.sqlstate or "").startswith(_TOO_LARGE):
+        # Not the server's trouble, but the document's: it must not look like an outage.
+        return StoreError(
+            f"{address} cannot take this ({said}). What documents are found by, their keys, source and parent, "
+            "may have up to 2,600 bytes each"
+        )
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | UnicodeError):
         return _unreachable(said, address)
     if isinstance(error, psycopg.ProgrammingError) and not error.sqlstate:

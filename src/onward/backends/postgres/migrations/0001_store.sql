@@ -251,9 +251,9 @@ CREATE TABLE blob_parts (
 );
 ALTER TABLE blob_parts ALTER COLUMN bytes SET STORAGE EXTERNAL;
 
--- What full text finds. Words are compared by their stem, as the embedded store does it; there are no stop words:
--- whatever was written can be looked for.
-CREATE TEXT SEARCH DICTIONARY stem (TEMPLATE = snowball, Language = porter);
+-- What full text finds. Words are compared by their stem. There are no stop words: whatever was written can be
+-- looked for. Not "porter", which takes "is" for the plural of "i".
+CREATE TEXT SEARCH DICTIONARY stem (TEMPLATE = snowball, Language = english);
 CREATE TEXT SEARCH CONFIGURATION words (PARSER = "default");
 ALTER TEXT SEARCH CONFIGURATION words
   ADD MAPPING FOR asciiword, word, numword, int, uint, float, sfloat, version WITH stem;

@@ -31,8 +31,10 @@ ORDER BY id LIMIT $2 {lock FOR UPDATE SKIP LOCKED};
 UPDATE ledger SET copied = $1::float8 WHERE id = ANY ($2::bigint[]);
 
 -- name: due_among
-SELECT id, token, event_id, event_type, version, data, timestamp, key, collection, ids, round, priority, tries,
+SELECT l.id, token, event_id, event_type, version, data, timestamp, key, collection, ids, round, priority, tries,
        not_ready, able, deaths, lapses, batch, cursor, source, trace, errors
-FROM ledger
-WHERE id = ANY ($1::bigint[]) AND service = $2 AND state = 'waiting' AND deaths < 2 AND due <= $3::float8
-ORDER BY priority DESC, due, id {lock FOR UPDATE SKIP LOCKED};
+FROM unnest($1::bigint[]) AS wanted (id) CROSS JOIN LATERAL (
+  SELECT * FROM ledger
+  WHERE id = wanted.id AND service || '' = $2 AND state = 'waiting' AND deaths < 2 AND due <= $3::float8
+  OFFSET 0 {lock FOR UPDATE SKIP LOCKED}) AS l
+ORDER BY priority DESC, due, l.id;
