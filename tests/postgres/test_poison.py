@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 import string
 
-import pytest
-
 from onward import App, Document, Settings, Work
 from tests.postgres.stage import Opener
 from tests.store.stage import Page, PagesFound
@@ -19,17 +17,12 @@ class Note(Document, keys=("about",)):
     about: str
 
 
-@pytest.mark.parametrize(
-    ("about", "why"), ((LONG, "index row size"), ("half \x00 a word", "unsupported Unicode escape sequence"))
-)
-def test_a_work_that_the_database_refuses_is_charged_alone(
-    opened: Opener, postgres_store_url: str, about: str, why: str
-) -> None:
+def test_a_work_that_the_database_refuses_is_charged_alone(opened: Opener, postgres_store_url: str) -> None:
     app = App(store=opened(postgres_store_url), settings=Settings())
 
     @app.service("reading", on=PagesFound, finishes=Page)
     def read(page: Page, work: Work) -> None:
-        work.add(Note(id=page.id, about=about if page.id == "poison" else "weather"))
+        work.add(Note(id=page.id, about=LONG if page.id == "poison" else "weather"))
 
     pages = [Page(id=id) for id in ("a", "b", "poison", "c", "d")]
     app.publish(PagesFound.of(pages), documents=pages)
@@ -41,5 +34,5 @@ def test_a_work_that_the_database_refuses_is_charged_alone(
     state = app.state(Page, "poison")
     assert state is not None
     assert state.last_error is not None
-    assert why in state.last_error["message"]
+    assert "index row size" in state.last_error["message"]
     assert app.store.counts()["reading"]["waiting"] == 1, "it is tried again later, as whatever may pass"

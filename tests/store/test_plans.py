@@ -45,12 +45,12 @@ HOT = {
     "next_due": "ledger_due (service=? AND priority=?)",
     "next_suspect": "ledger_suspect (service=?)",
     # what a wire is told
-    "announced_count": "ledger_announced (service=?",
-    "to_announce": "ledger_unannounced (service=?",
-    "to_announce_of_level": "ledger_unannounced (service=? AND priority=? AND due<?)",
+    "foremost": "ledger_due (service=? AND priority=? AND due<?)",
+    "to_announce": "ledger_due (service=? AND priority=? AND due<?)",
     "mark_announced": "INTEGER PRIMARY KEY",
-    "announce_again": "ledger_announced (service=? AND announced>? AND announced<?)",
+    "announce_again": "ledger_due (service=? AND priority=? AND due<?)",
     "to_copy": "ledger_uncopied",
+    "mark_copied": "INTEGER PRIMARY KEY",
     # keeping house
     "prune_old": "ledger_done (settled_at<?)",
     "prune_many": "ledger_done",
@@ -111,7 +111,7 @@ NAMED = {
 }
 ORDERED = (
     # these find the first of many, which are never sorted for that
-    "due_rows", "due_suspects", "to_announce", "to_announce_of_level", "to_copy", "prune_old", "prune_many",
+    "due_rows", "due_suspects", "foremost", "to_announce", "announce_again", "to_copy", "prune_old", "prune_many",
     "prune_unrouted", "due_batches", "idle_items", "listed", "dead_letters", "find_letters",
     "find_archived_letters", "failure_groups", "actions",
 )  # fmt: skip
@@ -241,11 +241,12 @@ FROM generate_series(1, 8000) n;
 INSERT INTO bodies SELECT n, repeat('x', 100) FROM generate_series(1, 8000) n;
 INSERT INTO keys SELECT n, 'thread', to_jsonb('thread ' || n / 5) FROM generate_series(1, 8000) n;
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, key, due, deaths, priority,
-                    worker, lease, settled_at, source, fingerprint, announced)
+                    worker, lease, settled_at, source, fingerprint, announced, copied)
 SELECT n, 'service ' || n % 6,
        (ARRAY['done', 'done', 'waiting', 'claimed', 'dead', 'dead', 'archived', 'unrouted'])[n % 8 + 1],
        'event ' || n, 'Type ' || n % 300, 1, '{}', n, 'key ' || n, n, n % 19 / 17, n % 3,
-       'worker ' || n % 100, n, n, 'source ' || n % 200, 'print ' || n % 300, nullif(n / 8 % 3, 2) * n
+       'worker ' || n % 100, n, n, 'source ' || n % 200, 'print ' || n % 300, nullif(n / 8 % 3, 2) * n,
+       nullif(n / 8 % 3, 2)
 FROM generate_series(1, 8000) n;
 INSERT INTO failed_batches (id, service, source, errors, retry_after, created_at)
 SELECT 'batch ' || n, 'service', 'source', '{}', n, n FROM generate_series(1, 2000) n;

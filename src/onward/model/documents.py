@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -107,13 +108,20 @@ class Document(BaseModel):
         for name in self.keys:
             value = getattr(self, name)
             values = value if isinstance(value, list | tuple) else (value,)
-            pairs += [(name, one) for one in values if one is not None and one != ""]
+            pairs += [(name, kept) for one in values if (kept := _findable(one)) is not None]
         return pairs
 
     @classmethod
     def from_json(cls, body: str) -> Self:
         """Read a stored document; fields of a newer version are kept, not refused."""
         return cls.model_validate_json(body, extra="allow")
+
+
+def _findable(value: Any) -> str | float | None:
+    """A value as every database keeps it; None: nobody would look for it."""
+    if isinstance(value, str):
+        return value.replace("\x00", "\ufffd") or None
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @dataclass(frozen=True, slots=True)

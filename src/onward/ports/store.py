@@ -232,6 +232,10 @@ class Store(Reader, Recovery, Announcing, Protocol):
         """How many deliveries of these services are claimed."""
         ...
 
+    def is_quiet(self, services: Sequence[str], free: Sequence[str], *, until: float) -> bool:
+        """Whether no delivery of these services is claimed, and none of the free ones falls due until then."""
+        ...
+
     def overdue_suspects(self, services: Sequence[str]) -> list[str]:
         """The services that have events due which must run alone."""
         ...

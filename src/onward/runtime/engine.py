@@ -316,7 +316,7 @@ class Engine:
     async def _rest(self) -> None:
         self._awake.clear()
         self._woken = False
-        if not self._commits:  # asked after that: whoever reports now will say so
+        if not self._commits and not self._told_meanwhile():  # asked after that: whoever comes now will say so
             try:
                 await asyncio.wait_for(self._awake.wait(), await self._patience())
             except TimeoutError:
@@ -327,6 +327,9 @@ class Engine:
         while count < len(self._commits) < MAX_GROUP:
             count = len(self._commits)
             await asyncio.sleep(0)
+
+    def _told_meanwhile(self) -> bool:
+        return self._released or (not self._draining and bool(self._wanting()))
 
     def _look_again(self) -> None:
         for lane in self._lanes:

@@ -367,10 +367,10 @@ class Supervisor:
         if (due := self.store.next_due(free, suspects=True)) is not None and due <= now + within:
             return False
         held_up = self.store.next_due([name for name in names if name not in free], suspects=True)
-        if held_up is None or held_up > now + within:
-            return True
         # What is due waits for a breaker; that may take longer than anybody watches, but it was given a chance.
-        return now - max(held_up, self._began) > within
+        given_up = held_up is None or held_up > now + within or now - max(held_up, self._began) > within
+        # All at once: what was waiting at the first look and claimed at the second would be seen by neither.
+        return given_up and self.store.is_quiet(names, free, until=now + within)
 
     def _roll(self) -> None:
         """Read the settings again, and let processes that know them take over."""

@@ -1,4 +1,4 @@
-"""What a document's story is told from: its ledger row, settled events that named it, its children; who has what."""
+"""What a document's story is told from: its row, settled events that named it, its children; and who has what."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_what_workers_hold_is_told_by_worker_and_service_with_a_few_documents(st
     assert len(others.examples) == 2
     # Who gets which event is nobody's promise; together they have all of them.
     assert (pages.worker, pages.events, pages.documents + others.documents) == ("anna", 2, 6)
-    assert {one for one in (*pages.examples, *others.examples)} < {("pages", id) for id in "abcdef"}
+    assert {*pages.examples, *others.examples} < {("pages", id) for id in "abcdef"}
 
 
 def test_what_was_settled_or_given_back_is_held_by_nobody(stage: Stage) -> None:

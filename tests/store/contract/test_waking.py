@@ -77,3 +77,14 @@ def test_a_settlement_tells_which_services_have_something_new(stage: Stage) -> N
 def test_what_is_split_off_is_new_to_its_service(stage: Stage) -> None:
     stage.bring("a", "b")
     assert stage.settle(stage.take(), Done(["a"]), Wait(["b"])).woken == {"reading"}
+
+
+def test_it_is_quiet_only_when_nothing_is_under_way_and_nothing_falls_due(stage: Stage) -> None:
+    stage.bring("a")
+    later = stage.clock.now() + 60
+    assert not stage.store.is_quiet(["reading"], ["reading"], until=later)
+    assert stage.store.is_quiet(["reading"], [], until=later), "what waits for a breaker is not counted"
+    delivery = stage.take()
+    assert not stage.store.is_quiet(["reading"], ["reading"], until=later)
+    stage.settle(delivery, Done(["a"]))
+    assert stage.store.is_quiet(["reading"], ["reading"], until=later)

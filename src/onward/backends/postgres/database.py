@@ -133,15 +133,17 @@ class Database:
                 return rows[0][0] if rows else None
 
     def fetch(self, name: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        """The rows of a named query."""
-        return self._rows(statement(name), parameters, lock=self.in_transaction())
+        """The rows of a named query; bytes come as they are, not as text."""
+        return self._rows(statement(name), parameters, lock=self.in_transaction(), binary=True)
 
-    def _rows(self, query: Statement, parameters: Sequence[Any], *, lock: bool) -> list[tuple[Any, ...]]:
+    def _rows(
+        self, query: Statement, parameters: Sequence[Any], *, lock: bool, binary: bool = False
+    ) -> list[tuple[Any, ...]]:
         text, values = query.text(lock=lock), query.values(parameters)
         if (connection := self._current()) is not None:
-            return self._execute(connection, text, values).fetchall()
+            return self._execute(connection, text, values, binary=binary).fetchall()
         with self.connections.use() as connection:
-            return self._execute(connection, text, values).fetchall()
+            return self._execute(connection, text, values, binary=binary).fetchall()
 
     def run(self, name: str, *parameters: Any) -> int:
         """Execute a named statement inside a transaction; answer how many rows it changed."""
@@ -165,11 +167,16 @@ class Database:
         return connection
 
     def _execute(
-        self, connection: psycopg.Connection[Any], text: str, values: Sequence[Any] | None = None
+        self,
+        connection: psycopg.Connection[Any],
+        text: str,
+        values: Sequence[Any] | None = None,
+        *,
+        binary: bool = False,
     ) -> psycopg.Cursor[Any]:
         try:
             with self.connections.watched(connection):
-                return connection.execute(text.encode(), values)
+                return connection.execute(text.encode(), values, binary=binary)
         except psycopg.Error as error:
             raise explained(error, self.connections.address) from error
 

@@ -86,6 +86,8 @@ def explained(error: BaseException, address: str) -> Exception:
         return _unreachable(said, address)
     if isinstance(error, psycopg.ProgrammingError) and not error.sqlstate:
         return _unreachable(said, address)
+    if isinstance(error, psycopg.DataError):
+        return StoreError(f"{address} cannot take this value ({said})")
     return error if isinstance(error, Exception) else StoreError(said)
 
 

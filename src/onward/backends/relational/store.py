@@ -339,6 +339,9 @@ class RelationalStore(AnnouncingStore, RetryStore, LetterStore, SteeringStore, G
     def under_way(self, services: Sequence[str]) -> int:
         return int(self.db.read("under_way", list(services)))
 
+    def is_quiet(self, services: Sequence[str], free: Sequence[str], *, until: float) -> bool:
+        return not self.db.read("in_hand", list(services), list(free), until)
+
     def overdue_suspects(self, services: Sequence[str]) -> list[str]:
         now = self.now()
         return [one for one in services if (due := self.db.read("next_suspect", one)) is not None and due <= now]

@@ -249,7 +249,8 @@ class Database:
 
     def text_query(self, wanted: Sequence[str], unwanted: Sequence[str], *, titles: bool = True) -> str:
         """A full-text query in FTS5's language."""
-        any_of, none_of = (" OR ".join(_phrase(one) for one in terms) for terms in (wanted, unwanted))
+        # Each once: a word that is asked for a thousand times would be counted a thousand times in each text.
+        any_of, none_of = (" OR ".join(dict.fromkeys(map(_phrase, terms))) for terms in (wanted, unwanted))
         found = f"({any_of})" if titles else f"text : ({any_of})"
         return f"{found} NOT ({none_of})" if none_of else found
 

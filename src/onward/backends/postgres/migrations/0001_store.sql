@@ -29,14 +29,14 @@ CREATE TABLE documents (
   source            text    COLLATE "C",
   parent            text    COLLATE "C", -- 'collection/id' of the document it was made from
   size              integer NOT NULL DEFAULT 0,
-  failed_batch      text,
+  failed_batch      text    COLLATE "C",
   look_at           float8  NOT NULL DEFAULT 0,
-  fingerprint       text,
+  fingerprint       text    COLLATE "C",
   UNIQUE (collection, id)
 );
 CREATE INDEX documents_parent ON documents (parent) WHERE parent IS NOT NULL;
 CREATE INDEX documents_source ON documents (source) WHERE source IS NOT NULL;
-CREATE INDEX documents_batch ON documents (failed_batch) WHERE failed_batch IS NOT NULL;
+CREATE INDEX documents_batch ON documents (failed_batch, doc) WHERE failed_batch IS NOT NULL;
 CREATE INDEX documents_look ON documents (look_at, collection, attempt_count)
   WHERE status NOT IN ('processed', 'failed', 'failed_max_retries', 'discarded')
     AND "row" IS NULL AND failed_batch IS NULL;
@@ -84,7 +84,7 @@ CREATE TABLE ledger (
   reason      text,
   raw         bytea,
   settled_at  float8,
-  fingerprint text,
+  fingerprint text    COLLATE "C",
   announced   float8 DEFAULT 0,           -- when a wire was told of it: null, not yet; 0, there is none to tell
   copied      float8 DEFAULT 0            -- the same of its copy in a failed queue, if it is a dead letter
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
@@ -98,7 +98,7 @@ CREATE INDEX ledger_unrouted ON ledger (event_type) WHERE state = 'unrouted';
 CREATE INDEX ledger_unrouted_due ON ledger (due) WHERE state = 'unrouted';
 CREATE INDEX ledger_dead_group ON ledger (fingerprint, id) WHERE state = 'dead';
 CREATE INDEX ledger_dead_service ON ledger (service, id) WHERE state = 'dead';
-CREATE INDEX ledger_dead_queue ON ledger (service, fingerprint, settled_at) WHERE state = 'dead';
+CREATE INDEX ledger_dead_queue ON ledger (service, fingerprint, settled_at, id) WHERE state = 'dead';
 CREATE INDEX ledger_archived ON ledger (id) WHERE state = 'archived';
 CREATE INDEX ledger_event ON ledger (event_id);
 CREATE INDEX ledger_source ON ledger (source) WHERE source IS NOT NULL;

@@ -216,6 +216,10 @@ ORDER BY due LIMIT 5000 {lock FOR UPDATE SKIP LOCKED};
 -- name: under_way :value
 SELECT count(*) FROM ledger WHERE state = 'claimed' AND service = ANY ($1::text[]);
 
+-- name: in_hand :value
+SELECT EXISTS (SELECT 1 FROM ledger WHERE state = 'claimed' AND service = ANY ($1::text[]))
+    OR EXISTS (SELECT 1 FROM ledger WHERE state = 'waiting' AND service = ANY ($2::text[]) AND due <= $3::float8);
+
 -- name: enlist
 INSERT INTO workers (worker, about, last_seen) VALUES ($1, $2, $3)
 ON CONFLICT (worker) DO UPDATE SET about = excluded.about, last_seen = excluded.last_seen;

@@ -34,6 +34,6 @@ UPDATE ledger SET copied = ? WHERE id IN (SELECT value FROM json_each(?));
 SELECT json_group_array(json_array(id, token, event_id, event_type, version, data, timestamp, key, collection,
                                    json(ids), round, priority, tries, not_ready, able, deaths, lapses, batch,
                                    cursor, source, trace, errors))
-FROM (SELECT * FROM ledger
+FROM (SELECT * FROM ledger NOT INDEXED
       WHERE id IN (SELECT value FROM json_each(?1)) AND service = ?2 AND state = 'waiting' AND deaths < 2 AND due <= ?3
       ORDER BY priority DESC, due, id);

@@ -208,6 +208,11 @@ SELECT json_group_array(id) FROM
 -- name: under_way
 SELECT count(*) FROM ledger WHERE state = 'claimed' AND service IN (SELECT value FROM json_each(?));
 
+-- name: in_hand
+SELECT EXISTS (SELECT 1 FROM ledger WHERE state = 'claimed' AND service IN (SELECT value FROM json_each(?1)))
+    OR EXISTS (SELECT 1 FROM ledger WHERE state = 'waiting' AND service IN (SELECT value FROM json_each(?2))
+                                      AND due <= ?3);
+
 -- name: enlist
 INSERT INTO workers (worker, about, last_seen) VALUES (?, ?, ?)
 ON CONFLICT (worker) DO UPDATE SET about = excluded.about, last_seen = excluded.last_seen;
