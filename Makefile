@@ -41,7 +41,7 @@ mailroom: setup ## watch documents survive crashes, races and an outage
 day: setup ## tell an outage, poison documents and a bad deploy apart, and mend them
 	@$(BIN)/python -m examples.day
 
-bench: $(VENV)/.bench ## compare with stamina, tenacity, huey, litequeue, persist-queue
+bench: $(VENV)/.bench ## compare with peers on SQLite, PostgreSQL and RabbitMQ
 	$(BIN)/python -m bench $(ARGS)
 
 lock: setup ## resolve the dependencies anew into requirements/
