@@ -47,6 +47,10 @@ bench: $(VENV)/.bench ## compare with peers on SQLite, PostgreSQL and RabbitMQ
 lock: setup ## resolve the dependencies anew into requirements/
 	$(LOCK) --extra dev -o requirements/dev.txt
 	$(LOCK) --extra dev --extra bench --constraint requirements/dev.txt -o requirements/bench.txt
+	$(LOCK) --extra pipeline --extra postgres --extra rabbitmq --no-annotate --constraint requirements/dev.txt \
+		-o deploy/requirements.txt
+	echo hatchling | $(subst pyproject.toml,-,$(LOCK)) --no-annotate --constraint requirements/dev.txt \
+		-o deploy/requirements-build.txt
 
 clean: ## remove .venv, caches and build results
 	rm -rf $(VENV) onward-demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -72,7 +72,7 @@ class Broker:
         self.url = url
 
     def messages(self, queue: str) -> int:
-        """How many messages a queue holds that nobody has acknowledged, delivered or not; -1: there is no queue."""
+        """How many messages of a queue nobody has acknowledged, delivered or not; -1: there is no queue."""
         return int(
             self._server.evaluate(
                 f'case rabbit_amqqueue:lookup(rabbit_misc:r(<<"{self._vhost}">>, queue, <<"{queue}">>)) of '
@@ -85,6 +85,14 @@ class Broker:
         """Wait until no message of these queues is left, waiting or held by a worker."""
         return eventually(
             lambda: all(self.messages(queue) == 0 for queue in queues), f"nothing is left in {', '.join(queues)}"
+        )
+
+    def limit(self, queue: str, messages: int) -> None:
+        """Let a queue refuse what is more than so many messages, as an administrator may."""
+        self._server.evaluate(
+            f'ok = rabbit_policy:set(<<"{self._vhost}">>, <<"limit">>, <<"^{queue}$">>, '
+            f'[{{<<"max-length">>, {messages}}}, {{<<"overflow">>, <<"reject-publish">>}}], '
+            '0, <<"queues">>, <<"guest">>)'
         )
 
     def tell(self, queue: str, rows: Sequence[int], *, service: str | None = None) -> None:

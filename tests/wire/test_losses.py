@@ -132,6 +132,24 @@ def test_a_broker_that_is_short_of_memory(
 
 
 @pytest.mark.usefixtures("only_by_wire")
+def test_a_queue_that_takes_nothing_holds_up_no_other(fleet: Fleet, broker: Broker, gate: Gate) -> None:
+    app = fleet.app()
+
+    @app.service("accounting", on=PagesFound)
+    async def account(event: PagesFound, work: Work) -> None: ...
+
+    fleet.hire(gate.reader(app))
+    gate.opened.set()
+    eventually(lambda: broker.messages("reading.failed") == 0, "the queues are there")
+    broker.limit("accounting", 0)
+    bring(app, *FORTY)
+    assert read(app, len(FORTY))
+    assert rows(app, "accounting", "waiting") == len(FORTY)
+    broker.limit("accounting", 1000)
+    eventually(lambda: rows(app, "accounting", "done") == len(FORTY), "and then goes on")
+
+
+@pytest.mark.usefixtures("only_by_wire")
 def test_an_engine_that_ends_gives_its_messages_back(fleet: Fleet, broker: Broker, gate: Gate) -> None:
     leaving = fleet.app()
 

@@ -113,7 +113,7 @@ def test_what_comes_while_the_store_goes_away_is_entered_when_it_is_back(
     postgres_server: PostgresServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(PostgresStore.__init__.__kwdefaults__, "patience", 0.1)
+    monkeypatch.setattr(PostgresStore.__init__, "__kwdefaults__", {"patience": 0.1})
     app = listeners(fleet, heard)
     eventually(lambda: broker.messages("heeding.failed") == 0, "the exchange is there")
 

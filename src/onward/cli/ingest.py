@@ -60,6 +60,7 @@ def ingest(sources: tuple[str, ...], no_wait: bool, processes: int | None, as_js
     began = time.monotonic()
     with pipeline() as app:
         check_models(app)
+        app.check_bus()
         submitted, refused = _submit(app, sources, as_json)
         if not submitted:
             if as_json:

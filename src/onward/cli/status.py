@@ -12,7 +12,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from onward.cli.opening import EMPTY, reading, store_file
+from onward.cli.opening import EMPTY, reading, store_exists, store_file
 from onward.cli.output import (
     console,
     counted,
@@ -25,6 +25,7 @@ from onward.cli.output import (
     size,
 )
 from onward.cli.standing import Standing, look
+from onward.retry.redact import redact
 from onward.settings import load_settings
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ def status(as_json: bool) -> None:
     """
     settings = load_settings()
     file = store_file(settings)
-    if file is not None and not file.exists():
-        standing = Standing(str(file), 0)
+    if not store_exists(settings.store):
+        standing = Standing(str(file or redact(settings.store)), 0)
     else:
         with reading() as app:
             standing = look(app)
@@ -76,7 +77,9 @@ def _print(standing: Standing) -> None:
     _print_failures(out, standing)
     _print_waits(out, standing)
     alive = counted(len(standing.workers), "worker") if standing.workers else "no worker"
-    about = [f"{alive} alive", _job(standing), one_line(standing.store), size(standing.size)]
+    about = [f"{alive} alive", _job(standing), one_line(standing.store)]
+    if standing.size:
+        about.append(size(standing.size))  # of a file; a server's disk is the server's business
     out.print(Text(" · ".join(part for part in about if part), "dim"), soft_wrap=True)
 
 

@@ -185,6 +185,7 @@ class Engine:
         about = {
             "host": socket.gethostname(),
             "pid": self._pid,
+            "since": self.store.now(),
             "version": self.context.version,
             "services": {service.name: service.on.version for service in self.services},
             "alone": self.settings.suspects,

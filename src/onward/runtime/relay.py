@@ -18,9 +18,12 @@ log = logging.getLogger("onward")
 
 AT_ONCE = 1000
 """Rows that are announced with one commit."""
-MESSAGES = 64
+MESSAGES = 256
 """Messages about a service that may be out unclaimed: what is urgent must not queue up behind everything else."""
 MOST_IN_MESSAGE = 100
+MOST_OUT = 6400
+FIRST_OUT = 32
+"""Rows that may be out while nothing is known of how long they take, or it is long."""
 PATIENCE = 0.25
 """Seconds between two looks while nobody says that there is something to announce."""
 LOST_AFTER = 10.0
@@ -93,45 +96,46 @@ class Relay:
         if self._wire.trouble:
             return False
         sent = False
-        trouble: StoreError | None = None
         groups = self._group()
         for service, quickly in groups.items():
             size = max(1, min(quickly, MOST_IN_MESSAGE))
-            rows = self._store.to_announce(service, limit=AT_ONCE, window=size * MESSAGES)
+            window = min(size * MESSAGES, MOST_OUT) if quickly else FIRST_OUT
+            rows = self._store.to_announce(service, limit=AT_ONCE, window=window)
             if rows:
-                sent = True
-                try:
-                    self._send(service, rows, size)
-                except StoreError as error:
-                    if self._wire.trouble:
-                        raise
-                    trouble = error  # of this queue; the others may be as good as ever
+                sent = self._send(service, rows, size) or sent
         letters = self._store.letters_to_copy(list(groups), limit=LETTERS_AT_ONCE)
         if letters:
-            self._copy(letters)
-        if trouble is not None:
-            raise trouble
-        return sent or bool(letters)
+            sent = self._copy(letters) or sent
+        return sent
 
-    def _send(self, service: str, rows: list[int], size: int) -> None:
+    def _send(self, service: str, rows: list[int], size: int) -> bool:
         messages = [
             Announcement(service, tuple(rows[start : start + size])) for start in range(0, len(rows), size)
         ]
         try:
             self._wire.announce(messages)
-        except StoreError:
+        except StoreError as error:
             self._store.not_announced(rows)
-            raise
+            return self._refused(error)
+        return True
 
-    def _copy(self, letters: list[DeadLetter]) -> None:
+    def _copy(self, letters: list[DeadLetter]) -> bool:
         try:
             self._wire.copy([Copy(self._failed_queue(one), _body(one), f"{one.row}") for one in letters])
-        except WireUnavailable:
+        except WireUnavailable as error:
             self._store.not_copied([one.row for one in letters])
-            raise
+            return self._refused(error)
         except StoreError as error:
             # A copy is for people to look at, the row is the truth: one that is too large must not block the rest.
             log.warning("dead letters have no copy in their failed queue: %s", error)
+        return True
+
+    def _refused(self, error: StoreError) -> bool:
+        """A queue may take nothing, because it is full, while the others are as good as ever."""
+        if self._wire.trouble:
+            raise error
+        log.debug("%s", error)
+        return False
 
     def _failed_queue(self, letter: DeadLetter) -> str:
         return self._failed_queues.get(letter.service_name, letter.failed_queue)

@@ -32,6 +32,8 @@ HANG_GRACE = 2.0
 DRAIN_GRACE = 5.0
 """Seconds that a process gets to finish its other calls once one hangs, or to be gone once it parted."""
 RELEASE_GRACE = 2.0
+COMPLAINT = 30.0
+"""Seconds between two complaints that the store is away."""
 FIRST_RESTART = 0.1
 SLOWEST_RESTART = 10.0
 MAX_FAILED_STARTS = 6
@@ -152,7 +154,7 @@ class Supervisor:
         self._suspects = Backoff()
         self._looked = 0.0
         self._began = store.now()
-        self._mourned = -math.inf
+        self._mourned = self._complained = -math.inf
         self._fatal: OnwardError | None = None
 
     # -- life
@@ -320,6 +322,13 @@ class Supervisor:
                     returned = self.store.reap(about["worker"])
                     log.info("worker %s is gone; %d events it held are tried again", about["worker"], returned)
         except StoreUnavailable as error:
+            self._complain(error)
+
+    def _complain(self, error: StoreUnavailable) -> None:
+        """Say that the store is away, but not several times a second."""
+        now = time.monotonic()
+        if now - self._complained > COMPLAINT:
+            self._complained = now
             log.error("%s", error)
 
     def _renew(self) -> None:
@@ -354,7 +363,7 @@ class Supervisor:
                 log.info("nothing falls due within %g s", self._idle_within)
                 self._stopping = self._announced = 1
         except StoreUnavailable as error:
-            log.error("%s", error)
+            self._complain(error)
 
     def _is_idle(self, names: list[str], within: float) -> bool:
         if self.store.under_way(names):

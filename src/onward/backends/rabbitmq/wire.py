@@ -34,9 +34,8 @@ BACKOFF = Exponential(base=0.2, cap=30.0, jitter=True)
 
 T = TypeVar("T")
 _log = logging.getLogger("onward.wire")
-# The library logs every trouble, with tracebacks, and it is told here in words: `trouble`. Who has set up logging
-# still sees both; who has not is not shown the library's on the screen.
-logging.getLogger("aiormq").addHandler(logging.NullHandler())
+# What goes wrong is said by us, in words and with a remedy; its tracebacks would say it again.
+logging.getLogger("aiormq").setLevel(logging.CRITICAL)
 
 
 class RabbitWire:
