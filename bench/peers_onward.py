@@ -43,8 +43,7 @@ class Onward:
     def work(self, mark: Mark) -> None:
         tune_process()
         app = self._app(mark)
-        app.work_until_idle()
-        app.close()
+        app.engine().run()  # until it is killed: the race is over when all is settled
 
     @contextmanager
     def left(self) -> Iterator[Callable[[], int]]:

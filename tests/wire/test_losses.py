@@ -12,6 +12,7 @@ import pytest
 
 from onward import App, Work
 from onward.backends.rabbitmq import RabbitWire
+from onward.runtime import relay
 from onward.runtime.engine import Engine
 from onward.torture.servers import Proxy, RabbitServer
 from tests.rabbitmq.stage import by_hand, eventually
@@ -132,21 +133,26 @@ def test_a_broker_that_is_short_of_memory(
 
 
 @pytest.mark.usefixtures("only_by_wire")
-def test_a_queue_that_takes_nothing_holds_up_no_other(fleet: Fleet, broker: Broker, gate: Gate) -> None:
-    app = fleet.app()
+def test_a_queue_that_takes_nothing_more_holds_up_no_other(
+    fleet: Fleet, broker: Broker, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay, "FIRST_OUT", 1000)
+    app, counted = fleet.app(), Event()
 
-    @app.service("accounting", on=PagesFound)
-    async def account(event: PagesFound, work: Work) -> None: ...
+    @app.service("counting", on=PagesFound, concurrency=1)
+    def count_pages(event: PagesFound, work: Work) -> None:
+        assert counted.wait(PATIENCE)
 
     fleet.hire(gate.reader(app))
     gate.opened.set()
     eventually(lambda: broker.messages("reading.failed") == 0, "the queues are there")
-    broker.limit("accounting", 0)
-    bring(app, *FORTY)
-    assert read(app, len(FORTY))
-    assert rows(app, "accounting", "waiting") == len(FORTY)
-    broker.limit("accounting", 1000)
-    eventually(lambda: rows(app, "accounting", "done") == len(FORTY), "and then goes on")
+    broker.limit("counting", 1)
+    for start in range(0, len(FORTY), 10):
+        bring(app, *FORTY[start : start + 10])
+        assert read(app, start + 10)
+    assert 0 <= broker.messages("counting") < len(FORTY), "some were refused"
+    counted.set()
+    eventually(lambda: rows(app, "counting", "done") == len(FORTY), "they are announced when there is room")
 
 
 @pytest.mark.usefixtures("only_by_wire")

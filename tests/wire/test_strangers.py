@@ -8,7 +8,6 @@ import aiormq
 import pytest
 
 from onward import App, Work
-from onward.backends.postgres import PostgresStore
 from onward.torture.servers import PostgresServer
 from tests.rabbitmq.stage import EXCHANGE, by_hand, eventually, publish
 from tests.runtime.cast import Noticed, raw_event
@@ -107,14 +106,8 @@ def test_garbage_in_a_service_s_own_queue_is_kept_as_well(app: App, broker: Brok
 
 
 def test_what_comes_while_the_store_goes_away_is_entered_when_it_is_back(
-    fleet: Fleet,
-    heard: list[tuple[str, str]],
-    broker: Broker,
-    postgres_server: PostgresServer,
-    monkeypatch: pytest.MonkeyPatch,
+    app: App, heard: list[tuple[str, str]], broker: Broker, postgres_server: PostgresServer
 ) -> None:
-    monkeypatch.setattr(PostgresStore.__init__, "__kwdefaults__", {"patience": 0.1})
-    app = listeners(fleet, heard)
     eventually(lambda: broker.messages("heeding.failed") == 0, "the exchange is there")
 
     async def send(channel: aiormq.Channel) -> None:

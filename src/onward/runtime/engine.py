@@ -29,7 +29,7 @@ from onward.runtime.machine import describe_process
 from onward.runtime.outcomes import log_outcome, tell
 from onward.runtime.probes import Prober
 from onward.runtime.service import Registry, Service
-from onward.runtime.wiring import Wiring
+from onward.runtime.wiring import STRANGERS_AT_ONCE, Wiring
 
 log = logging.getLogger("onward")
 T = TypeVar("T")
@@ -389,7 +389,9 @@ class Engine:
 
     def _known_rows(self) -> set[int]:
         """The rows that are under way here."""
-        return self._commits.rows().union(*(lane.rows() for lane in self._lanes))
+        # In this order: a call is reported before it leaves its lane.
+        running = set[int]().union(*(lane.rows() for lane in self._lanes))
+        return running | self._commits.rows()
 
     def _claim(
         self, lane: Lane, room: int, among: list[int] | None, openings: list[tuple[Handling, Settled]]
@@ -410,6 +412,8 @@ class Engine:
             suspects=self.settings.suspects,
             among=among,
         )
+        if among is not None and self._wiring is not None:
+            self._wiring.claimed(lane, deliveries)
         lane.dry = lane.dry and (among is None) and len(deliveries) < room
         self._claims += len(deliveries)
         calls: list[Call] = []
@@ -500,8 +504,11 @@ class Engine:
             self.store.renew(self.worker, self.settings.lease)
 
     async def _take_in_strangers(self, wiring: Wiring) -> None:
-        for one in wiring.strangers():
-            await self._ask(partial(wiring.take_in, one))
+        for _ in range(STRANGERS_AT_ONCE):
+            stranger = wiring.next_stranger()
+            if stranger is None:
+                break
+            await self._ask(partial(wiring.take_in, stranger))
             self._look_again()
 
     def _expire(self) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Sequence
 
 from onward.model.failures import Failure
+from onward.model.ledger import Delivery
 from onward.ports import Queue, Store, StoreFull, StoreUnavailable, Stranger, Wire
 from onward.runtime.carrying import Carrier
 from onward.runtime.lanes import Lane
@@ -30,8 +32,10 @@ class Wiring:
         self._relay = Relay(store, wire, self._rows_in_message)
         self._lanes: Sequence[Lane] = ()
         self._looked: dict[str, float] = {}
-        self._troubled: set[str] = set()
-        """Dependencies whose breaker is not quiet."""
+        self._strangers: deque[Stranger] = deque()
+        """Those that are to be taken in: the store may be away just now."""
+        self._troubled: dict[str, bool] = {}
+        """Dependencies whose breaker is not quiet, and whether it is open."""
 
     def start(self, lanes: Sequence[Lane]) -> None:
         self._lanes = lanes
@@ -49,20 +53,37 @@ class Wiring:
         if now - self._looked.get(name, 0.0) > LOOK_EVERY:
             self._looked[name] = now
             return None
-        if self.wire.trouble or not self._troubled.isdisjoint(lane.service.needs):
+        open_ones = [self._troubled[one] for one in lane.service.needs if one in self._troubled]
+        if open_ones and not any(open_ones):
+            # It recovers: what messages tell of is found in the ledger, and what is left is announced again.
+            self._carrier.take(name, room)
+            self._carrier.claimed(name, ())
+        if open_ones or self.wire.trouble:
             return None
         lane.dry = True  # unless something comes from now on
         return self._carrier.take(name, room)
+
+    def claimed(self, lane: Lane, deliveries: Sequence[Delivery]) -> None:
+        """Of what it told of, these were claimed; the rest is told of again as long as that brings something."""
+        self._carrier.claimed(lane.service.name, [one.row for one in deliveries])
 
     def acknowledge_all_but(self, under_way: set[int]) -> None:
         """Acknowledge the messages whose rows are all settled, or were somebody else's."""
         self._carrier.release(self._carrier.rows() - under_way)
 
     def look_at_breakers(self) -> None:
-        self._troubled = {one.dependency for one in self._store.breakers() if not one.quiet}
+        troubled = {one.dependency: one.open for one in self._store.breakers() if not one.quiet}
+        calmed = self._troubled.keys() - troubled.keys()
+        self._troubled = troubled
+        for lane in self._lanes:
+            if not calmed.isdisjoint(lane.service.needs):
+                self._store.announce_again(lane.service.name, before=self._store.now())
 
-    def strangers(self) -> list[Stranger]:
-        return self.wire.strangers(STRANGERS_AT_ONCE)
+    def next_stranger(self) -> Stranger | None:
+        """What somebody else has published; the same again until it is taken in."""
+        if not self._strangers:
+            self._strangers.extend(self.wire.strangers(STRANGERS_AT_ONCE))
+        return self._strangers[0] if self._strangers else None
 
     def take_in(self, stranger: Stranger) -> None:
         """Enter what somebody else has published into the ledger; acknowledged once it is there."""
@@ -73,6 +94,7 @@ class Wiring:
         except Exception as error:  # the next one is not to blame for it
             failure = Failure.of(error, at=self._store.now(), service="")
             self._store.publish_malformed(stranger.raw, failure)
+        self._strangers.popleft()
         self.wire.done([stranger.tag])
 
     def _rows_in_message(self) -> dict[str, int]:

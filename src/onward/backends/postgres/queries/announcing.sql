@@ -30,11 +30,13 @@ ORDER BY id LIMIT $2 {lock FOR UPDATE SKIP LOCKED};
 -- name: mark_copied
 UPDATE ledger SET copied = $1::float8 WHERE id = ANY ($2::bigint[]);
 
+-- What was announced was due, by a clock that may be a little ahead of this one.
 -- name: due_among
 SELECT l.id, token, event_id, event_type, version, data, timestamp, key, collection, ids, round, priority, tries,
        not_ready, able, deaths, lapses, batch, cursor, source, trace, errors
 FROM unnest($1::bigint[]) AS wanted (id) CROSS JOIN LATERAL (
   SELECT * FROM ledger
-  WHERE id = wanted.id AND service || '' = $2 AND state = 'waiting' AND deaths < 2 AND due <= $3::float8
+  WHERE id = wanted.id AND service || '' = $2 AND state = 'waiting' AND deaths < 2
+    AND (due <= $3::float8 OR announced > 0)
   OFFSET 0 {lock FOR UPDATE SKIP LOCKED}) AS l
 ORDER BY priority DESC, due, l.id;

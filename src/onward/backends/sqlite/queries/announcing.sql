@@ -30,10 +30,12 @@ FROM (SELECT id FROM ledger INDEXED BY ledger_uncopied
 -- name: mark_copied
 UPDATE ledger SET copied = ? WHERE id IN (SELECT value FROM json_each(?));
 
+-- What was announced was due, by a clock that may be a little ahead of this one.
 -- name: due_among
 SELECT json_group_array(json_array(id, token, event_id, event_type, version, data, timestamp, key, collection,
                                    json(ids), round, priority, tries, not_ready, able, deaths, lapses, batch,
                                    cursor, source, trace, errors))
 FROM (SELECT * FROM ledger NOT INDEXED
-      WHERE id IN (SELECT value FROM json_each(?1)) AND service = ?2 AND state = 'waiting' AND deaths < 2 AND due <= ?3
+      WHERE id IN (SELECT value FROM json_each(?1)) AND service = ?2 AND state = 'waiting' AND deaths < 2
+        AND (due <= ?3 OR announced > 0)
       ORDER BY priority DESC, due, id);
