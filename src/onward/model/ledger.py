@@ -263,6 +263,8 @@ class Settlement:
     """Record that the handler is about to run, so that a death can be laid at its door."""
     cursor: str | None = None
     """Where a redelivery goes on, as JSON text."""
+    lease: float = 0.0
+    """For how many seconds the row stays claimed, if it does: whoever checkpoints is alive."""
     dependencies: DependencyReport | None = None
     worker: str = ""
     version: str = ""

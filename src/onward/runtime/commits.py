@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from onward.model.ledger import MAX_COMMIT_BYTES, MAX_COMMIT_DOCUMENTS, Settled, Settlement, Verdict
-from onward.ports import Store, StoreFull, StoreUnavailable
+from onward.ports import Store, StoreConflict, StoreFull, StoreUnavailable
 from onward.runtime.handling import Call
 from onward.runtime.work import Checkpointed, WorkRefused
 
@@ -37,8 +37,11 @@ Done = list[tuple[Finished, Settled]]
 class Commits:
     """Takes finished calls from any thread, and commits them in groups."""
 
-    def __init__(self, store: Store, wake: Callable[[], None], told: Callable[[Done], None]) -> None:
+    def __init__(
+        self, store: Store, wake: Callable[[], None], told: Callable[[Done], None], *, lease: float = 0.0
+    ) -> None:
         self._store = store
+        self._lease = lease
         self._wake = wake
         self._told = told
         self._queue: deque[tuple[Call, Settlement | None, Future[Verdict] | None]] = deque()
@@ -50,7 +53,7 @@ class Commits:
 
     def rows(self) -> set[int]:
         """The rows whose calls are in here."""
-        return {call.handling.delivery.row for call, _, _ in list(self._queue)}
+        return {call.handling.delivery.row for call, _, _ in list(self._queue) if not call.handling.lost}
 
     def report(self, call: Call, settlement: Settlement | None) -> None:
         """A call is over; None: nothing can come of it any more."""
@@ -71,6 +74,7 @@ class Commits:
         if call in self._abandoned:
             # Its delivery may still be this worker's, for its other calls; what is written now would be nobody's.
             raise WorkRefused(f"the delivery of {call.service.name!r} was taken over: its time limit was up")
+        settlement.lease = self._lease
         answer: Future[Verdict] = Future()
         # It is under way: a handler that is cancelled while it waits cannot take it back.
         answer.set_running_or_notify_cancel()
@@ -111,6 +115,10 @@ class Commits:
             for group in groups[:-1]:
                 self._commit(group, _nothing)
             return self._commit(groups[-1], also)
+        except StoreUnavailable as error:
+            if not isinstance(error, StoreConflict):
+                self._refuse_checkpoints(groups)
+            raise
         finally:
             for group in reversed(groups):
                 self._put_back(group)
@@ -167,6 +175,18 @@ class Commits:
         for one, _ in done:
             if one.answer is None:
                 one.call.let_go()
+
+    def _refuse_checkpoints(self, groups: Sequence[list[Finished]]) -> None:
+        """What may have been committed is fenced when it comes again; a checkpoint is not, and would count twice.
+
+        Its delivery is given back, and goes on from the cursor that was committed, if it was.
+        """
+        for group in groups:
+            for one in [one for one in group if one.answer is not None]:
+                one.call.handling.lost = True
+                group.remove(one)
+                if one.answer is not None:
+                    one.answer.set_result(Verdict.FENCED)
 
     def _put_back(self, group: Sequence[Finished]) -> None:
         for one in reversed(group):

@@ -99,7 +99,7 @@ class Engine:
         self.hooks = hooks if hooks is not None else signals.Hooks()
         self.bus = wire or bus or store.bus()
         self._wiring = Wiring(store, registry, wire) if wire is not None else None
-        self._commits = Commits(store, self._wake, self._told)
+        self._commits = Commits(store, self._wake, self._told, lease=self.settings.lease)
         self.context = Context(
             worker=worker,
             version=version,
@@ -116,7 +116,7 @@ class Engine:
         self._board = board or Board()
         self._draining = self._released = self._stuck = self._ended = False
         self._woken = True
-        self._ticked = self._renewed = 0.0
+        self._ticked = self._renewed = self._reaps_from = 0.0
         self._settled = self._claims = 0
         self._uncertain = False
         """The store went away in the middle of a commit, which may have been made all the same."""
@@ -301,6 +301,8 @@ class Engine:
         except StoreUnavailable as error:
             log.error("%s. Nothing is claimed until it is back", error)
             self._uncertain = True
+            # Others who were cut off must have the time to renew their leases first.
+            self._reaps_from = time.monotonic() + self.settings.lease / 2
             self._look_again()
             await asyncio.sleep(TICK)
             return True
@@ -489,7 +491,11 @@ class Engine:
                 self._withdraw(lane)
 
     def _tidy_store(self) -> None:
-        self.store.reap()
+        if self.settings.renews and self._ticked - self._renewed > self.settings.lease / 3:
+            self._renewed = self._ticked
+            self.store.renew(self.worker, self.settings.lease)
+        if self._ticked > self._reaps_from:
+            self.store.reap()
         self._prober.probe()
         if self._wiring is not None:
             self._wiring.look_at_breakers()
@@ -499,9 +505,6 @@ class Engine:
                 keep_seconds=self.settings.keep_completed_seconds,
                 keep_count=self.settings.keep_completed_count,
             )
-        if self.settings.renews and self._ticked - self._renewed > self.settings.lease / 3:
-            self._renewed = self._ticked
-            self.store.renew(self.worker, self.settings.lease)
 
     async def _take_in_strangers(self, wiring: Wiring) -> None:
         for _ in range(STRANGERS_AT_ONCE):

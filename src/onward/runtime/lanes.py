@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import threading
 from collections import deque
@@ -14,6 +15,8 @@ from onward.model.ledger import Settlement
 from onward.runtime.board import Board
 from onward.runtime.handling import Call
 from onward.runtime.service import Service
+
+log = logging.getLogger("onward")
 
 AHEAD_SECONDS = 0.25
 """How much work is claimed ahead of the slots: as much as they get done in this time."""
@@ -32,6 +35,8 @@ class Lane:
         self.service = service
         self.slots = slots
         self.waiting: deque[Call] = deque()
+        self._moving = threading.Lock()
+        """A call that goes from waiting to running is at every moment in one of them."""
         self.running: dict[int, Call] = {}
         """What each slot is at; only its own slot writes an entry."""
         self._busy: set[int] = set()
@@ -63,7 +68,9 @@ class Lane:
 
     def rows(self) -> set[int]:
         """The rows whose calls wait or run here."""
-        return {call.handling.delivery.row for call in [*self.waiting, *self.running.values()]}
+        with self._moving:
+            calls = [*self.waiting, *self.running.values()]
+        return {call.handling.delivery.row for call in calls if not call.handling.lost}
 
     def slowest(self, now: float) -> float:
         """For how long the longest running call has been at it."""
@@ -85,12 +92,13 @@ class Lane:
         """The next call for a slot, if there is one that still matters."""
         self._busy.add(slot)
         while self.waiting:
-            try:
+            with self._moving:
+                if not self.waiting:
+                    break  # another slot was quicker
                 call = self.waiting.popleft()
-            except IndexError:
-                break  # another slot was quicker
+                if not call.handling.lost:
+                    self.running[slot] = call
             if not call.handling.lost:
-                self.running[slot] = call
                 self._board.begin(slot, call.handling.delivery.row, call.time_limit)
                 return call
         self._busy.discard(slot)
@@ -143,7 +151,7 @@ class ThreadLane(Lane):
         while self._tokens.get():
             call = self._begin(slot)
             if call is not None:  # else it was taken back
-                self._end(slot, call, call.run())
+                self._end(slot, call, _guarded(call))
 
 
 class LoopLane(Lane):
@@ -193,6 +201,18 @@ class LoopLane(Lane):
             settlement = await call.run_async()
         except asyncio.CancelledError:  # while the handler was over already, but not yet judged
             settlement = call.failed(call.timeout()) if call.timed_out else call.released()
+        except Exception:
+            log.exception("a call of %s could not be made; it is given back", call.service.name)
+            settlement = call.released()
         if call.timed_out and (task := asyncio.current_task()) is not None:
             task.uncancel()  # the next call of this slot begins with a clean slate
         return settlement
+
+
+def _guarded(call: Call) -> Settlement | None:
+    try:
+        return call.run()
+    except Exception:
+        # Not the handler's: that is judged in there. A slot must not be lost over it.
+        log.exception("a call of %s could not be made; it is given back", call.service.name)
+        return call.released()

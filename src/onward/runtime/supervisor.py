@@ -6,6 +6,7 @@ import contextlib
 import logging
 import math
 import signal
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from multiprocessing.process import BaseProcess
 
 from onward.model.ledger import Delivery, Standing
 from onward.ports import Store, StoreError, StoreFull, StoreUnavailable
-from onward.retry import OnwardError
+from onward.retry import OnwardError, redact
 from onward.runtime.board import Board
 from onward.runtime.handling import Call, Context, Handling
 from onward.runtime.machine import is_gone
@@ -149,7 +150,7 @@ class Supervisor:
         self._also_due = also_due
         self._stopping = self._announced = 0
         self._hangup = False
-        self._renewed = time.monotonic()
+        self._ended = threading.Event()
         self._restarts = Backoff()
         self._suspects = Backoff()
         self._looked = 0.0
@@ -165,6 +166,7 @@ class Supervisor:
 
     def run(self) -> None:
         """Supervise until stopped, or until nothing is due within `idle_within` seconds."""
+        threading.Thread(target=self._renew_leases, name="onward-leases", daemon=True).start()
         try:
             while True:
                 now = time.monotonic()
@@ -176,16 +178,23 @@ class Supervisor:
                 else:
                     self._start_missing()
                 self._look_after(now)
-                if self._on_poll is not None:
-                    self._on_poll()
+                self._tell()
                 wait([child.process.sentinel for child in self.children], timeout=POLL)
         finally:
+            self._ended.set()
             for child in self.children:
                 child.kill()
                 child.process.join()
                 self._bury(child)
         if self._fatal is not None:
             raise self._fatal
+
+    def _tell(self) -> None:
+        try:
+            if self._on_poll is not None:
+                self._on_poll()
+        except StoreUnavailable as error:
+            self._complain(error)
 
     def install_signals(self, on_stop: Callable[[], None] | None = None) -> None:
         """SIGTERM and SIGINT drain, a second one gives back at once; SIGHUP reads settings again."""
@@ -296,9 +305,6 @@ class Supervisor:
     # -- looking after them
 
     def _look_after(self, now: float) -> None:
-        if now - self._renewed > self._lease / 3:
-            self._renewed = now
-            self._renew()
         for child in self.children:
             self._check_hung(child, now)
         if self._hangup:
@@ -316,27 +322,39 @@ class Supervisor:
         own = {child.worker for child in self.children}
         try:
             # Again and again: a service by another name may have had their duty, and is gone now.
-            self.store.subscribe([service.subscription() for service in self.services.values()])
+            known = {one.service for one in self.store.subscriptions()}
+            missing = [one.subscription() for one in self.services.values() if one.name not in known]
+            if missing:
+                self.store.subscribe(missing)
             for about in self.store.workers(alive_within=math.inf):
                 if about["worker"] not in own and is_gone(about):
                     returned = self.store.reap(about["worker"])
                     log.info("worker %s is gone; %d events it held are tried again", about["worker"], returned)
-        except StoreUnavailable as error:
+        except StoreFull:
+            raise
+        except StoreError as error:
             self._complain(error)
 
-    def _complain(self, error: StoreUnavailable) -> None:
+    def _complain(self, error: StoreError) -> None:
         """Say that the store is away, but not several times a second."""
         now = time.monotonic()
         if now - self._complained > COMPLAINT:
             self._complained = now
             log.error("%s", error)
 
-    def _renew(self) -> None:
-        try:
-            for child in self.children:
-                self.store.renew(child.worker, self._lease)
-        except StoreError as error:
-            log.error("leases cannot be renewed: %s", error)
+    def _renew_leases(self) -> None:
+        """Keep the workers' leases, in a thread of its own: what else waits for the store must not end them."""
+        pause = 0.0
+        while not self._ended.wait(pause):
+            pause = self._lease / 3
+            for child in list(self.children):
+                try:
+                    self.store.renew(child.worker, self._lease)
+                except StoreError as error:
+                    log.error("leases cannot be renewed: %s", error)
+                    pause = min(1.0, pause)
+                except Exception as error:
+                    log.error("leases cannot be renewed: %s", redact(f"{type(error).__name__}: {error}"))
 
     def _check_hung(self, child: Child, now: float) -> None:
         if child.board.parted() is not None:
@@ -362,7 +380,9 @@ class Supervisor:
             if self._idle_within is not None and self._is_idle(names, self._idle_within):
                 log.info("nothing falls due within %g s", self._idle_within)
                 self._stopping = self._announced = 1
-        except StoreUnavailable as error:
+        except StoreFull:
+            raise
+        except StoreError as error:
             self._complain(error)
 
     def _is_idle(self, names: list[str], within: float) -> bool:

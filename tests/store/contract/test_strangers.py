@@ -95,3 +95,17 @@ def test_of_two_that_come_while_they_are_told_missing_neither_is_too_late(stage:
     stage.store.add_documents([page("a"), page("b")])
     stage.settle(delivery, Wait(["a"], charge=Charge.NOT_READY), Wait(["b"], charge=Charge.NOT_READY))
     assert [standings(one) for one in stage.claim()] == [{"a": "ready"}, {"b": "ready"}]
+
+
+def test_a_strangers_event_is_known_after_it_was_settled_and_pruned(stage: Stage) -> None:
+    event = stage.found("a", foreign=True)
+    stage.store.add_documents([page("a")])
+    assert stage.store.publish([event])[0].rows == 1
+    stage.settle(stage.take(), Done(["a"]))
+    stage.store.prune(keep_seconds=0, keep_count=0)
+    assert stage.rows("done") == 0
+    (again,) = stage.store.publish([event])
+    assert (again.rows, again.duplicates) == (0, 1), "a broker has brought it once more"
+    stage.clock.advance(2 * 86_400)
+    stage.store.prune(keep_seconds=0, keep_count=0)
+    assert stage.store.publish([event])[0].duplicates == 0, "nobody remembers for ever"

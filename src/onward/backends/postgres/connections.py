@@ -28,7 +28,7 @@ MOST = 8
 """Connections of a process at the same time; whoever wants one more waits. A server has a hundred for all."""
 KEPT_SECONDS = 300.0
 """A connection that was idle for so long is closed."""
-LOCK_SECONDS = 30
+LOCK_SECONDS = 10
 IDLE_SECONDS = 60
 _TCP = {
     "connect_timeout": "10",
@@ -37,6 +37,8 @@ _TCP = {
     "keepalives_interval": "5",
     "keepalives_count": "3",
     "tcp_user_timeout": "20000",
+    # Of several hosts, the one that is written to; after a failover that is another.
+    "target_session_attrs": "read-write",
 }
 _SESSION = {
     # Whoever disappears in the middle of a transaction must not hold its locks for long.
@@ -44,6 +46,9 @@ _SESSION = {
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "60s",
+    # A statement that nobody waits for any more must not hold its locks.
+    "statement_timeout": f"{IDLE_SECONDS + 10}s",
     "lock_timeout": f"{LOCK_SECONDS}s",
     "jit": "off",
     # Every statement has its index. A table that has just been filled has no statistics that would say so.
@@ -70,6 +75,7 @@ class Connections:
         self._lock = threading.Lock()
         self._busy: dict[Connection, float] = {}
         """Since when each connection has been waiting for its server."""
+        self._opened = False
         self._closed = threading.Event()
         self._watcher: threading.Thread | None = None
         self._pid = os.getpid()
@@ -131,7 +137,7 @@ class Connections:
         try:
             connection: Connection = psycopg.connect(self._conninfo, autocommit=True, cursor_factory=RawCursor)
         except (psycopg.Error, UnicodeError) as error:
-            raise explained(error, self.address) from None
+            raise explained(error, self.address, opening=not self._opened) from None
         try:
             if connection.info.server_version < LEAST_VERSION:
                 found, least = connection.info.server_version // 10000, LEAST_VERSION // 10000
@@ -149,6 +155,7 @@ class Connections:
         except StoreError:
             connection.close()
             raise
+        self._opened = True
         return connection
 
     # -- servers that do not answer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -11,10 +12,10 @@ from typing import Any
 import psycopg
 
 from onward.backends.postgres import migrating, searching
-from onward.backends.postgres.connections import Connections
+from onward.backends.postgres.connections import LOCK_SECONDS, Connections
 from onward.backends.postgres.explaining import explained
 from onward.backends.postgres.statements import Shape, Statement, array, statement
-from onward.ports import StoreError
+from onward.ports import StoreConflict, StoreError, StoreFull, StoreUnavailable
 
 BLOCK = 1024
 """Row ids that a process takes from a sequence at a time."""
@@ -34,6 +35,12 @@ class Database:
         self._ids: dict[str, tuple[int, int]] = {}
         self._ids_lock = threading.Lock()
         self._gate = _number(f"{self.schema}/gate")
+        self._together = f"BEGIN; SELECT pg_advisory_xact_lock_shared({self._gate})"
+        # Behind one that waits for the gate everybody waits: so not for long, but again and again.
+        self._alone = (
+            f"BEGIN; SET LOCAL lock_timeout = '1s'; SELECT pg_advisory_xact_lock({self._gate}); "
+            f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"
+        )
         self.channel = f"onward_{self._gate & 0xFFFFFFFF:08x}"
         try:
             migrating.migrate(self.connections)
@@ -64,12 +71,11 @@ class Database:
         with self.connections.use() as connection:
             self._local.connection, self._local.broken, self._local.watched = connection, False, []
             try:
-                lock = "pg_advisory_xact_lock" if alone else "pg_advisory_xact_lock_shared"
-                self._execute(connection, f"BEGIN; SELECT {lock}({self._gate})")
+                self._execute(connection, self._alone if alone else self._together)
                 yield
                 if self._local.broken:
                     raise StoreError("a step of this transaction failed, so nothing of it was written")
-                self._execute(connection, "COMMIT")
+                self._commit(connection)
             except BaseException:
                 self._roll_back(connection)
                 raise
@@ -77,6 +83,15 @@ class Database:
                 self._local.connection = None
             if any(self._local.watched):
                 self._tell(connection)
+
+    def _commit(self, connection: psycopg.Connection[Any]) -> None:
+        try:
+            self._execute(connection, "COMMIT")
+        except (StoreConflict, StoreFull):
+            raise
+        except StoreError as error:
+            # Whatever is said: nobody knows whether it was made.
+            raise StoreUnavailable(str(error)) from error
 
     def _roll_back(self, connection: psycopg.Connection[Any]) -> None:
         try:
@@ -178,6 +193,8 @@ class Database:
             with self.connections.watched(connection):
                 return connection.execute(text.encode(), values, binary=binary)
         except psycopg.Error as error:
+            if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+                connection.close()  # the next one goes to whoever is written to now
             raise explained(error, self.connections.address) from error
 
     # -- what differs between databases
@@ -196,9 +213,12 @@ class Database:
         """A full-text query as `match_texts` takes it."""
         return searching.text_query(wanted, unwanted, titles=titles)
 
-    def clock(self) -> float:
-        """The database's own time."""
-        return float(self._scalar("SELECT extract(epoch FROM clock_timestamp())::float8"))
+    def clock(self) -> tuple[float, float, float]:
+        """The database's own time, between two times of this process's clock."""
+        with self.connections.use() as connection:
+            before = time.monotonic()
+            found = self._execute(connection, "SELECT extract(epoch FROM clock_timestamp())::float8").fetchall()
+            return before, float(found[0][0]), time.monotonic()
 
     def _scalar(self, text: str) -> Any:
         if (connection := self._current()) is not None:

@@ -17,8 +17,9 @@ _CONFLICTS = (
     errors.UniqueViolation,
     errors.LockNotAvailable,
 )
-_FULL = (errors.DiskFull, errors.ReadOnlySqlTransaction)
+_FULL = (errors.DiskFull,)
 _UNAVAILABLE = (
+    errors.ReadOnlySqlTransaction,
     errors.AdminShutdown,
     errors.CrashShutdown,
     errors.CannotConnectNow,
@@ -42,7 +43,12 @@ _ACCESS = (
 _TLS = "the encrypted connection failed. Check sslmode, sslrootcert and the server's certificate"
 # Without a password: it would be hidden where the message is shown.
 _URL = "ONWARD_STORE cannot be read. It is written postgresql://user@host:5432/name"
+_READ_ONLY = (
+    "what answers can only be read: a copy of another server, or a user with default_transaction_read_only. Name "
+    "the server that is written to, or let the user write"
+)
 _STARTS = {
+    r"session is read-only|server is in hot standby": _READ_ONLY,
     r"password authentication failed|no password supplied|SASL|authentication failed": _PASSWORD,
     r"could not translate host name|name or service not known|failed to resolve host": _HOST,
     r"role \"?[^\"]*\"? does not exist": _ROLE,
@@ -55,15 +61,18 @@ _UNREACHED = re.compile(r"connection refused|no route to host|network is unreach
 _NO_SLOT = re.compile(r"too many (clients|connections)|remaining connection slots", re.IGNORECASE)
 
 
-def explained(error: BaseException, address: str) -> Exception:
-    """The error as one of the store's: one that may pass, one that will not, or a meeting of two."""
+def explained(error: BaseException, address: str, *, opening: bool = False) -> Exception:
+    """The error as one of the store's: one that may pass, one that will not, or a meeting of two.
+
+    `opening`: nothing has worked yet, so a refusal is for a person to mend. Later on it may be a restart, a
+    failover, a password that is being changed: then it may pass.
+    """
     said = _said(error)
     if isinstance(error, _CONFLICTS):
         return StoreConflict(f"{address}: two transactions met ({said})")
     if isinstance(error, _FULL):
         return StoreFull(
-            f"{address} cannot be written ({said}). Nothing was lost. Free some disk space, or name a server that "
-            "is no read-only copy, and start again"
+            f"{address} cannot be written ({said}). Nothing was lost. Free some disk space, and start again"
         )
     if isinstance(error, errors.TooManyConnections) or _NO_SLOT.search(said):
         return StoreUnavailable(
@@ -83,18 +92,19 @@ def explained(error: BaseException, address: str) -> Exception:
             "may have up to 2,600 bytes each"
         )
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | UnicodeError):
-        return _unreachable(said, address)
+        return _unreachable(said, address, opening)
     if isinstance(error, psycopg.ProgrammingError) and not error.sqlstate:
-        return _unreachable(said, address)
+        return _unreachable(said, address, opening)
     if isinstance(error, psycopg.DataError):
         return StoreError(f"{address} cannot take this value ({said})")
     return error if isinstance(error, Exception) else StoreError(said)
 
 
-def _unreachable(said: str, address: str) -> StoreError:
+def _unreachable(said: str, address: str, opening: bool) -> StoreError:
     for pattern, remedy in _STARTS.items():
         if re.search(pattern, said, re.IGNORECASE):
-            return StoreError(f"{address} cannot be opened: {remedy} ({said})")
+            kind = StoreError if opening else StoreUnavailable
+            return kind(f"{address} cannot be opened: {remedy} ({said})")
     if _UNREACHED.search(said):
         return StoreUnavailable(
             f"{address} cannot be reached ({said}). Check host and port in ONWARD_STORE, and that the server runs"

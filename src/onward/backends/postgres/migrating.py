@@ -25,6 +25,7 @@ def migrate(connections: Connections) -> None:
                 return
             with connection.transaction():
                 # Held until the commit: whoever comes second finds nothing left to do.
+                connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '5min'")
                 connection.execute("SELECT pg_advisory_xact_lock($1)", [_lock(connections.schema)])
                 _migrate(connection, connections)
         except (errors.DuplicateTable, errors.DuplicateObject, errors.UndefinedColumn) as error:

@@ -7,6 +7,8 @@ import time
 from collections.abc import Sequence
 from weakref import WeakSet
 
+import psycopg
+
 from onward.backends.postgres import searching
 from onward.backends.postgres.bus import ListeningBus
 from onward.backends.postgres.database import Database
@@ -14,10 +16,12 @@ from onward.backends.relational.store import RelationalStore
 from onward.model.documents import Document
 from onward.model.events import Envelope
 from onward.model.ledger import Published
-from onward.ports import Bus, Clock, StoreUnavailable
+from onward.ports import Bus, Clock, StoreError
 
 ASKED_EVERY = 15.0
 """Seconds after which the server is asked for its time again."""
+BELIEVED = 1.0
+"""An answer that took longer says too little about now."""
 
 
 class DatabaseClock:
@@ -34,17 +38,16 @@ class DatabaseClock:
         if time.monotonic() - self._asked > ASKED_EVERY and self._lock.acquire(blocking=False):
             try:
                 self._ask()
-            except StoreUnavailable:
+            except (StoreError, psycopg.Error):
                 self._asked = time.monotonic()  # its last word holds until it is back
             finally:
                 self._lock.release()
         return time.monotonic() + self._ahead
 
     def _ask(self) -> None:
-        before = time.monotonic()
-        theirs = self._database.clock()
-        after = time.monotonic()
-        self._ahead = theirs - (before + after) / 2
+        before, theirs, after = self._database.clock()
+        if after - before < BELIEVED or not self._ahead:
+            self._ahead = theirs - (before + after) / 2
         self._asked = after
 
 

@@ -19,7 +19,8 @@ S = TypeVar("S", bound="RelationalBase")
 
 MEETINGS = 10
 """How often a transaction that others got in the way of is done again."""
-FIRST_PAUSE = 0.002
+MEETINGS_ALONE = 60
+FIRST_PAUSE, LONGEST_PAUSE = 0.002, 2.0
 
 
 class RelationalBase:
@@ -43,15 +44,16 @@ class RelationalBase:
         if self.db.in_transaction():
             with self.db.transaction(alone=alone):
                 return steps()  # whoever began it does all of it again
-        for meeting in range(MEETINGS):
+        meetings = MEETINGS_ALONE if alone else MEETINGS
+        for meeting in range(meetings):
             try:
                 with self.db.transaction(alone=alone):
                     return steps()
             except StoreConflict:
-                if meeting == MEETINGS - 1:
+                if meeting == meetings - 1:
                     raise
             # Those who met must not meet again.
-            time.sleep(random.uniform(0, FIRST_PAUSE * 2**meeting))
+            time.sleep(random.uniform(0, min(FIRST_PAUSE * 2**meeting, LONGEST_PAUSE)))
         raise AssertionError("it has returned or raised")
 
     def _books(self) -> Books:

@@ -36,11 +36,9 @@ def publish(books: Books, envelopes: Sequence[Envelope]) -> list[Published]:
     duplicates = [0] * len(envelopes)
     unrouted: list[int] = []
     foreign: set[str] = set()
-    if strangers := sorted({one.event_id for one in envelopes if one.foreign}):
-        books.db.lock("events", strangers)
     for position, envelope in enumerate(envelopes):
         if envelope.foreign:
-            if envelope.event_id in foreign or books.db.read("known_event", envelope.event_id):
+            if envelope.event_id in foreign or not _is_new(books, envelope.event_id):
                 duplicates[position] += 1
                 continue
             foreign.add(envelope.event_id)
@@ -55,6 +53,13 @@ def publish(books: Books, envelopes: Sequence[Envelope]) -> list[Published]:
         Published(envelope.event_id, rows[position], duplicates[position], position in unrouted)
         for position, envelope in enumerate(envelopes)
     ]
+
+
+def _is_new(books: Books, event_id: str) -> bool:
+    """Whether nobody has heard of a stranger's event; from now on somebody has, for a day."""
+    if books.db.read("known_event", event_id):
+        return False
+    return books.db.run("meet_stranger", event_id, books.now) > 0
 
 
 def _ids(envelope: Envelope, subscription: Subscription) -> list[str]:

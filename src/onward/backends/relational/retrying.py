@@ -40,7 +40,7 @@ class RetryStore(RelationalBase):
             wanted.setdefault(collection, []).append(id)
         found: dict[Key, DocumentState] = {}
         for collection, ids in wanted.items():
-            for values in self.db.read("states_by_id", collection, ids):
+            for values in self.db.read("states_by_id", collection, sorted(ids)):
                 found[collection, values[0]] = read_state(collection, values)
         return [found[key] for key in dict.fromkeys(keys) if key in found]
 

@@ -161,6 +161,7 @@ class _Applied:
                 self.books.finish(row)
         elif settlement.starts or settlement.cursor is not None:
             row.started = 1 if settlement.starts else row.started
+            row.lease = max(row.lease or 0.0, self.books.now + settlement.lease)
             if settlement.cursor is not None and settlement.cursor != row.cursor:
                 row.cursor = settlement.cursor
                 row.deaths = row.lapses = 0  # it gets on: whatever killed it lies behind it

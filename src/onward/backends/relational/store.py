@@ -39,6 +39,8 @@ from onward.ports.store import D
 from onward.retry import redact
 
 _HIGHEST = 2**31
+KEEP_STRANGERS_SECONDS = 86_400.0
+"""For so long a stranger's event is known, and a worker that has disappeared."""
 _LAST_CHARACTER = "\U0010ffff"
 _LONGEST_ID = 512
 
@@ -200,7 +202,9 @@ class RelationalStore(AnnouncingStore, RetryStore, LetterStore, SteeringStore, G
     def _to_subscribe(self, subscriptions: Sequence[Subscription]) -> list[Subscription]:
         """Those that are new, without those whose duty a service by another name has, while it is at work."""
         known = self.subscriptions()
-        new = [one for one in subscriptions if one not in known]
+        newer = {old.service: old.version for old in known}
+        # During an upgrade both are at work: the old release does not undo what the new one has said.
+        new = [one for one in subscriptions if one not in known and one.version >= newer.get(one.service, 0)]
         if not new:
             return []
         served = {name for worker in self.workers() for name in worker.get("services", ())}
@@ -317,6 +321,8 @@ class RelationalStore(AnnouncingStore, RetryStore, LetterStore, SteeringStore, G
         gone = self.db.read("prune_many", keep_count)
         gone += self.db.read("prune_old", self.now() - keep_seconds)
         gone += self.db.read("prune_unrouted", self.now() - KEEP_UNROUTED_SECONDS)
+        self.db.run("forget_strangers", self.now() - KEEP_STRANGERS_SECONDS)
+        self.db.run("forget_workers", self.now() - KEEP_STRANGERS_SECONDS)
         return self.db.run("delete_rows", gone) if gone else 0
 
     def next_due(self, services: Sequence[str], *, suspects: bool = False) -> float | None:

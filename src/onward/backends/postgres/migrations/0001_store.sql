@@ -124,6 +124,13 @@ CREATE TABLE sources (
   generation integer NOT NULL
 );
 
+-- Events of others that were taken in: settled ones are not kept for long, and a broker may bring them again.
+CREATE TABLE strangers (
+  event_id text   COLLATE "C" PRIMARY KEY,
+  at       float8 NOT NULL
+);
+CREATE INDEX strangers_at ON strangers (at);
+
 CREATE TABLE workers (
   worker    text   PRIMARY KEY,
   about     json   NOT NULL,

@@ -8,7 +8,7 @@ ORDER BY due, id LIMIT $4;
 -- name: to_announce :column
 SELECT id FROM ledger
 WHERE service = $1 AND state = 'waiting' AND deaths < 2 AND priority = $2::bigint AND due <= $3::float8
-  AND announced IS NULL
+  AND (announced IS NULL OR announced = 0)
 ORDER BY due, id LIMIT $4 {lock FOR UPDATE SKIP LOCKED};
 
 -- name: mark_announced

@@ -101,6 +101,15 @@ SELECT id FROM ledger WHERE state = 'waiting' AND service = $1 AND key = $2 {loc
 -- name: known_event :row
 SELECT id FROM ledger WHERE event_id = $1 LIMIT 1;
 
+-- name: meet_stranger
+INSERT INTO strangers (event_id, at) VALUES ($1, $2) ON CONFLICT (event_id) DO NOTHING;
+
+-- name: forget_strangers
+DELETE FROM strangers WHERE at < $1;
+
+-- name: forget_workers
+DELETE FROM workers WHERE last_seen < $1;
+
 -- name: insert_rows
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, trace, key, collection,
                     ids, round, priority, due, source, generation, announced)
@@ -218,7 +227,8 @@ SELECT count(*) FROM ledger WHERE state = 'claimed' AND service = ANY ($1::text[
 
 -- name: in_hand :value
 SELECT EXISTS (SELECT 1 FROM ledger WHERE state = 'claimed' AND service = ANY ($1::text[]))
-    OR EXISTS (SELECT 1 FROM ledger WHERE state = 'waiting' AND service = ANY ($2::text[]) AND due <= $3::float8);
+    OR EXISTS (SELECT 1 FROM ledger WHERE state = 'waiting' AND deaths < 2 AND service = ANY ($2::text[]) AND due <= $3::float8)
+    OR EXISTS (SELECT 1 FROM ledger WHERE state = 'waiting' AND deaths >= 2 AND service = ANY ($2::text[]) AND due <= $3::float8);
 
 -- name: enlist
 INSERT INTO workers (worker, about, last_seen) VALUES ($1, $2, $3)

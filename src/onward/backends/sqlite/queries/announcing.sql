@@ -8,7 +8,7 @@ FROM (SELECT announced FROM ledger
 -- name: to_announce
 SELECT json_group_array(id)
 FROM (SELECT id FROM ledger
-      WHERE service = ? AND state = 'waiting' AND deaths < 2 AND priority = ? AND due <= ? AND announced IS NULL
+      WHERE service = ? AND state = 'waiting' AND deaths < 2 AND priority = ? AND due <= ? AND (announced IS NULL OR announced = 0)
       ORDER BY due, id LIMIT ?);
 
 -- name: mark_announced

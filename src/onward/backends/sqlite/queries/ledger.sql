@@ -97,6 +97,15 @@ SELECT id FROM ledger WHERE state = 'waiting' AND service = ? AND key = ?;
 -- name: known_event
 SELECT json_array(id) FROM ledger WHERE event_id = ? LIMIT 1;
 
+-- name: meet_stranger
+INSERT INTO strangers (event_id, at) VALUES (?, ?) ON CONFLICT (event_id) DO NOTHING;
+
+-- name: forget_strangers
+DELETE FROM strangers WHERE at < ?;
+
+-- name: forget_workers
+DELETE FROM workers WHERE last_seen < ?;
+
 -- name: insert_rows
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, trace, key, collection,
                     ids, round, priority, due, source, generation, announced)
@@ -210,8 +219,8 @@ SELECT count(*) FROM ledger WHERE state = 'claimed' AND service IN (SELECT value
 
 -- name: in_hand
 SELECT EXISTS (SELECT 1 FROM ledger WHERE state = 'claimed' AND service IN (SELECT value FROM json_each(?1)))
-    OR EXISTS (SELECT 1 FROM ledger WHERE state = 'waiting' AND service IN (SELECT value FROM json_each(?2))
-                                      AND due <= ?3);
+    OR EXISTS (SELECT 1 FROM ledger WHERE state = 'waiting' AND deaths < 2 AND service IN (SELECT value FROM json_each(?2)) AND due <= ?3)
+    OR EXISTS (SELECT 1 FROM ledger WHERE state = 'waiting' AND deaths >= 2 AND service IN (SELECT value FROM json_each(?2)) AND due <= ?3);
 
 -- name: enlist
 INSERT INTO workers (worker, about, last_seen) VALUES (?, ?, ?)
