@@ -130,8 +130,10 @@ class LostAnswer:
         self.lost = 0
         self.when: Callable[[], bool] = lambda: False
 
-    def __call__(self, connection: psycopg.Connection[Any], text: str, values: Any = None) -> psycopg.Cursor[Any]:
-        answer = self._execute(connection, text, values)
+    def __call__(
+        self, connection: psycopg.Connection[Any], text: str, values: Any = None, *, binary: bool = False
+    ) -> psycopg.Cursor[Any]:
+        answer = self._execute(connection, text, values, binary=binary)
         if text == "COMMIT" and self.when():
             self.lost += 1
             connection.close()

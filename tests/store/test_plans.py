@@ -55,6 +55,7 @@ HOT = {
     "prune_old": "ledger_done (settled_at<?)",
     "prune_many": "ledger_done",
     "prune_unrouted": "ledger_unrouted_due (due<?)",
+    "forget_strangers": "strangers_at (at<?)",
     "documents_of_source": "documents_source (source=?)",
     "rows_of_source": "ledger_source (source=?)",
     "dead_letters": "ledger_dead (id>?)",

@@ -98,7 +98,8 @@ def test_of_two_that_come_while_they_are_told_missing_neither_is_too_late(stage:
 
 
 def test_a_strangers_event_is_known_after_it_was_settled_and_pruned(stage: Stage) -> None:
-    event = stage.found("a", foreign=True)
+    event = stage.found("a")
+    event.foreign = True
     stage.store.add_documents([page("a")])
     assert stage.store.publish([event])[0].rows == 1
     stage.settle(stage.take(), Done(["a"]))

@@ -37,8 +37,6 @@ _TCP = {
     "keepalives_interval": "5",
     "keepalives_count": "3",
     "tcp_user_timeout": "20000",
-    # Of several hosts, the one that is written to; after a failover that is another.
-    "target_session_attrs": "read-write",
 }
 _SESSION = {
     # Whoever disappears in the middle of a transaction must not hold its locks for long.
@@ -216,6 +214,9 @@ def _read_url(url: str) -> tuple[str, str]:
             f"the schema {schema!r:.80} in the store's URL cannot be; name a schema for Onward's tables, of up to "
             "63 bytes, as in postgresql://host/name?schema=onward"
         )
+    if "," in parts.netloc:
+        # Of several hosts, the one that is written to; after a failover that is another.
+        given.setdefault("target_session_attrs", "read-write")
     given = {**_TCP, "application_name": "onward", **given}
     return schema, f"postgresql://{parts.netloc}{parts.path}?{urlencode(given)}"
 

@@ -19,7 +19,6 @@ _CONFLICTS = (
 )
 _FULL = (errors.DiskFull,)
 _UNAVAILABLE = (
-    errors.ReadOnlySqlTransaction,
     errors.AdminShutdown,
     errors.CrashShutdown,
     errors.CannotConnectNow,
@@ -83,6 +82,9 @@ def explained(error: BaseException, address: str, *, opening: bool = False) -> E
             f"{address}: the user may not do this ({said}). Give it the right to create a schema: "
             "GRANT CREATE ON DATABASE … TO …; or make the schema for it: CREATE SCHEMA onward AUTHORIZATION …"
         )
+    if isinstance(error, errors.ReadOnlySqlTransaction):
+        # Not for good: after a failover, whoever was written to answers like this for a while.
+        return StoreUnavailable(f"{address} cannot be written ({said}): {_READ_ONLY}")
     if isinstance(error, _UNAVAILABLE):
         return StoreUnavailable(f"{address} cannot be used just now ({said})")
     if isinstance(error, psycopg.Error) and (error.sqlstate or "").startswith(_TOO_LARGE):
