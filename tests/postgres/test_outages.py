@@ -14,11 +14,11 @@ import pytest
 
 from onward import App, Settings, Work
 from onward.backends.postgres import PostgresStore
-from onward.ports import StoreUnavailable
+from onward.ports import StoreError, StoreUnavailable
 from onward.runtime.engine import Engine
 from onward.torture.servers import PostgresServer, Proxy
 from tests.postgres.stage import Asker, Opener, at_once, eventually
-from tests.store.stage import LISTENING, Page, PagesFound, Word, page
+from tests.store.stage import LISTENING, Noticed, Page, PagesFound, Word, page
 
 LISTENERS = "SELECT pid FROM pg_stat_activity WHERE query LIKE 'LISTEN onward_%'"
 OTHERS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'onward'"
@@ -182,6 +182,50 @@ def test_works_that_were_committed_without_the_answer_arriving_are_not_committed
         reader.wait_until_all_are_read(2)
     assert reader.calls == 2, "each was read once"
     assert store.document_counts() == {"pages": {"processed": 2}, "words": {"processed": 2}}
+
+
+def test_a_checkpoint_that_was_committed_without_the_answer_arriving_counts_once(
+    opened: Opener, postgres_store_url: str, ask: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = opened(postgres_store_url)
+    half = f"SELECT 1 FROM {store.db.schema}.ledger WHERE cursor IS NOT NULL"
+    lost = losing_answers(store, monkeypatch)
+    lost.when = lambda: not lost.lost and bool(ask(half))
+    app = App(store=store, settings=Settings())
+    heard: list[str] = []
+    cursors: list[object] = []
+
+    @app.service("reading", on=PagesFound, finishes=Page)
+    def read(page: Page, work: Work) -> None:
+        cursors.append(work.cursor)
+        if work.cursor is None:
+            work.emit(Noticed(what="the first half"))
+            work.checkpoint("half")
+
+    @app.service("listening", on=Noticed)
+    def listen(event: Noticed, work: Work) -> None:
+        heard.append(event.what)
+
+    app.publish(PagesFound.of([Page(id="a")]), documents=[Page(id="a")])
+    app.work_until_idle()
+    assert lost.lost == 1
+    assert cursors == [None, "half"], "it goes on from what was committed"
+    assert heard == ["the first half"]
+    assert store.document_counts()["pages"] == {"processed": 1}
+
+
+def test_a_clock_that_cannot_be_asked_goes_on_from_its_last_word(
+    opened: Opener, postgres_store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = opened(postgres_store_url)
+    before = store.now()
+
+    def refuse() -> tuple[float, float, float]:
+        raise StoreError("the user may not log in")
+
+    monkeypatch.setattr("onward.backends.postgres.store.ASKED_EVERY", 0.0)
+    monkeypatch.setattr(store.db, "clock", refuse)
+    assert before <= store.now() < before + 60
 
 
 # -- the network

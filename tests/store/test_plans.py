@@ -220,7 +220,7 @@ class PostgresPlanner:
     def indexes(self) -> list[str]:
         query = """SELECT indexrelid::regclass::text FROM pg_index WHERE indrelid = ANY ($1::regclass[])
                    AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conindid = indexrelid)"""
-        tables = "{documents,ledger,failed_batches,failure_groups,keys,actions}"
+        tables = "{documents,ledger,failed_batches,failure_groups,keys,actions,strangers}"
         return sorted(name for (name,) in self.connection.execute(query.encode(), [tables]).fetchall())
 
 

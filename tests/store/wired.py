@@ -113,7 +113,7 @@ class Wired(RelationalStore):
         suspects: bool = False,
         among: Sequence[int] | None = None,
     ) -> list[Delivery]:
-        if not suspects:
+        if not suspects and among is None:
             self.post.deliver(self)
             among = self._waiting(service, self.post.rows(service))
         found = super().claim(

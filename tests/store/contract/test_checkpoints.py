@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onward.model.ledger import Done, Verdict, Wait
-from tests.store.stage import Stage, page, word
+from tests.store.stage import LEASE, Stage, page, word
 
 
 def test_a_checkpoint_commits_what_is_so_far_and_keeps_the_delivery(stage: Stage) -> None:
@@ -50,3 +50,14 @@ def test_new_content_is_read_from_its_beginning(stage: Stage) -> None:
     assert stage.store.state("words", "w") is None, "it descended from the old content"
     assert stage.settle(delivery, Done(["a"])).verdict is Verdict.STALE
     assert stage.take().cursor is None
+
+
+def test_who_checkpoints_is_alive_and_keeps_the_lease(stage: Stage) -> None:
+    stage.bring("a")
+    delivery = stage.take()
+    stage.clock.advance(LEASE - 1)
+    stage.settle(delivery, closes=False, cursor="7", lease=LEASE)
+    stage.clock.advance(LEASE - 1)
+    assert stage.store.reap() == 0, "it would have lapsed long ago"
+    stage.clock.advance(2)
+    assert stage.store.reap() == 1
