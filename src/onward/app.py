@@ -185,8 +185,10 @@ class App:
         """Connect to the bus once, if there is one: what is wrong with it is said before anything starts."""
         if self._bus_url is not None:
             wire = open_wire(self._bus_url, name=self.version)
+            services = self.registry.services.values()
             try:
-                wire.open([])
+                # Declared, not heard: a queue that is there with other arguments is for a person to mend.
+                wire.open([one.queue(prefetch=0) for one in services])
             finally:
                 wire.close()
 

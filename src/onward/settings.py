@@ -66,6 +66,8 @@ def _is_bus(value: str) -> str:
         raise ValueError("no URL of a broker")
     if re.search(r"\s", value):
         raise ValueError("a blank in a URL")
+    if "@" in value.partition("://")[2][len(urlsplit(value).netloc) :]:
+        raise ValueError("an @ behind the host: part of a password that is not escaped")
     return value
 
 

@@ -698,7 +698,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 settings.register_profile(
-    "ci", max_examples=200, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+    "ci", max_examples=120, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
 )
 settings.register_profile("nightly", parent=settings.get_profile("ci"), max_examples=2000, stateful_step_count=80)
 TestMachine = StoreMachine.TestCase

@@ -35,7 +35,7 @@ def default_processes() -> int:
 def run(app: App, title: str, *, sources: Sequence[str] = (), processes: int | None = None) -> bool:
     """Process everything that is due; answer whether it was stopped before its end."""
     from onward.cli.display import Problems, open_display
-    from onward.pipeline.progress import Progress
+    from onward.pipeline.progress import Progress, View
     from onward.pipeline.sources import collect_blobs
     from onward.ports import StoreFull, StoreUnavailable
     from onward.runtime.supervisor import WorkersFail
@@ -45,17 +45,23 @@ def run(app: App, title: str, *, sources: Sequence[str] = (), processes: int | N
     progress, problems = Progress(app, sources), Problems(file)
     signals: list[float] = []
     next_look, answered = 0.0, 0
+    seen: View | None = None
+    said = ""
     display = open_display(title)
 
     def watch(_: App) -> None:
-        nonlocal next_look, answered
+        nonlocal next_look, answered, seen, said
         if time.monotonic() < next_look and answered == len(signals):
             return
         next_look, answered = time.monotonic() + LOOK_EVERY, len(signals)
         try:
-            display.show(progress.look(), problems.look(), len(signals))
-        except StoreUnavailable as error:  # the workers wait for it too, and say so in their log
-            logging.getLogger("onward").warning("the progress cannot be read: %s", error)
+            seen = progress.look()
+        except StoreUnavailable as error:  # the workers wait for it, too
+            if str(error) != said:
+                said = str(error)
+                logging.getLogger("onward").warning("the progress cannot be read: %s", error)
+        if seen is not None:
+            display.show(seen, problems.look(), len(signals))
 
     try:
         with _logging_to(file), _signals_restored():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ import click
 from rich.text import Text
 
 from onward.cli.output import console, counted, duration, json_option, number, one_line, print_json
+from onward.settings import load_settings
 
 if TYPE_CHECKING:
     from onward.torture.report import Report
@@ -98,6 +100,8 @@ def torture(
 
     if private and (store or bus):
         raise click.UsageError("--private starts servers of its own: leave out --store and --bus")
+    # What is wrong with a URL is said as it is of a setting, without its password.
+    load_settings({"ONWARD_STORE": store or "", "ONWARD_BUS": bus or ""}, path=os.devnull)
     order = Order(
         documents=documents,
         kills=kills,

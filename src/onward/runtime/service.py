@@ -14,7 +14,7 @@ from onward.model.documents import Document, DocumentState
 from onward.model.events import Event
 from onward.model.failures import Failure
 from onward.model.ledger import Subscription
-from onward.ports import Reader
+from onward.ports import Queue, Reader
 from onward.retry import Classified, OnwardError, RetryPolicy, classify
 
 Handler = Callable[..., Any]
@@ -130,6 +130,10 @@ class Service:
             failed_queue=self.failed_queue or f"{self.name}.failed",
             version=self.on.version,
         )
+
+    def queue(self, *, prefetch: int) -> Queue:
+        """What it hears through, where there is a wire."""
+        return Queue(self.name, self.on.routing_key, self.subscription().failed_queue, prefetch)
 
     def notice_type(self) -> str:
         words = re.split(r"[_.-]", self.name)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from onward.model.failures import Failure
 from onward.model.ledger import Delivery
-from onward.ports import Queue, Store, StoreFull, StoreUnavailable, Stranger, Wire
+from onward.ports import Store, StoreFull, StoreUnavailable, Stranger, Wire
 from onward.runtime.carrying import Carrier
 from onward.runtime.lanes import Lane
 from onward.runtime.relay import Relay
@@ -39,7 +39,7 @@ class Wiring:
 
     def start(self, lanes: Sequence[Lane]) -> None:
         self._lanes = lanes
-        self._relay.start([_queue(lane) for lane in lanes])
+        self._relay.start([one.service.queue(prefetch=max(LEAST_PREFETCH, 2 * one.slots)) for one in lanes])
 
     def stop(self) -> None:
         self._relay.stop()
@@ -100,9 +100,3 @@ class Wiring:
     def _rows_in_message(self) -> dict[str, int]:
         """How many rows one worker may be told of at a time: what takes long is shared out one by one."""
         return {lane.service.name: lane.quickly() for lane in self._lanes}
-
-
-def _queue(lane: Lane) -> Queue:
-    service = lane.service
-    failed_queue = service.subscription().failed_queue
-    return Queue(service.name, service.on.routing_key, failed_queue, max(LEAST_PREFETCH, 2 * lane.slots))

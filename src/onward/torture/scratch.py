@@ -6,8 +6,9 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -108,7 +109,7 @@ def open_scratch(
             if keep and not private:
                 scratch.kept.append(f"schema {name} of {redact(store)}")
             elif not private:
-                stack.callback(_drop_schema, store, name)
+                stack.push(partial(_leave_schema, store, name))
         else:
             raise ScratchError(
                 f"the store {redact(store)!r} is neither sqlite:///… nor postgresql://…; give one of these"
@@ -121,7 +122,7 @@ def open_scratch(
                 scratch.kept.append(f"queues {name}.* of {redact(bus)}")
             else:
                 services = build(scratch.settings, scratch.prefix).registry.services.values()
-                queues = [queue for one in services for queue in (one.name, one.failed_queue) if queue]
+                queues = [queue for one in services for queue in (one.name, one.subscription().failed_queue)]
                 stack.callback(delete_queues, bus, queues)
         if keep:
             scratch.kept.append(str(folder))
@@ -149,6 +150,12 @@ def _with_schema(url: str, schema: str) -> str:
     parts = urlsplit(url)
     query = [(key, value) for key, value in parse_qsl(parts.query) if key != "schema"]
     return urlunsplit(parts._replace(query=urlencode([*query, ("schema", schema)])))
+
+
+def _leave_schema(url: str, schema: str, kind: type[BaseException] | None, *_: object) -> None:
+    """Drop the schema; where the run has failed, that is what there is to say."""
+    with suppress(ScratchError, ModuleNotFoundError) if kind is not None else nullcontext():
+        _drop_schema(url, schema)
 
 
 def _drop_schema(url: str, schema: str) -> None:

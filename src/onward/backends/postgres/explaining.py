@@ -77,6 +77,14 @@ def explained(error: BaseException, address: str, *, opening: bool = False) -> E
         return StoreUnavailable(
             f"{address} has no connection left ({said}). Raise max_connections, or start fewer worker processes"
         )
+    if isinstance(error, errors.UndefinedTable | errors.InvalidSchemaName) or (
+        isinstance(error, errors.InsufficientPrivilege) and re.search(r"for (table|sequence|schema)", said)
+    ):
+        return StoreError(
+            f"{address}: the user cannot use the tables ({said}). Give it the rights: GRANT USAGE ON SCHEMA …; "
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA …; GRANT USAGE ON ALL SEQUENCES IN "
+            "SCHEMA … TO …. `onward doctor` says which"
+        )
     if isinstance(error, errors.InsufficientPrivilege):
         return StoreError(
             f"{address}: the user may not do this ({said}). Give it the right to create a schema: "

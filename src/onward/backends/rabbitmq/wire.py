@@ -52,6 +52,8 @@ class RabbitWire:
         self._heard = Heard(())
         self._random = Random()
         self._session: Session | None = None
+        self._hearing: Session | None = None
+        """The session that messages come by, also while it is being opened."""
         self._trouble = "not opened yet"
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -172,6 +174,8 @@ class RabbitWire:
         """Connect, and stay so until something is wrong."""
         self._heard.begin(number)
         session = Session(number, self._url, self._name, self._topology, self._heard, self._heard.wake)
+        # What comes while it opens may be done with before it is open.
+        self._hearing = session
         try:
             async with asyncio.timeout(OPEN_SECONDS):
                 await session.open()
@@ -183,7 +187,7 @@ class RabbitWire:
             self._heard.wake()
             self._report(await session.ended)
         finally:
-            self._session = None
+            self._session = self._hearing = None
             await session.close()
 
     def _report(self, trouble: str) -> None:
@@ -193,8 +197,8 @@ class RabbitWire:
         self._heard.wake()
 
     def _acknowledge(self, tags: Sequence[Any]) -> None:
-        if self._session is not None:
-            self._session.acknowledge(tags)
+        if self._hearing is not None:
+            self._hearing.acknowledge(tags)
 
     def _publish(self, messages: Sequence[Message]) -> None:
         # Each part has its time: how long all of it may take depends on how much it is.
