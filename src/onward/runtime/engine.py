@@ -17,7 +17,7 @@ from functools import partial
 from random import Random
 from typing import TypeVar
 
-from onward.model.ledger import Settled, Verdict
+from onward.model.ledger import Delivery, Settled, Verdict
 from onward.ports import Bus, Store, StoreError, StoreUnavailable, Wire
 from onward.retry import Ladder
 from onward.runtime import signals
@@ -118,6 +118,8 @@ class Engine:
         self._woken = True
         self._ticked = self._renewed = self._reaps_from = 0.0
         self._settled = self._claims = 0
+        self._got: list[tuple[Lane, list[Delivery]]] = []
+        """Of what the wire told of, what was claimed."""
         self._uncertain = False
         """The store went away in the middle of a commit, which may have been made all the same."""
         # Calls of the store that take a while must not keep the handlers on the loop waiting.
@@ -360,9 +362,11 @@ class Engine:
         wiring = self._wiring
         among = {lane: wiring.announced(lane, room) if wiring is not None else None for lane, room in wanting}
         openings: list[tuple[Handling, Settled]] = []
+        self._got = []
 
         def claim() -> list[tuple[Lane, list[Call]]]:
             openings.clear()  # of a try that was rolled back
+            self._got.clear()
             self._claims = before
             return [(lane, self._claim(lane, room, among[lane], openings)) for lane, room in wanting]
 
@@ -377,6 +381,9 @@ class Engine:
             if calls:
                 lane.feed(calls)
         if wiring is not None:
+            # Not before the commit: what is not claimed after all is to be offered again.
+            for lane, deliveries in self._got:
+                wiring.claimed(lane, deliveries)
             wiring.acknowledge_all_but(self._known_rows())
         for handling, answer in openings:
             if handling.opening is not None:
@@ -414,8 +421,8 @@ class Engine:
             suspects=self.settings.suspects,
             among=among,
         )
-        if among is not None and self._wiring is not None:
-            self._wiring.claimed(lane, deliveries)
+        if among is not None:
+            self._got.append((lane, deliveries))
         lane.dry = lane.dry and (among is None) and len(deliveries) < room
         self._claims += len(deliveries)
         calls: list[Call] = []
