@@ -15,12 +15,12 @@ help: ## show this list
 
 setup: $(VENV)/.dev ## make .venv with the locked dependencies and onward itself
 
-servers: setup ## install PostgreSQL and RabbitMQ for the tests, where this can be done
+servers: setup ## install PostgreSQL, RabbitMQ and Prometheus for the tests, where this can be done
 	@$(BIN)/python -m onward.torture.servers >/dev/null || scripts/servers.sh || true
 	@$(BIN)/python -m onward.torture.servers || echo "Tests that need them will be left out."
 
 test: servers ## run all tests
-	$(BIN)/pytest -n 2 $(ARGS)
+	$(BIN)/pytest -n 3 --dist worksteal $(ARGS)
 
 check: setup ## lint, formatting, types, layers
 	$(BIN)/ruff check .
@@ -47,7 +47,7 @@ bench: $(VENV)/.bench ## compare with peers on SQLite, PostgreSQL and RabbitMQ
 lock: setup ## resolve the dependencies anew into requirements/
 	$(LOCK) --extra dev -o requirements/dev.txt
 	$(LOCK) --extra dev --extra bench --constraint requirements/dev.txt -o requirements/bench.txt
-	$(LOCK) --extra pipeline --extra postgres --extra rabbitmq --no-annotate --constraint requirements/dev.txt \
+	$(LOCK) --extra pipeline --extra postgres --extra rabbitmq --extra tracing --no-annotate --constraint requirements/dev.txt \
 		-o deploy/requirements.txt
 	echo hatchling | $(subst pyproject.toml,-,$(LOCK)) --no-annotate --constraint requirements/dev.txt \
 		-o deploy/requirements-build.txt

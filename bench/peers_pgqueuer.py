@@ -15,6 +15,8 @@ from bench.peers_race import Mark
 # Its own benchmark takes 10 at once over each of 5 connections; one connection and batches of hundreds are
 # faster. So is asyncpg, its first choice of a driver, than psycopg.
 BATCH = 500
+USUAL_BATCH = 10
+"""What its command takes at once if it is not told otherwise."""
 
 UNFINISHED = "SELECT count(*) FROM pgqueuer"
 """A job that is done leaves this table for the log."""
@@ -26,6 +28,7 @@ class PgQueuerPeer:
 
     jobs: int
     url: str
+    batch: int = BATCH
 
     def fill(self) -> None:
         uvloop.run(self._enqueue())
@@ -48,4 +51,4 @@ class PgQueuerPeer:
             mark(int(job.payload or b""))
 
         queuer.entrypoint("job")(run)
-        await queuer.run(batch_size=BATCH)
+        await queuer.run(batch_size=self.batch)

@@ -22,5 +22,6 @@ printf '%s\n' "$postgres" >"$folder/postgres_password"
 printf '%s\n' "postgresql://onward:$postgres@postgres:5432/onward" >"$folder/store_url"
 printf 'default_user = onward\ndefault_pass = %s\n' "$rabbitmq" >"$folder/rabbitmq_login"
 printf '%s\n' "amqp://onward:$rabbitmq@rabbitmq:5672/" >"$folder/bus_url"
+password >"$folder/grafana_password"
 chmod 444 "$folder"/*
 echo "The passwords are in $folder."

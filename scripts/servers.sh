@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs PostgreSQL and RabbitMQ, for tests that start servers of their own. The system's own are not started.
+# Installs PostgreSQL, RabbitMQ and Prometheus with its Pushgateway and Alertmanager, for tests that start servers of
+# their own. The system's own are not started.
 set -eu
 
 if ! command -v apt-get >/dev/null || [ "$(id -u)" != 0 ]; then
@@ -12,5 +13,8 @@ if [ ! -e $policy ]; then
     chmod +x $policy
 fi
 export DEBIAN_FRONTEND=noninteractive
-install() { apt-get install -y -qq --no-install-recommends postgresql rabbitmq-server; }
+install() {
+    apt-get install -y -qq --no-install-recommends postgresql rabbitmq-server \
+        prometheus prometheus-pushgateway prometheus-alertmanager
+}
 install || { apt-get update -qq && install; }

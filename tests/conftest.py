@@ -10,6 +10,7 @@ import pytest
 
 from onward.backends import open_store
 from onward.torture.servers import PostgresServer, Proxy, RabbitServer, missing, postgres, rabbitmq
+from onward.torture.servers.__main__ import missing_monitoring
 from tests.sweeping import sweep_store
 
 REPORT = "report"
@@ -34,7 +35,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     left_out = [test for test in terminalreporter.stats.get("skipped", []) if LEFT_OUT in str(test.longrepr)]
     if left_out:
         terminalreporter.section(f"{len(left_out)} tests were left out", sep="!", red=True, bold=True)
-        for reason in missing():
+        for reason in missing() + missing_monitoring():
             terminalreporter.line(reason, red=True, bold=True)
 
 

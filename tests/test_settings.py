@@ -59,7 +59,10 @@ NAMED_IN_THE_MANUAL = {
     "ONWARD_FETCH_SECONDS": 300.0,
     "ONWARD_FETCH_MAX_REDIRECTS": 10,
     "ONWARD_UNPACK_MAX_BYTES": 50_000_000_000,
-    "ONWARD_LOG_FORMAT": "text",
+    "ONWARD_LOG_FORMAT": "auto",
+    "ONWARD_METRICS_ADDRESS": "127.0.0.1:9464",
+    "ONWARD_METRICS_INSTANCE": "",
+    "ONWARD_REDACT_ADDRESSES": False,
     "ONWARD_TOKEN": None,
 }
 
@@ -163,7 +166,9 @@ def test_another_file_can_be_named_and_must_then_exist(tmp_path: Path) -> None:
         ("ONWARD_BUS", "amqp://host:99999/", BUSES),
         ("ONWARD_HOME", "~no-such-user/x", "the path of a folder"),
         ("ONWARD_FETCH_ALLOW_PRIVATE", "perhaps", "true or false"),
-        ("ONWARD_LOG_FORMAT", "xml", "one of text, json"),
+        ("ONWARD_LOG_FORMAT", "xml", "one of auto, text, json"),
+        ("ONWARD_METRICS_ADDRESS", "9464", "a host and a port, such as 127.0.0.1:9464, or off"),
+        ("ONWARD_METRICS_ADDRESS", "host:port", "a host and a port, such as 127.0.0.1:9464, or off"),
     ),
 )
 def test_a_value_that_makes_no_sense_is_named_with_what_is_allowed(name: str, value: str, allowed: str) -> None:

@@ -5,33 +5,46 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.metadata
+import logging
 import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from onward.backends import open_blobs, open_embedder, open_store, open_summarizer, open_wire
+from onward.backends import open_blobs, open_embedder, open_reporter, open_store, open_summarizer, open_wire
 from onward.model.documents import Document, DocumentState
 from onward.model.events import Envelope, Event
+from onward.model.failures import Failure
 from onward.model.ledger import NewDocument, Published
 from onward.ports import Blobs, Clock, Store
-from onward.retry import Classified, OnwardError, RetryPolicy, classify
+from onward.retry import Classified, OnwardError, RetryPolicy, classify, redact_error
+from onward.retry.redact import hide_addresses
 from onward.runtime.engine import Ending, Engine, EngineSettings
+from onward.runtime.measuring import Measuring
+from onward.runtime.metrics import Metrics, NoMetrics
 from onward.runtime.service import Dependency, Registry, Requeue, Service
-from onward.runtime.signals import Hook, Hooks
+from onward.runtime.signals import AnySignal, GaveUp, Hook, Hooks, Retried, SetAside
 from onward.runtime.strangers import take_in
+from onward.runtime.tracing import submitted
 from onward.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from onward.ports.models import Embedder, Summarizer
+    from onward.ports.reporting import ErrorReporter
 
 H = TypeVar("H", bound=Callable[..., Any])
 D = TypeVar("D", bound=Document)
 T = TypeVar("T")
+
+log = logging.getLogger("onward")
+
+FLUSH_SECONDS = 5.0
+"""How long the end of a process may wait for error reports that are under way."""
 
 
 class AppNotFound(OnwardError):
@@ -69,13 +82,32 @@ class App:
         self._blobs: Blobs | None = None
         self._embedder: Embedder | None = None
         self._summarizer: Summarizer | None = None
+        self._reporter: ErrorReporter | None = None
+        self._reports_failures = False
+        self._metrics: Metrics | None = None
+        self._measuring: Measuring | None = None
         self._opening = threading.Lock()
+        self._opening_store = threading.RLock()
+        if settings is not None:
+            hide_addresses(settings.redact_addresses)
 
     @property
     def settings(self) -> Settings:
         if self._settings is None:
             self._settings = load_settings()
+            hide_addresses(self._settings.redact_addresses)
         return self._settings
+
+    @property
+    def metrics(self) -> Metrics:
+        """Counters, histograms and gauges, for your own services, too; they are exposed, or pushed."""
+        if self._metrics is None:
+            off = self.settings.metrics_backend == "noop"
+            self._metrics = NoMetrics() if off else Metrics()
+            if not off:
+                self._measuring = Measuring(self._metrics)
+                self.hooks.add(self._measuring)
+        return self._metrics
 
     # -- declaring
 
@@ -151,15 +183,74 @@ class App:
         """Be told of everything that happens to deliveries in this process, after its commit."""
         self.hooks.add(hook)
 
+    # -- reporting errors
+
+    @property
+    def reporter(self) -> ErrorReporter:
+        """Where errors are reported to, as the settings say; opened when it is first used."""
+        settings = self.settings
+        with self._opening:
+            if self._reporter is None:
+                self._reporter = open_reporter(settings, lambda: self.store)
+            return self._reporter
+
+    def report_error(self, error: BaseException, *, service: str) -> None:
+        """Report an error of your own code, under the name of a service that need not be one of the app's.
+
+        It is counted in its failure group: `onward failures list --all` shows it. This neither waits nor raises.
+        """
+        try:
+            failure = Failure.of(
+                error,
+                at=time.time() if self._store is None else self._store.now(),
+                service=service,
+                worker=f"{socket.gethostname()}:{os.getpid()}",
+                version=self.version,
+            )
+            self.reporter.report(failure, service=service)
+        except Exception as broken:
+            what = redact_error(f"{type(broken).__name__}: {broken}")
+            log.error("a %s of %s cannot be reported: %s", type(error).__name__, service, what)
+
+    def report_failures(self) -> None:
+        """Have the failures of events in this process sent, where errors are reported to somebody else."""
+        if self.settings.error_reporter_type == "http" and not self._reports_failures:
+            _ = self.reporter  # a URL that makes no sense is said before anything starts
+            self._reports_failures = True
+            self.observe(self._report_failed)
+
+    def _report_failed(self, signal: AnySignal) -> None:
+        if isinstance(signal, (Retried, GaveUp, SetAside)) and signal.failure is not None:
+            service = self.registry.services.get(signal.service)
+            self.reporter.report(
+                signal.failure,
+                service=signal.service,
+                collection=service.finishes.collection if service and service.finishes else None,
+                documents=signal.ids,
+                counted=True,
+            )
+
+    def stop_reporting(self, timeout: float = FLUSH_SECONDS) -> None:
+        """Deliver the reports that still wait, as far as that takes no longer than this."""
+        with self._opening:
+            reporter, self._reporter = self._reporter, None
+        if reporter is not None:
+            reporter.close(timeout)
+
     # -- the store
 
     @property
     def store(self) -> Store:
         """The store, opened and told of this app's services when it is first used."""
-        if self._store is None:
-            self._store = self.open_unannounced()
-            self._store.subscribe([service.subscription() for service in self.registry.services.values()])
-        return self._store
+        return self._open_announced() if self._store is None else self._store
+
+    def _open_announced(self) -> Store:
+        # One at a time: reports are counted in a thread of their own, which may be the first to want it.
+        with self._opening_store:
+            if self._store is None:
+                self._store = self.open_unannounced()
+                self._store.subscribe([service.subscription() for service in self.registry.services.values()])
+            return self._store
 
     @property
     def store_address(self) -> str:
@@ -194,6 +285,7 @@ class App:
 
     def close(self) -> None:
         """Close the store and the models; they are opened again when they are next used."""
+        self.stop_reporting()
         for model in (self._embedder, self._summarizer):
             if model is not None:
                 model.close()
@@ -273,7 +365,9 @@ class App:
         envelopes: list[Envelope] = []
         now = self.store.now()
         for event in events:
-            envelopes += Envelope.of(event, now=now, source=source, priority=priority, due_in=delay)
+            envelopes += Envelope.of(
+                event, now=now, source=source, priority=priority, due_in=delay, trace=submitted(event)
+            )
 
         def put() -> list[Published]:
             self.add(*documents, source=source, priority=priority)
@@ -302,6 +396,7 @@ class App:
     def engine_settings(self, **changes: Any) -> EngineSettings:
         """What the settings say about a worker process."""
         settings = self.settings
+        hide_addresses(settings.redact_addresses)
         given: dict[str, Any] = {
             "ladder": settings.ladder(),
             "concurrency": settings.concurrency,
@@ -314,6 +409,10 @@ class App:
     def engine(self, services: Sequence[str] | None = None, **options: Any) -> Engine:
         """An engine for these services, or all, in this process."""
         chosen = self.registry.select(services)
+        _ = self.metrics  # from now on, what happens is measured
+        if self._measuring is not None:
+            self._measuring.expect(service.name for service in chosen)
+        self.report_failures()
         settings = self.engine_settings(**{k: v for k, v in options.items() if k not in ("worker", "board")})
         # What runs alone, or only until nothing is due, looks in the ledger itself.
         wired = self._bus_url if not (settings.suspects or settings.until_idle) else None

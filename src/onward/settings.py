@@ -71,6 +71,13 @@ def _is_bus(value: str) -> str:
     return value
 
 
+def _is_address(value: str) -> str:
+    host, _, port = value.rpartition(":")
+    if value != "off" and not (host and port.isdecimal() and 0 <= int(port) <= 65535):
+        raise ValueError("no host and port")
+    return value
+
+
 def _scheme(value: str) -> str:
     scheme, separator, _ = value.partition("://")
     return scheme if separator else ""
@@ -104,6 +111,9 @@ BusUrl = Annotated[
     str,
     AfterValidator(_is_bus),
     Field(description=f"a URL such as amqp://user@host:5672/, or amqps:// with TLS ({_ESCAPED})"),
+]
+Address = Annotated[
+    str, AfterValidator(_is_address), Field(description="a host and a port, such as 127.0.0.1:9464, or off")
 ]
 HttpUrl = Annotated[str, Field(pattern=r"^https?://[^/]", description="a URL with http:// or https://")]
 Folder = Annotated[Path, AfterValidator(_expanded), Field(description="the path of a folder")]
@@ -175,7 +185,10 @@ class Settings(_Shared):
     fetch_seconds: Positive = 300.0
     fetch_max_redirects: CountOrNone = 10
     unpack_max_bytes: Count = 50_000_000_000
-    log_format: Literal["text", "json"] = "text"
+    log_format: Literal["auto", "text", "json"] = "auto"
+    metrics_address: Address = "127.0.0.1:9464"
+    metrics_instance: str = ""
+    redact_addresses: bool = False
     token: Secret | None = None
 
     @property

@@ -61,6 +61,7 @@ class Simulation:
         self, app: App, *, store: str = "sqlite://:memory:", seed: int = 0, retry_job: bool = True
     ) -> None:
         self.app = app
+        _ = app.metrics  # from now on, what happens is measured
         self.clock = SimulatedClock()
         self.store: Store = open_store(store, self.clock)
         self.calls = 0

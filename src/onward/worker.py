@@ -23,14 +23,18 @@ from typing import Any
 
 from onward.app import App, load_app, worker_name
 from onward.model.ledger import Settlement
+from onward.observe.logs import chosen_logs, set_up_logs
+from onward.observe.observatory import Observatory
 from onward.ports import StoreError, StoreFull
 from onward.recovery.deciding import Rules
 from onward.recovery.loop import RetryLoop
 from onward.recovery.retry_job import RetryJob
-from onward.retry import redact
+from onward.retry import OnwardError, redact_error
+from onward.retry.redact import hide_addresses
 from onward.runtime.board import Board
 from onward.runtime.engine import LEASE, Ending, Engine
 from onward.runtime.handling import Call, Context
+from onward.runtime.metrics import Counted
 from onward.runtime.service import Registry
 from onward.runtime.supervisor import ExitCode, Supervisor
 from onward.runtime.work import Checkpointed
@@ -51,6 +55,9 @@ _M_ARENA_MAX = -8
 TIDY_SECONDS = 15.0
 """How often a worker gives memory back that it once needed; it would keep the most it ever held."""
 
+TELL_SECONDS = 1.0
+"""How often a worker process tells what it has counted."""
+
 SWITCH_INTERVAL = 0.001
 """How long a busy thread keeps the others waiting; the usual 5 ms would slow every commit down."""
 
@@ -68,10 +75,12 @@ def supervise(
     on_poll: Callable[[App], None] | None = None,
     on_signal: Callable[[], None] | None = None,
     signals: bool = True,
+    exposes: bool = False,
     app: App | None = None,
 ) -> None:
     """Run the services of the app that a reference names (`package.module:app`) until stopped.
 
+    With `exposes`, metrics and health can be had at the address that is set.
     With `log_file` the worker processes write there whatever they would print. `app` is the app that
     the reference names, where the caller has made one with settings of its own, which all processes get.
     """
@@ -84,14 +93,23 @@ def supervise(
     if concurrency is not None:
         options["concurrency"] = concurrency
     app.check_bus()
+    app.report_failures()
     context = _context(app)
 
     def reload() -> None:
         settings = load_settings()
         if shares_settings:
             app._settings = settings
+            hide_addresses(settings.redact_addresses)
             context.ladder, context.time_limit = settings.ladder(), settings.time_limit_seconds
             job.rules = Rules.of(settings)
+
+    def logs() -> dict[str, Any] | None:
+        if log_level is None:
+            return None
+        # The display of whoever watches reads that file.
+        text = {"format": "text"} if log_file is not None else {}
+        return {"level": log_level, **chosen_logs(app.settings, reference), **text}
 
     def spawn(worker: str, board: Board, alone: bool) -> tuple[BaseProcess, Connection]:
         spawning = multiprocessing.get_context("spawn")
@@ -99,12 +117,17 @@ def supervise(
         settings = app.settings if shares_settings else None
         process = spawning.Process(
             target=child_main,
-            args=(reference, settings, worker, board, theirs, options | {"suspects": alone}, log_level, log_file),
+            args=(reference, settings, worker, board, theirs, options | {"suspects": alone}, logs(), log_file),
             name=f"onward-worker-{worker}",
         )
         with _without_interrupts(), theirs:
             process.start()
         return process, ours
+
+    def poll() -> None:
+        observatory.health.beat()
+        if on_poll is not None:
+            on_poll(app)
 
     job = RetryJob(app.store, app.registry, Rules.of(app.settings), holder=worker_name())
     supervisor = Supervisor(
@@ -117,17 +140,57 @@ def supervise(
         lease=lease,
         idle_within=idle_within,
         reload=reload,
-        on_poll=(lambda: on_poll(app)) if on_poll else None,
+        on_poll=poll,
         also_due=job.next_chance,
+        hears=Hearing(lambda: observatory),
+    )
+    observatory = Observatory(
+        app,
+        exposes=exposes,
+        checks={
+            "leases": lambda: supervisor.trouble,
+            "workers": lambda: "" if supervisor.children else "no worker process is alive",
+        },
     )
     if signals:
         supervisor.install_signals(on_signal)
-    retrying = RetryLoop(job)
+    retrying = RetryLoop(
+        job,
+        on_error=lambda error: app.report_error(error, service="retry job"),
+        after_step=lambda problem: observatory.health.note("job", problem),
+    )
     retrying.start()
+    observatory.start()
     try:
         supervisor.run()
+    except OnwardError:
+        raise  # it says itself what is to be done
+    except Exception as error:
+        app.report_error(error, service="supervisor")
+        raise
     finally:
         retrying.stop()
+        observatory.stop()
+        app.stop_reporting()
+
+
+class Hearing:
+    """Takes in what worker processes have counted, and what troubles them."""
+
+    def __init__(self, observatory: Callable[[], Observatory]) -> None:
+        self._observatory = observatory
+        self._troubles: dict[str, str] = {}
+
+    def __call__(self, worker: str, word: Any) -> None:
+        observatory = self._observatory()
+        match word:
+            case "counted", Counted() as counted, str(trouble):
+                observatory.metrics.add(counted)
+                self._troubles[worker] = trouble
+            case None:
+                self._troubles.pop(worker, None)
+        # Of those that are alive: one that is cut off is not made up for by another that is not.
+        observatory.health.note("bus", next(filter(None, list(self._troubles.values())), ""))
 
 
 def _context(app: App) -> Context:
@@ -171,16 +234,17 @@ def child_main(
     board: Board,
     pipe: Connection,
     options: dict[str, Any],
-    log_level: int | None,
+    logs: dict[str, Any] | None,
     log_file: Path | None = None,
 ) -> None:
-    """The life of a worker process."""
+    """The life of a worker process; `logs` says how it logs, if it does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the supervisor acts on it
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     if log_file is not None:
         _print_to(log_file)
-    if log_level is not None:
-        logging.basicConfig(level=log_level, format="%(asctime)s %(levelname)-7s %(message)s")
+    if logs is not None:
+        set_up_logs(worker=worker, **logs)
+    app: App | None = None
     try:
         app = load_app(reference)
         app._settings = app._settings or settings
@@ -189,7 +253,8 @@ def child_main(
         signal.signal(signal.SIGTERM, lambda *_: engine.drain())
         threading.Thread(target=_obey, args=(pipe, engine), daemon=True).start()
         threading.Thread(target=_tidy, daemon=True).start()
-        code = _EXIT_CODES[engine.run()]
+        with _telling(pipe, app, engine):
+            code = _EXIT_CODES[engine.run()]
     except MemoryError:
         raise  # a handler has taken it all: this is a death like that of a kill for memory
     except StoreFull as error:
@@ -198,10 +263,14 @@ def child_main(
     except StoreError as error:
         log.error("%s", error)
         code = ExitCode.FAILED
-    except Exception:
-        log.error("worker %s failed\n%s", worker, redact(traceback.format_exc()))
+    except Exception as error:
+        log.error("worker %s failed\n%s", worker, redact_error(traceback.format_exc()))
+        if app is not None:
+            app.report_error(error, service="worker")
         code = ExitCode.FAILED
     board.part(code)
+    if app is not None:
+        app.stop_reporting()
     sys.stdout.flush()
     sys.stderr.flush()
     if code is ExitCode.STUCK:
@@ -240,6 +309,27 @@ def _tidy() -> None:
         gc.collect()
         if trim is not None:
             trim(0)
+
+
+@contextmanager
+def _telling(pipe: Connection, app: App, engine: Engine) -> Iterator[None]:
+    """Tell the supervisor now and then what was counted; and at the end."""
+    ended = threading.Event()
+
+    def tell() -> None:
+        with suppress(OSError, ValueError):  # nobody is there to hear it any more
+            over = False
+            while not over:
+                over = ended.wait(TELL_SECONDS)
+                pipe.send(("counted", app.metrics.take(), engine.trouble))
+
+    teller = threading.Thread(target=tell, name="onward-telling", daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        teller.join(TELL_SECONDS)
 
 
 def _obey(pipe: Connection, engine: Engine) -> None:

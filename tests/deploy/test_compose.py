@@ -24,6 +24,9 @@ DEPLOY = ROOT / "deploy"
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OURS = {name: one for name, one in SERVICES.items() if one["image"] == "onward"}
+MONITORING = {name: one for name, one in SERVICES.items() if "profiles" in one}
+PLAIN = {"ONWARD_LOG_FORMAT", "ONWARD_METRICS_ADDRESS", "PUSHGATEWAY_URL"}
+"""Variables of ours that hold a value, not the name of a file."""
 KNOWN = {variable(name) + end for name in Settings.model_fields for end in ("", IN_FILE)}
 UNITS = {"s": 1, "m": 60, "h": 3600}
 DOCKERFILE = re.sub(r"\\\n\s*", "", (DEPLOY / "Dockerfile").read_text())
@@ -49,8 +52,69 @@ def instructions(name: str) -> list[str]:
 
 
 def test_there_are_a_store_a_bus_workers_and_a_retry_job() -> None:
-    assert list(SERVICES) == ["postgres", "rabbitmq", "worker", "retry-job"]
+    assert [name for name in SERVICES if name not in MONITORING] == ["postgres", "rabbitmq", "worker", "retry-job"]
     assert list(OURS) == ["worker", "retry-job"]
+
+
+def test_monitoring_is_there_for_those_who_ask_for_it() -> None:
+    assert list(MONITORING) == ["prometheus", "alertmanager", "pushgateway", "grafana"]
+    assert all(one["profiles"] == ["monitoring"] for one in MONITORING.values())
+    # What always runs must not wait for what may not be there.
+    for name, one in SERVICES.items():
+        assert name in MONITORING or not one.get("depends_on", {}).keys() & MONITORING.keys()
+
+
+@pytest.mark.parametrize("name", list(OURS))
+def test_metrics_are_had_inside_of_the_network_alone(name: str) -> None:
+    one = OURS[name]
+    settings = load_settings({key: value for key, value in one["environment"].items() if key in PLAIN})
+    assert (settings.metrics_backend, settings.metrics_address) == ("prometheus", "0.0.0.0:9464")
+    assert settings.pushgateway_url == "http://pushgateway:9091"
+    assert one["expose"] == ["9464"]
+    assert "ports" not in one
+
+
+def test_prometheus_asks_where_compose_has_something_to_ask() -> None:
+    config = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
+    hosts: set[str] = set()
+    for job in config["scrape_configs"]:
+        for static in job.get("static_configs", ()):
+            hosts |= set(static["targets"])
+        for found in job.get("dns_sd_configs", ()):
+            hosts |= {f"{name}:{found['port']}" for name in found["names"]}
+    assert {"worker:9464", "retry-job:9464", "pushgateway:9091"} <= hosts
+    names = {host.rpartition(":")[0] for host in hosts} - {"localhost", "127.0.0.1"}
+    assert names <= SERVICES.keys()
+    told = [
+        host
+        for one in config["alerting"]["alertmanagers"]
+        for part in one["static_configs"]
+        for host in part["targets"]
+    ]
+    assert told == ["alertmanager:9093"]
+
+
+@pytest.mark.parametrize("name", list(MONITORING))
+def test_what_monitoring_mounts_is_there(name: str) -> None:
+    one = MONITORING[name]
+    folders = dict(volume.split(":")[1::-1] for volume in one["volumes"] if volume.startswith("./"))
+    for source in folders.values():
+        assert any((DEPLOY / source).rglob("*.*")), f"{name} mounts {source}, which is empty"
+    for option, _, path in (word.partition("=") for word in one.get("command", ())):
+        if option == "--config.file":
+            folder = str(Path(path).parent)
+            assert (DEPLOY / folders[folder] / Path(path).name).is_file()
+    written = [volume for volume in one["volumes"] if not volume.startswith("./")]
+    assert [volume.partition(":")[0] for volume in written] == [name]
+
+
+def test_nobody_else_on_the_network_is_let_in() -> None:
+    ports = {name: one["ports"] for name, one in SERVICES.items() if "ports" in one}
+    assert list(ports) == ["grafana"]
+    assert all(port.startswith("127.0.0.1:") for port in ports["grafana"])
+    environment = SERVICES["grafana"]["environment"]
+    assert environment["GF_SECURITY_ADMIN_PASSWORD__FILE"] == "/run/secrets/grafana_password"
+    assert environment["GF_USERS_ALLOW_SIGN_UP"] == "false"
 
 
 @pytest.mark.parametrize("name", list(OURS))
@@ -72,7 +136,7 @@ def test_every_container_is_checked_and_comes_back(name: str) -> None:
     if words[0] == "onward":
         assert parse(words[1:]).info_name == "workers"
     else:
-        assert words[0] in ("pg_isready", "rabbitmq-diagnostics")
+        assert words[0] in ("pg_isready", "rabbitmq-diagnostics", "wget")
 
 
 def test_only_a_worker_must_have_a_worker_to_be_healthy() -> None:
@@ -98,7 +162,7 @@ def test_secrets_and_volumes_are_declared_and_used() -> None:
     used = [
         secret if isinstance(secret, str) else secret["source"]
         for one in SERVICES.values()
-        for secret in one["secrets"]
+        for secret in one.get("secrets", ())
     ]
     assert set(used) == COMPOSE["secrets"].keys()
     volumes = [volume.partition(":")[0] for one in SERVICES.values() for volume in one.get("volumes", ())]
@@ -118,7 +182,7 @@ def test_no_password_stands_in_a_variable_or_a_command(name: str) -> None:
 @pytest.mark.parametrize("name", list(SERVICES))
 def test_images_of_others_name_their_version(name: str) -> None:
     image, _, tag = SERVICES[name]["image"].partition(":")
-    assert image == "onward" or re.match(r"\d+", tag)
+    assert image == "onward" or re.match(r"v?\d+", tag)
 
 
 def test_secrets_are_made_once_and_are_read_as_settings(tmp_path: Path) -> None:
@@ -126,7 +190,11 @@ def test_secrets_are_made_once_and_are_read_as_settings(tmp_path: Path) -> None:
     made = subprocess.run([DEPLOY / "make-secrets.sh", folder], check=True, capture_output=True, text=True)
     files = {one.name: one.read_text().rstrip("\n") for one in folder.iterdir()}
     assert {Path(one["file"]).name for one in COMPOSE["secrets"].values()} == files.keys()
-    environ = {name: str(folder / Path(value).name) for name, value in OURS["worker"]["environment"].items()}
+    environ = {
+        name: str(folder / Path(value).name)
+        for name, value in OURS["worker"]["environment"].items()
+        if name not in PLAIN
+    }
     settings = load_settings(environ, None)
     postgres = SERVICES["postgres"]["environment"]
     assert settings.store == (
@@ -135,7 +203,8 @@ def test_secrets_are_made_once_and_are_read_as_settings(tmp_path: Path) -> None:
     )
     login = dict(line.split(" = ") for line in files["rabbitmq_login"].splitlines())
     assert settings.bus_url == f"amqp://{login['default_user']}:{login['default_pass']}@rabbitmq:5672/"
-    assert len(files["postgres_password"]) == len(login["default_pass"]) == 32
+    assert len(files["postgres_password"]) == len(login["default_pass"]) == len(files["grafana_password"]) == 32
+    assert len({files["postgres_password"], login["default_pass"], files["grafana_password"]}) == 3
     assert files["postgres_password"] not in made.stdout + made.stderr
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     again = subprocess.run([DEPLOY / "make-secrets.sh", folder], check=False, capture_output=True, text=True)

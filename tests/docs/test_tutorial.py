@@ -43,6 +43,7 @@ def test_every_command_says_what_the_tutorial_shows(tmp_path: Path) -> None:
     shutil.copytree(FILES, here, ignore=shutil.ignore_patterns("__pycache__", "onward-data"))
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("ONWARD_", "RETRY_"))}
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    environment["ONWARD_LOG_FORMAT"] = "text"  # as on a terminal, where a reader has it
     for command, shown in commands():
         if command == "pip install onward":
             continue  # it is what runs this test

@@ -160,4 +160,4 @@ def test_a_chunk_that_recovers_is_found_and_its_summary_is_written_anew(pipeline
     pipeline.check_at_rest()
     assert pipeline.status(archive) == "completed"
     assert sum(one.missing for one in pipeline.all(Summary)) == 0
-    assert pipeline.world.store.totals()["failed_batch_retries"]["embedding"] >= 1
+    assert pipeline.world.store.totals()["failed_batches_retried_total"]["embedding"] >= 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -354,3 +355,35 @@ def test_an_engine_whose_listening_ended_looks_by_itself_and_listens_again(
         reader.wait_until_all_are_read(1)
         eventually(lambda: set(ask(LISTENERS)) - {(pid,) for pid, _ in cut_off}, "it listens again")
     assert reader.calls == 1
+
+
+def test_where_there_is_much_to_do_lost_answers_neither_lose_nor_double_anything(
+    opened: Opener, postgres_store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then works are settled in one transaction while the next are claimed in another."""
+    store = opened(postgres_store_url)
+    app = App(store=store, settings=Settings())
+
+    @app.service("listening", on=Noticed)
+    async def listen(event: Noticed, work: Work) -> None:
+        work.add(Word(id=event.what))
+
+    many = 1200
+    app.publish(*(Noticed(what=f"{number}") for number in range(many)))
+    engine = app.engine(until_idle=True)
+    beside: list[bool] = []
+    side_by_side = engine._side_by_side
+
+    async def counted(claim: Any) -> BaseException | None:
+        beside.append(True)
+        return await side_by_side(claim)
+
+    monkeypatch.setattr(engine, "_side_by_side", counted)
+    lost = losing_answers(store, monkeypatch)
+    commits = itertools.count(1)
+    lost.when = lambda: next(commits) % 3 == 0
+    engine.run()
+    assert beside, "there was enough to do"
+    assert lost.lost > 1
+    assert store.document_counts() == {"words": {"processed": many}}
+    assert store.counts()["listening"].keys() == {"done"}

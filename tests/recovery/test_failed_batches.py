@@ -48,7 +48,7 @@ class Press:
         return batch
 
     def retries(self) -> int:
-        return int(self.world.store.totals().get("failed_batch_retries", {}).get("reading", 0))
+        return int(self.world.store.totals().get("failed_batches_retried_total", {}).get("reading", 0))
 
 
 def test_poison_fails_on_its_own_and_the_rest_recovers() -> None:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward.retry import redact
+from onward.model.failures import Failure
+from onward.retry import redact, redact_error
+from onward.retry.redact import hide_addresses
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7bq9\nqXo=\n-----END RSA PRIVATE KEY-----"
+TRACEBACK = """Traceback (most recent call last):
+  File "/srv/app/shop/orders.py", line 42, in charge
+    bill = self.tokens[order.key] or basic_price(order)
+           ~~~~~~~~~~~^^^^^^^^^^^
+  File "<frozen importlib._bootstrap>", line 241, in _call_with_frames_removed
+KeyError: 'orders/2026-11-16'
+"""
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl"
 
 
@@ -24,8 +35,27 @@ JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl"
         ("https://blob/x?sv=1&sig=aB%2F=", "https://blob/x?sv=1&sig=***"),
         ("https://s3/x?X-Amz-Signature=0a1b&x=1", "https://s3/x?X-Amz-Signature=***&x=1"),
         ("https://maps/x?key=AbC", "https://maps/x?key=***"),
+        ("/login?user=a&pass=hunter2&x=1", "/login?user=a&pass=***&x=1"),
+        (
+            "create_engine('mysql+pymysql://root:hunter2@h:3306/x')",
+            "create_engine('mysql+pymysql://root:***@h:3306/x')",
+        ),
+        ("mongodb+srv://u:p%40ss@c0.example.net/db", "mongodb+srv://u:***@c0.example.net/db"),
+        ("URL(b'amqps://u:hunter2@mq/')", "URL(b'amqps://u:***@mq/')"),
+        ("https_proxy=http://u:p@proxy:3128", "https_proxy=http://u:***@proxy:3128"),
+        ("jdbc:postgresql://h/db?user=a&password=b", "jdbc:postgresql://h/db?user=a&password=***"),
+        ("cloning https://0a1b2c3d4e5f6a7b8c9d@git/x", "cloning https://***@git/x"),
+        (
+            "https://hooks.slack.com/services/T00000000/B00000000/XXXXXXXXXXXXXXXXXXXXXXXX failed",
+            "https://hooks.slack.com/services/*** failed",
+        ),
         # headers
         ("Authorization: Bearer abc.def", "Authorization: ***"),
+        ("Proxy-Authorization: Basic dXNlcjpwYXNz", "Proxy-Authorization: ***"),
+        ("Set-Cookie: sid=abc; Path=/; HttpOnly", "Set-Cookie: ***"),
+        ("[(b'x-api-key', b'abc123'), (b'age', b'1')]", "[(b'x-api-key', b'***'), (b'age', b'1')]"),
+        ("x-auth-token: abc", "x-auth-token: ***"),
+        ("tried basic dXNlcjE= then gave up", "tried basic *** then gave up"),
         ("{'Authorization': 'Basic dXNlcg==', 'Accept': '*'}", "{'Authorization': '***', 'Accept': '*'}"),
         ("sent bearer 0a1b2c3d4e5f", "sent bearer ***"),
         ('Cookie: sid="x y"; theme=dark\nHost: h', "Cookie: ***\nHost: h"),
@@ -33,6 +63,10 @@ JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl"
         ("curl -H 'X-Api-Key: abc' https://h", "curl -H 'X-Api-Key: ***' https://h"),
         # pairs
         ("password=hunter2, user=app", "password=***, user=app"),
+        ("host=db user=app password=hunter2 dbname=x", "host=db user=app password=*** dbname=x"),
+        ("Server=h;Uid=sa;Pwd=hunter2;", "Server=h;Uid=sa;Pwd=***;"),
+        ("AccountKey=abc==;Endpoint=x", "AccountKey=***;Endpoint=x"),
+        ('{"password": 12345678}', '{"password": ***}'),
         ("PASSWORD = hunter2", "PASSWORD = ***"),
         ("POSTGRES_PASSWORD='a b c' x", "POSTGRES_PASSWORD='***' x"),
         ("(token=p(a)ss)", "(token=***)"),
@@ -47,6 +81,11 @@ JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl"
         # keys of well-known forms
         ("bad key sk-proj-abcdefghij0123456789.", "bad key sk-***."),
         ("ghp_0123456789abcdefghij0123456789abcdef", "ghp_***"),
+        ("xoxb-123456789012-abcdefghijkl", "xoxb-***"),
+        ("xapp-1-A0123456-1234567890-abcdef", "xapp-***"),
+        ("AIzaSyA-0123456789abcdefghijklmnopqrstu", "AIza***"),
+        ("SG.abcdefghijklmnopqrstuv.abcdefghijklmnopqrstuvwxyz0123456789", "SG.***"),
+        ("sk-ant-api03-abcdefghij0123456789", "sk-***"),
         ("AKIAIOSFODNN7EXAMPLE is not allowed", "AKIA*** is not allowed"),
         (f"invalid {JWT}", "invalid ***"),
         (f"cannot read\n{PEM}\nof host", "cannot read\n***\nof host"),
@@ -71,6 +110,16 @@ def test_secrets_go(text: str, expected: str) -> None:
         "Basic authentication required",
         "the bearer of this letter",
         "Unexpected token: }",
+        'WWW-Authenticate: Basic realm="mail"',
+        'WWW-Authenticate: Bearer error="invalid_token"',
+        "KeyError: 'key'",
+        "it passed: 3 keys, 2 tokens, 1 signature",
+        "see https://docs.example.org/a-long-path/with-0123456789@2x.png",
+        "Message-ID: <CAF=0a1b2c3d4e5f+x@mail.example.org>",
+        "d41d8cd98f00b204e9800998ecf8427e, e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
+        "/srv/mail/2026-11/me@example.org/cur/1700000000.M1P2.host:2,S",
+        TRACEBACK,
         "max_tokens=4096, tokenizer: gpt2",
         "task-force-of-the-twentieth-century",
         "AKIA",
@@ -82,6 +131,66 @@ def test_secrets_go(text: str, expected: str) -> None:
 )
 def test_the_rest_stays(text: str) -> None:
     assert redact(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    (
+        ("no mailbox for me@example.org.", "no mailbox for ***@***."),
+        ("From: Me <me.too+x@mail.example.org>, x", "From: Me <***@***>, x"),
+        ("mailto:me@example.org", "mailto:***@***"),
+        ("GET /x?mail=me%40example.org&n=1", "GET /x?mail=***@***&n=1"),
+        ("GET /x?mail=me@example.org&n=1", "GET /x?mail=***@***&n=1"),
+        ("list-me=example.org@lists.example.net bounced", "***@*** bounced"),
+        ('"john doe"@example.org, jörg@müller.example', "***@***, ***@***"),
+        ("me@xn--mller-kva.xn--p1ai me@[10.0.0.1]", "***@*** ***@***"),
+        ("/srv/mail/me@example.org/cur", "/srv/mail/***@***/cur"),
+        ("password=x for me@example.org", "password=*** for ***@***"),
+        ("postgres://app:hunter2@db.example.org/x", "postgres://app:***@db.example.org/x"),
+        ("ssh://git@example.org/x", "ssh://git@example.org/x"),
+        (
+            "lodash@4.17.21, @app.service, a @ b, user@localhost",
+            "lodash@4.17.21, @app.service, a @ b, user@localhost",
+        ),
+        (TRACEBACK, TRACEBACK),
+    ),
+)
+def test_mail_addresses_go_on_request(text: str, expected: str) -> None:
+    assert redact(text, addresses=True) == expected
+
+
+@pytest.fixture
+def hiding() -> Iterator[None]:
+    hide_addresses(True)
+    yield
+    hide_addresses(False)
+
+
+def failure() -> Failure:
+    try:
+        raise LookupError("no mailbox for me@example.org.")
+    except LookupError as error:
+        return Failure.of(error, at=0.0, service="reading")
+
+
+def test_errors_keep_addresses_unless_told_otherwise() -> None:
+    assert redact_error("for me@example.org") == "for me@example.org"
+    assert failure().message == "no mailbox for me@example.org."
+
+
+def test_errors_lose_addresses_where_that_is_chosen(hiding: None) -> None:
+    assert redact_error("for me@example.org, password=x") == "for ***@***, password=***"
+    assert failure().message == "no mailbox for ***@***."
+    assert "LookupError: no mailbox for ***@***." in failure().traceback
+
+
+def test_a_failure_group_stays_the_same_when_addresses_are_hidden() -> None:
+    shown = failure().fingerprint
+    hide_addresses(True)
+    try:
+        assert failure().fingerprint == shown
+    finally:
+        hide_addresses(False)
 
 
 fragments = st.sampled_from(
@@ -108,10 +217,10 @@ fragments = st.sampled_from(
 )
 
 
-@given(st.lists(fragments, max_size=25).map("".join) | st.text())
-def test_redacting_twice_changes_nothing_more(text: str) -> None:
-    once = redact(text)
-    assert redact(once) == once
+@given(st.lists(fragments, max_size=25).map("".join) | st.text(), st.booleans())
+def test_redacting_twice_changes_nothing_more(text: str, addresses: bool) -> None:
+    once = redact(text, addresses=addresses)
+    assert redact(once, addresses=addresses) == once
 
 
 @given(st.text("abcdefghijklmnopqrstuvwxyz0123456789!#$%*+./:?@^_|~-", min_size=4).map(lambda s: "Q" + s + "Z"))
@@ -172,9 +281,22 @@ def test_each_secret_in_a_megabyte_is_found(piece: str) -> None:
             "cookie: ",
             'cookie="',
         ),
-        *('cookie="a', "AKIA", " ", "a", "\n"),
+        *(
+            'cookie="a',
+            "AKIA",
+            " ",
+            "a",
+            "\n",
+            "https://",
+            "https://a1",
+            "SG.",
+            "x-a-",
+            "xox",
+            "hooks.slack.com/services/",
+        ),
+        *("a@", "a@b.", "a=b.", '"', '"a', "%40", "a.b-", "@[", "x@a.xn--", "1"),
     ),
 )
 def test_a_megabyte_of_anything_is_read_once(piece: str) -> None:
     text = piece * (1_000_000 // len(piece)) + "\n-----\n password=hunter2"
-    assert redact(text).endswith(" password=***")
+    assert redact(text, addresses=True).endswith(" password=***")

@@ -67,6 +67,10 @@ class FragileDatabase:
         self._burn()
         return self.database.run(name, *parameters)
 
+    def send(self, name: str, *parameters: Any) -> None:
+        self._burn()
+        self.database.send(name, *parameters)
+
     def bulk(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
         self._burn()
         self.database.bulk(name, rows)

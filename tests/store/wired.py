@@ -52,6 +52,13 @@ class Post:
         self._heard: dict[str, dict[int, list[Announcement]]] = {service: {} for service in SERVICES}
         """The rows that messages told of, and the messages."""
 
+    def begin_anew(self) -> None:
+        """Whatever is still on its way was for somebody else: what comes from now on depends on nothing before."""
+        self._collect()
+        for service, known in self._heard.items():
+            self.forget(service, list(known))
+        self._sizes = itertools.cycle((1, 2, 3))
+
     def deliver(self, store: Store) -> None:
         """Announce all that is due, and wait until the last message has come."""
         relay = Relay(store, self._wire, lambda: self._group(store))
@@ -60,6 +67,9 @@ class Post:
                 pass
         finally:
             relay.stop()
+        self._collect()
+
+    def _collect(self) -> None:
         ends = time.monotonic() + PATIENCE
         for service, on_the_way in self._wire.on_the_way.items():
             while on_the_way:
@@ -74,11 +84,11 @@ class Post:
                     self._wire.wait(1.0)
 
     def _group(self, store: Store) -> Mapping[str, int]:
-        return {one.service: next(self._sizes) for one in store.subscriptions()}
+        return {service: next(self._sizes) for service in sorted(one.service for one in store.subscriptions())}
 
     def rows(self, service: str) -> list[int]:
         """The rows of a service that somebody may claim."""
-        return list(self._heard.get(service, ()))
+        return sorted(self._heard.get(service, ()))
 
     def forget(self, service: str, rows: Sequence[int]) -> None:
         """Rows are claimed or gone: a message all of whose rows are is acknowledged."""

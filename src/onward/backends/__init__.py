@@ -10,7 +10,10 @@ from onward.ports import Blobs, Clock, Store, StoreError, Wire
 from onward.settings import Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from onward.ports.models import Embedder, Summarizer
+    from onward.ports.reporting import ErrorReporter
 
 
 def open_store(url: str, clock: Clock | None = None) -> Store:
@@ -103,3 +106,16 @@ def open_summarizer(settings: Settings) -> Summarizer:
         concurrency=settings.concurrency,
         timeout=settings.summarizer_timeout_seconds,
     )
+
+
+def open_reporter(settings: Settings, store: Callable[[], Store]) -> ErrorReporter:
+    """Open what errors are reported to: the store, also another Onward by its URL, or nothing."""
+    from onward.backends.reporting import HTTPReporter, NoReporter, StoreReporter
+
+    if settings.error_reporter_type == "noop":
+        return NoReporter()
+    counting = StoreReporter(store)
+    if settings.error_reporter_type == "store":
+        return counting
+    token = settings.token.get_secret_value() if settings.token else None
+    return HTTPReporter(settings.error_reporter_url or "", counting=counting, token=token)

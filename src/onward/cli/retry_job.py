@@ -13,6 +13,8 @@ from click.core import ParameterSource
 from onward.cli.opening import PIPELINE, check_store
 from onward.cli.output import counted, json_option, one_line, print_json
 from onward.model.documents import FINAL
+from onward.retry.errors import OnwardError
+from onward.settings import load_settings
 
 if TYPE_CHECKING:
     from onward.ports import Store
@@ -50,6 +52,8 @@ def retry_job(ctx: click.Context, reference: str, once: bool, verbose: bool, as_
       onward retry-job --app shop.orders:app
     """
     from onward.app import load_app, worker_name
+    from onward.observe.logs import chosen_logs, set_up_logs
+    from onward.observe.observatory import Observatory
     from onward.recovery.deciding import Rules
     from onward.recovery.loop import RetryLoop
     from onward.recovery.retry_job import RetryJob, described
@@ -57,10 +61,13 @@ def retry_job(ctx: click.Context, reference: str, once: bool, verbose: bool, as_
     if as_json and not once:
         raise click.UsageError("--json prints what one run has done: give --once, too")
     level = logging.DEBUG if verbose else logging.INFO
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)-7s %(message)s")
+    set_up_logs(level, **chosen_logs(load_settings(), reference))
     app = load_app(reference)
+    if app._settings is not None:
+        set_up_logs(level, **chosen_logs(app.settings, reference))
     check_store(app.store_address)
-    store = app.open_unannounced()
+    # The app's own, so that what is reported is counted in there, too.
+    store = app._store = app.open_unannounced()
     try:
         at_home = any(one.service in app.registry.services for one in store.subscriptions())
         chosen = ctx.get_parameter_source("reference") is not ParameterSource.DEFAULT
@@ -71,20 +78,37 @@ def retry_job(ctx: click.Context, reference: str, once: bool, verbose: bool, as_
         if left and not at_home:
             raise SystemExit(SOME_LEFT)
         job = RetryJob(store, app.registry, Rules.of(app.settings), holder=worker_name())
+        observatory = Observatory(app, store=store, exposes=not once)
+
+        def report(error: Exception) -> None:
+            app.report_error(error, service="retry job")
+
         if not once:
-            loop = RetryLoop(job)
+
+            def went(problem: str) -> None:
+                observatory.health.beat()
+                observatory.health.note("job", problem)
+
+            loop = RetryLoop(job, after_step=went, on_error=report)
             signal.signal(signal.SIGTERM, lambda *_: loop.halt())
             signal.signal(signal.SIGINT, lambda *_: loop.halt())
-            loop.run()
+            with observatory:
+                loop.run()
             return
-        run = job.run(full=True)
+        try:
+            with observatory:
+                run = job.run(full=True)
+        except OnwardError:
+            raise
+        except Exception as error:
+            report(error)
+            raise
         if as_json:
             print_json(asdict(run) | {"left": left})
         else:
             for line in list(described(run)) or ["nothing is due"]:
                 click.echo(one_line(line))
     finally:
-        store.close()
         app.close()
     raise SystemExit(SOME_LEFT if left else 0)
 

@@ -23,7 +23,6 @@ IDLE_SECONDS = 60.0
 LOOK_EVERY = 0.5
 LOG_BYTES = 5_000_000
 MOST_PROCESSES = 4
-LOG_FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
 GO_ON = "Nothing is lost: `onward ingest` or `onward worker` goes on where it stopped."
 
 
@@ -116,9 +115,11 @@ class _LogFile(logging.FileHandler):
 @contextmanager
 def _logging_to(file: Path) -> Iterator[None]:
     """What this process logs goes to the same file, never into the picture."""
+    from onward.observe.logs import log_formatter
+
     log = logging.getLogger("onward")
     handler = _LogFile(file, encoding="utf-8")
-    handler.setFormatter(logging.Formatter(LOG_FORMAT))
+    handler.setFormatter(log_formatter(format="text"))  # `Problems` reads it
     level, propagate = log.level, log.propagate
     log.addHandler(handler)
     log.setLevel(logging.INFO)

@@ -56,18 +56,21 @@ def worker(
       onward worker --app shop.orders:app --until-idle 60
     """
     from onward.app import load_app
+    from onward.observe.logs import chosen_logs, set_up_logs
     from onward.worker import supervise
 
     if reference == PIPELINE:
         _refuse_other_store()
     level = logging.DEBUG if verbose else logging.INFO
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)-7s %(message)s")
+    set_up_logs(level, **chosen_logs(load_settings(), reference))
     app = load_app(reference)
     chosen = _chosen(app, services)
     # Settings that an app was given stay its own; `supervise` shares those that were read.
     has_settings = app._settings is not None
+    if has_settings:
+        set_up_logs(level, **chosen_logs(app.settings, reference))
     names = chosen or list(app.registry.services)
-    click.echo(_beginning(app, app.settings, names, processes, concurrency), err=True)
+    _tell(app, _beginning(app, app.settings, names, processes, concurrency))
     began = time.monotonic()
     supervise(
         reference,
@@ -76,9 +79,18 @@ def worker(
         concurrency=concurrency,
         idle_within=until_idle,
         log_level=level,
+        exposes=True,
         app=None if has_settings else app,
     )
-    click.echo(f"The worker has ended after {duration(round(time.monotonic() - began))}.", err=True)
+    _tell(app, f"The worker has ended after {duration(round(time.monotonic() - began))}.")
+
+
+def _tell(app: App, line: str) -> None:
+    """Say a line to whoever started this; or log it, where every line has to be JSON."""
+    if app.settings.log_format == "json":
+        logging.getLogger("onward").info("%s", line)
+    else:
+        click.echo(line, err=True)
 
 
 def _chosen(app: App, services: str | None) -> list[str] | None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from onward.retry.classify import Classified, Kind, classify
 from onward.retry.errors import NotReady
-from onward.retry.redact import redact
+from onward.retry.redact import redact_error
 
 MAX_MESSAGE = 2_000
 MAX_TRACEBACK = 8_000
@@ -39,6 +39,7 @@ _VOLATILE = re.compile(
             r"<[^<>\s@]*+@[^<>\s]*+>",  # a Message-ID
             r"\b[a-z][a-z0-9+.-]{1,20}://[^\s'\"<>]++",
             r"(?<![\w.+-])[\w.+-]{1,64}@\w[\w.-]*+",
+            r"\*{3}@\*{3}[\w.-]*+",  # a mail address that was hidden: its group stays the same
             r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b",
             rf"\b\d{{4}}-\d\d-\d\d(?:[t ]{_TIME}{_ZONE})?",
             rf"(?:\b[a-z]{{3}}, )?\b\d{{1,2}}[ -]{_MONTHS}[ -]\d{{4}}(?: {_TIME}{_ZONE})?",
@@ -78,6 +79,8 @@ class Failure:
     """`not_ready`, `transient`, `permanent`, `malformed`, `unavailable`, `rate_limited`, `timeout`, `crash`."""
     place: str = ""
     """The innermost frame of user code, as `module:function`."""
+    trace: str = ""
+    """Where in a trace it happened, as `traceparent`s: what the try hangs under, then the try itself."""
 
     def as_dict(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if value not in ("", None)}
@@ -92,11 +95,12 @@ class Failure:
         worker: str = "",
         version: str = "",
         classified: Classified | None = None,
+        trace: str = "",
     ) -> Failure:
         """Describe an error without its secrets and without the memory it holds on to."""
         # Cut first, for looking for secrets takes a while; but not where it is kept, for a secret cut in two is
         # not recognised.
-        message = redact(_text_of(error)[: 10 * MAX_MESSAGE])[:MAX_MESSAGE]
+        message = redact_error(_text_of(error)[: 10 * MAX_MESSAGE])[:MAX_MESSAGE]
         lines = _clean("".join(traceback.format_exception(error, limit=-20))) if error.__traceback__ else ""
         return cls(
             at=at,
@@ -105,10 +109,11 @@ class Failure:
             fingerprint=fingerprint(service, error, message),
             worker=worker,
             version=version,
-            traceback=redact(lines[-10 * MAX_TRACEBACK :])[-MAX_TRACEBACK:],
+            traceback=redact_error(lines[-10 * MAX_TRACEBACK :])[-MAX_TRACEBACK:],
             dependency=getattr(error, "dependency", None),
             kind=kind_of(error, classify(error) if classified is None else classified),
             place=place_of(error),
+            trace=trace,
         )
 
 

@@ -269,6 +269,14 @@ class Settlement:
     worker: str = ""
     version: str = ""
 
+    @property
+    def only_adds(self) -> bool:
+        """Whether it closes a delivery that went well, and makes nothing true but that there are new documents."""
+        more = self.removes or self.replaces or self.emits or self.texts or self.vectors or self.cursor
+        if more or not self.closes or self.dependencies is not None:
+            return False
+        return all(isinstance(part, Done) for part in self.parts)
+
 
 class Verdict(StrEnum):
     """What became of a settlement."""

@@ -7,11 +7,26 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from onward.model.documents import DocumentState
+from onward.model.failures import Failure
 from onward.model.ledger import DeadLetter, FailedBatch
 from onward.model.recovery import Action, FailureGroup, LedgerRow, LetterGroup, Scheduled
 
 Key = tuple[str, str]
 """A document's collection and id."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStanding:
+    """What there is of one service in the ledger."""
+
+    service: str
+    waiting: int
+    claimed: int
+    dead: int
+    oldest_due: float | None
+    """Since when the oldest event that is due has been due."""
+    oldest_unannounced: float | None
+    """The same of those that no wire has been told of, where there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +141,10 @@ class Recovery(Protocol):
         """Keep a last value that outlives processes."""
         ...
 
+    def observe_total(self, name: str, value: float) -> None:
+        """Add a value to a distribution that outlives the processes: its bucket, `sum` and `count`."""
+        ...
+
     def totals(self) -> dict[str, dict[str, float]]:
         """All totals and last values, by name, then label."""
         ...
@@ -211,6 +230,10 @@ class Recovery(Protocol):
 
     def failure_group(self, fingerprint: str) -> FailureGroup | None: ...
 
+    def report_failure(self, service: str, failure: Failure, *, collection: str | None = None) -> None:
+        """Count a failure in its group that no event had: of other code, or reported from elsewhere."""
+        ...
+
     def forget_group(self, fingerprint: str) -> bool:
         """Forget what was counted of a failure group; its documents and dead letters stay."""
         ...
@@ -242,6 +265,10 @@ class Recovery(Protocol):
         ...
 
     # -- telling what workers do
+
+    def queues(self, services: Sequence[str]) -> list[QueueStanding]:
+        """How much waits, is under way and was given up, by service."""
+        ...
 
     def held(self, *, examples: int = 3) -> list[Held]:
         """What every worker has claimed, by worker, then service, with so many documents as examples."""

@@ -87,5 +87,5 @@ class BatchRetries:
         if left and left[0] != items[0]:
             return None
         self.store.claim_batch(batch.id, retry_count=batch.retry_count, until=self.store.now() + wait)
-        self.store.count("failed_batch_retries", batch.service)
+        self.store.count("failed_batches_retried_total", batch.service)
         return True

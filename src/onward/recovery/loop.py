@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 import traceback
+from collections.abc import Callable
 
 from onward.ports import StoreError
 from onward.recovery.retry_job import RetryJob, described
-from onward.retry import redact
+from onward.retry import redact_error
 
 log = logging.getLogger("onward")
 
@@ -22,8 +23,21 @@ PATIENCE = 10.0
 class RetryLoop:
     """Runs the retry job until it is stopped; nothing that fails in it ends it."""
 
-    def __init__(self, job: RetryJob, *, poll: float = POLL) -> None:
+    def __init__(
+        self,
+        job: RetryJob,
+        *,
+        poll: float = POLL,
+        after_step: Callable[[str], None] = lambda problem: None,
+        on_error: Callable[[Exception], None] = lambda error: None,
+    ) -> None:
+        """`after_step` is told what went wrong, or nothing, each time that something could have been due.
+
+        `on_error` is told of what nobody expected.
+        """
         self.job = job
+        self._after_step = after_step
+        self._on_error = on_error
         self._poll = poll
         self._stopped = threading.Event()
         job.stopped = self._stopped.is_set
@@ -50,14 +64,17 @@ class RetryLoop:
 
     def step(self) -> bool:
         """Run the job if something is due; answer whether that went well."""
+        problem = ""
         try:
             if self.job.is_due():
                 for line in described(self.job.run()):
                     log.debug("retry job: %s", line)
         except StoreError as error:
+            problem = str(error)
             log.error("the retry job has not run: %s", error)
-            return False
-        except Exception:
-            log.error("the retry job has failed\n%s", redact(traceback.format_exc()))
-            return False
-        return True
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+            log.error("the retry job has failed\n%s", redact_error(traceback.format_exc()))
+            self._on_error(error)
+        self._after_step(problem)
+        return not problem

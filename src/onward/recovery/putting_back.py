@@ -11,6 +11,7 @@ from onward.model.events import Envelope, Event
 from onward.model.ledger import RowState
 from onward.ports import Store
 from onward.runtime.service import Registry, Service
+from onward.runtime.tracing import resumed
 
 log = logging.getLogger("onward")
 
@@ -113,7 +114,9 @@ class PuttingBack:
         back: dict[str, int] = {}
         for service, event, states in plan.events:
             self.store.revive([(one.collection, one.id) for one in states if one.status in FINAL])
-            published = self.store.publish(Envelope.of(event, now=self.store.now(), priority=priority))
+            published = self.store.publish(
+                Envelope.of(event, now=self.store.now(), priority=priority, trace=resumed(states))
+            )
             if not any(one.rows or one.duplicates for one in published):
                 log.warning(
                     "nobody takes %s yet: no worker of %s was ever started", event.event_type, service.name

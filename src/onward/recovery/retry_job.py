@@ -262,8 +262,7 @@ class RetryJob:
             for collection, count in self.store.looked_at_later().items():
                 self.store.count("retry_job_documents_skipped_backoff_total", collection, count)
             self.store.count("retry_job_runs_total", "success")
-            self.store.count("retry_job_duration_seconds", "sum", took)
-            self.store.count("retry_job_duration_seconds", "count")
+            self.store.observe_total("retry_job_duration_seconds", took)
             self.store.set_gauge("retry_job_last_success_timestamp_seconds", "", now)
 
         self.store.atomically(keep)

@@ -17,7 +17,7 @@ from onward.retry.errors import (
 from onward.retry.event import RetryConfig, handle_event_with_retry
 from onward.retry.policy import Decision, GiveUp, Reason, Retry, RetryPolicy
 from onward.retry.presets import Ladder
-from onward.retry.redact import redact
+from onward.retry.redact import redact, redact_error
 
 __all__ = [
     "Attempt",
@@ -45,5 +45,6 @@ __all__ = [
     "handle_event_with_retry",
     "parse_retry_after",
     "redact",
+    "redact_error",
     "retrying",
 ]

@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from onward.retry.classify import Classifier, classify
 from onward.retry.policy import GiveUp, RetryPolicy
 from onward.retry.presets import Ladder
-from onward.retry.redact import redact
+from onward.retry.redact import redact_error
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -155,7 +155,7 @@ class Retrying:
             decision.after,
             ", for the last time" if decision.last else "",
             type(error).__name__,
-            redact(str(error)),
+            redact_error(str(error)),
         )
         return decision.after
 

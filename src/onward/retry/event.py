@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from onward.retry.backoff import Exponential
 from onward.retry.classify import Classified, Classifier, Kind, classify
 from onward.retry.policy import GiveUp, RetryPolicy
-from onward.retry.redact import redact
+from onward.retry.redact import redact_error
 
 E = TypeVar("E")
 
@@ -100,13 +100,13 @@ def handle_event_with_retry(
             handler(event)
         except Exception as error:
             now = clock()
-            described = redact(f"{type(error).__name__}: {error}")
+            described = redact_error(f"{type(error).__name__}: {error}")
             errors.append({"timestamp": _iso(now), "error_type": type(error).__name__, "error": described})
             if len(errors) > _KEPT_ERRORS:
                 del errors[1]  # the first and the latest tell most
             decision = policy.decide(n, elapsed=now - started, error=_only_not_ready(on(error)), random=random)
             if isinstance(decision, GiveUp):
-                trace = redact("".join(traceback.format_exception(error)))
+                trace = redact_error("".join(traceback.format_exception(error)))
                 log.error("%s gave up event %s: %s\n%s", service_name, idempotency_key, decision.reason, trace)
                 if dead_letter is None:
                     raise

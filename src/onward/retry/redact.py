@@ -13,7 +13,13 @@ HIDDEN: Final = "***"
 _NAMES = (
     r"(?:pass(?:word|wd|phrase)|pwd|secret|credentials?|api[_-]?key|session[_-]?id"
     r"|(?:access|account|encryption|private|secret|signing|subscription)[_-]?key"
-    r"|(?<!nexpected )token|(?<=[?&-])sig(?:nature)?|(?<=[?&])key)"
+    r"|(?<!nexpected )token|(?<=[?&-])sig(?:nature)?|(?<=[?&])(?:key|pass))"
+)
+# Each of these names contains one of these.
+_NAME_PARTS = (
+    *("passw", "passphrase", "pwd", "secret", "credential", "token", "sessionid", "session_id", "session-id"),
+    *("_key", "-key", "apikey", "accesskey", "accountkey", "encryptionkey", "privatekey", "signingkey"),
+    *("subscriptionkey", "?key", "&key", "?pass", "&pass", "?sig", "&sig", "-sig"),
 )
 _HEADERS = r"(?:authorization|(?:set-)?cookie)"
 # A quote may be escaped, where the text is JSON within JSON.
@@ -39,48 +45,106 @@ _URL_PASSWORD = (
     # The second form is a password whose / ? or # should have been escaped; digits and a / are a port.
     r"(?:[^\s/?#\"'<>]*@|(?!\d{1,5}[/?#])[^\s@\"'<>]{1,256}@(?:[^\s/?#\"'<>]*@)?)"
 )
+# A token as the user's name.
+_URL_TOKEN = r"(https?://)(?=[^\s/?#:@]{0,40}\d)[\w.~%+=-]{16,}+@"
 _AUTHORIZED = (
-    r"\b(bearer|basic)([ \t]{1,8}+)"
+    # What a server asks for is no secret.
+    r"\b(bearer|basic)([ \t]{1,8}+)(?!(?:realm|error|scope|charset)=)"
     # A word of prose has neither digits nor such a length.
     r"(?:(?=[a-z._~+/-]*+[0-9=])[a-z0-9._~+/=-]{6,}+|[a-z0-9._~+/=-]{20,}+)"
 )
 _KNOWN_KEYS = (
-    r"(?<![\w-])(sk-|[rs]k_(?:live|test)_|gh[oprsu]_|github_pat_|glpat-|xox[abeoprs]-|hf_|npm_|pypi-|AIza)"
+    r"(?<![\w-])(sk-|[rs]k_(?:live|test)_|gh[oprsu]_|github_pat_|glpat-|xox[abeoprs]-|xapp-|hf_|npm_|pypi-|AIza)"
     r"[\w-]{16,}+"
 )
+_KEY_STARTS = (
+    *(
+        "sk-",
+        "k_live_",
+        "k_test_",
+        "gho_",
+        "ghp_",
+        "ghr_",
+        "ghs_",
+        "ghu_",
+        "github_pat_",
+        "glpat-",
+        "xox",
+        "xapp-",
+    ),
+    *("hf_", "npm_", "pypi-", "aiza"),
+)
+_SENDGRID_KEY = r"(?<![\w-])(SG\.)[\w-]{16,64}+\.[\w-]{16,}+"
+_SLACK_HOOK = r"(hooks\.slack\.com/(?:services|workflows)/)[\w/-]{8,}+"
 _AWS_KEY = r"(?<![A-Za-z0-9])(AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])"
 _JWT = r"(?<![\w-])eyJ[\w-]{8,}+\.[\w-]{8,}+(?:\.[\w-]*+)?"
 _OPTION = rf"(?<![\w-])(--(?:\w{{1,20}}-){{0,3}}{_NAMES})([ \t]{{1,8}}+)[^\s\"'-][^\s\"']*+"
 
-_SPANS = tuple(
-    (re.compile(pattern, re.ASCII | flags), replacement)
-    for pattern, flags, replacement in (
-        (_PRIVATE_KEY, 0, HIDDEN),
-        (_URL_PASSWORD, 0, rf"\1:{HIDDEN}@"),
-        (_AUTHORIZED, re.IGNORECASE, rf"\1\2{HIDDEN}"),
-        (_KNOWN_KEYS, 0, rf"\1{HIDDEN}"),
-        (_AWS_KEY, 0, rf"\1{HIDDEN}"),
-        (_JWT, 0, HIDDEN),
-        (_OPTION, re.IGNORECASE, rf"\1\2{HIDDEN}"),
+_ADDRESS = (
+    # Of a URL only what comes after the host may be one: ssh://git@example.org is none.
+    r"(?<!//)(?<![\w.+%-])"
+    # A list's bounces name the receiver too: list-me=example.org@lists.example.net.
+    r"(?:[\w.+%-]{1,64}=(?=[\w-]{1,63}\.))?"
+    r"(?:[\w.+%-]{1,64}|\"[^\"\r\n]{1,64}\")(?:@|%40)"
+    # The last part is letters, unlike that of package@1.2.3.
+    r"(?:(?:[\w-]{1,63}\.){1,10}(?:xn--[\w-]{1,59}|[^\W\d_]{2,63})(?!\w)|\[[\w.:]{2,50}\])"
+)
+
+_SPANS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = tuple(
+    (needs, re.compile(pattern, re.ASCII | flags), replacement)
+    # First what a text must contain, in lower case: looking for that is far quicker.
+    for needs, pattern, flags, replacement in (
+        (("private key",), _PRIVATE_KEY, 0, HIDDEN),
+        (("://",), _URL_PASSWORD, 0, rf"\1:{HIDDEN}@"),
+        (("://",), _URL_TOKEN, 0, rf"\1{HIDDEN}@"),
+        (("hooks.slack",), _SLACK_HOOK, 0, rf"\1{HIDDEN}"),
+        (("bearer", "basic"), _AUTHORIZED, re.IGNORECASE, rf"\1\2{HIDDEN}"),
+        (_KEY_STARTS, _KNOWN_KEYS, 0, rf"\1{HIDDEN}"),
+        (("sg.",), _SENDGRID_KEY, 0, rf"\1{HIDDEN}"),
+        (("akia", "asia"), _AWS_KEY, 0, rf"\1{HIDDEN}"),
+        (("eyj",), _JWT, 0, HIDDEN),
+        (("--",), _OPTION, re.IGNORECASE, rf"\1\2{HIDDEN}"),
     )
 )
-_PAIRS = (
-    re.compile(rf"{_HEADERS}(?:{_IS}|{_QUOTE},[ \t]?)(?:{_QUOTED}|{_LINE})", re.ASCII | re.IGNORECASE),
-    re.compile(rf"{_NAMES}{_IS}(?:{_QUOTED}|{_BARE})", re.ASCII | re.IGNORECASE),
+_PAIRS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = tuple(
+    (needs, re.compile(pattern, re.ASCII | re.IGNORECASE))
+    for needs, pattern in (
+        (("authorization", "cookie"), rf"{_HEADERS}(?:{_IS}|{_QUOTE},[ \t]?)(?:{_QUOTED}|{_LINE})"),
+        (("x-",), rf"\bx-(?:\w{{1,20}}-){{0,2}}(?:key|token|secret){_QUOTE},[ \t]?(?:{_QUOTED})"),
+        (_NAME_PARTS, rf"{_NAMES}{_IS}(?:{_QUOTED}|{_BARE})"),
+    )
 )
+_ADDRESSES = re.compile(_ADDRESS)
+_chosen = {"addresses": False}
 
 
-def redact(text: str) -> str:
+def redact(text: str, *, addresses: bool = False) -> str:
     """Replace every secret that can be recognised by `***`, and leave the rest as it is.
 
     Passwords in URLs, authorization headers and cookies, keys of well-known forms, private keys, and the
     values of names like `password`, `token` or `api_key` as `name=value`, in JSON or on a command line.
+    With `addresses`, mail addresses too, and whatever looks like one, such as a Message-ID.
     """
-    for pattern, replacement in _SPANS:
-        text = pattern.sub(replacement, text)
-    for pattern in _PAIRS:
-        text = pattern.sub(_hide_value, text)
+    lower = text.lower()
+    for needs, pattern, replacement in _SPANS:
+        if any(need in lower for need in needs):
+            text = pattern.sub(replacement, text)
+    for needs, pattern in _PAIRS:
+        if any(need in lower for need in needs):
+            text = pattern.sub(_hide_value, text)
+    if addresses and ("@" in text or "%40" in text):
+        text = _ADDRESSES.sub(f"{HIDDEN}@{HIDDEN}", text)
     return text
+
+
+def redact_error(text: str) -> str:
+    """Redact what is stored, logged or sent of an error; mail addresses too, if this process was told to."""
+    return redact(text, addresses=_chosen["addresses"])
+
+
+def hide_addresses(hide: bool) -> None:
+    """Say whether mail addresses in errors are hidden in this process; `ONWARD_REDACT_ADDRESSES` does."""
+    _chosen["addresses"] = hide
 
 
 def _hide_value(match: re.Match[str]) -> str:

@@ -61,9 +61,8 @@ class Board:
 
     def begin(self, slot: int, row: int, time_limit: float) -> None:
         now = time.monotonic()
-        place = _PARTED.size + slot * _SLOT.size
-        _TIMES.pack_into(self._memory, place, now, now + time_limit)
-        _ROW.pack_into(self._memory, place + _TIMES.size, row)
+        # The row comes last: until it is there, nothing runs.
+        _SLOT.pack_into(self._memory, _PARTED.size + slot * _SLOT.size, now, now + time_limit, row)
 
     def end(self, slot: int) -> None:
         _ROW.pack_into(self._memory, _PARTED.size + slot * _SLOT.size + _TIMES.size, 0)

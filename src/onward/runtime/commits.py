@@ -208,7 +208,11 @@ class Commits:
                 settlement.closes = call.handling.left == 0
             adds = settlement.adds
             documents += len(adds)
-            weight = sum([len(new.body) for new in adds]) + sum([len(one.text) for one in settlement.texts])
+            weight = 0
+            for new in adds:
+                weight += len(new.body)
+            for one in settlement.texts:
+                weight += len(one.text)
             size += weight
             full = len(group) >= MAX_GROUP or documents > MAX_COMMIT_DOCUMENTS or size > MAX_COMMIT_BYTES
             if group and full:

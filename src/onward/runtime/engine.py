@@ -33,10 +33,13 @@ from onward.runtime.wiring import STRANGERS_AT_ONCE, Wiring
 
 log = logging.getLogger("onward")
 T = TypeVar("T")
+Claimed = list[tuple[Lane, list[Call]]]
 
 LEASE = 60.0
 TICK = 1.0
 BUSY_TICK = 0.25
+MANY = 100
+"""So many works are settled beside the next claims, where the store can do two things at once."""
 CANCEL_GRACE = 2.0
 """Seconds that a cancelled coroutine gets to end before it counts as one that cannot be stopped."""
 
@@ -123,13 +126,18 @@ class Engine:
         self._uncertain = False
         """The store went away in the middle of a commit, which may have been made all the same."""
         # Calls of the store that take a while must not keep the handlers on the loop waiting.
-        self._asker = ThreadPoolExecutor(1, "onward-store") if store.remote else None
+        self._asker = ThreadPoolExecutor(2, "onward-store") if store.remote else None
         self._prober = Prober(store, registry, self.bus, self.hooks)
         self._lanes: list[Lane] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._awake = asyncio.Event()
         self._listener = threading.Thread(target=self._listen, name="onward-bus", daemon=True)
         self._pid = os.getpid()
+
+    @property
+    def trouble(self) -> str:
+        """What keeps the wire from being heard, if anything does."""
+        return self._wiring.wire.trouble if self._wiring is not None else ""
 
     # -- life
 
@@ -211,7 +219,7 @@ class Engine:
                 log.debug("%s; looking again without being told", error)
                 time.sleep(TICK)
             for lane in self._lanes:
-                lane.dry = False
+                lane.look_again()
             self._wake()
 
     def _wake(self) -> None:
@@ -322,8 +330,9 @@ class Engine:
         self._awake.clear()
         self._woken = False
         if not self._commits and not self._told_meanwhile():  # asked after that: whoever comes now will say so
+            patience = await self._patience()
             try:
-                await asyncio.wait_for(self._awake.wait(), await self._patience())
+                await asyncio.wait_for(self._awake.wait(), patience)
             except TimeoutError:
                 self._look_again()
         self._woken = True
@@ -338,7 +347,7 @@ class Engine:
 
     def _look_again(self) -> None:
         for lane in self._lanes:
-            lane.dry = False
+            lane.look_again()
 
     async def _patience(self) -> float:
         """For how long nothing falls due by itself, a tick at most."""
@@ -364,22 +373,23 @@ class Engine:
         openings: list[tuple[Handling, Settled]] = []
         self._got = []
 
-        def claim() -> list[tuple[Lane, list[Call]]]:
+        def claim() -> Claimed:
             openings.clear()  # of a try that was rolled back
             self._got.clear()
             self._claims = before
             return [(lane, self._claim(lane, room, among[lane], openings)) for lane, room in wanting]
 
         # One transaction, one sync to disk, for both.
-        def flush() -> list[tuple[Lane, list[Call]]]:
+        def flush() -> Claimed:
             # A store elsewhere does its work elsewhere: handlers go on meanwhile.
             with contextlib.nullcontext() if self.store.remote else self.context.turns.committing():
                 return self._commits.flush(claim)
 
-        claimed = await self._ask(flush)
-        for lane, calls in claimed:
-            if calls:
-                lane.feed(calls)
+        failed: BaseException | None = None
+        if self._much_to_do(wanting):
+            failed = await self._side_by_side(claim)
+        else:
+            _feed(await self._ask(flush))
         if wiring is not None:
             # Not before the commit: what is not claimed after all is to be offered again.
             for lane, deliveries in self._got:
@@ -389,7 +399,31 @@ class Engine:
             if handling.opening is not None:
                 log_outcome(handling, handling.opening)
                 tell(self.hooks, handling, handling.opening, answer)
+        if failed is not None:
+            raise failed
         return settled or self._claims > before
+
+    def _much_to_do(self, wanting: Sequence[tuple[Lane, int]]) -> bool:
+        """Whether what is to be settled and what is to be claimed are worth a transaction each.
+
+        Not for what needs something: a breaker that one settlement opens holds for the claims with it.
+        """
+        if not self.store.remote or len(self._commits) < MANY:
+            return False
+        return bool(wanting) and not any(lane.service.needs for lane, _ in wanting)
+
+    async def _side_by_side(self, claim: Callable[[], Claimed]) -> BaseException | None:
+        """Settle and claim at the same time; what is claimed first begins first. Answers why settling failed."""
+
+        async def claim_and_begin() -> None:
+            _feed(await self._ask(lambda: self.store.atomically(claim)))
+
+        settled, claimed = await asyncio.gather(
+            self._ask(lambda: self._commits.flush(lambda: None)), claim_and_begin(), return_exceptions=True
+        )
+        if isinstance(claimed, BaseException):
+            raise settled if isinstance(settled, BaseException) else claimed
+        return settled
 
     def _wanting(self) -> list[tuple[Lane, int]]:
         now = self.store.now()
@@ -410,7 +444,7 @@ class Engine:
         if self.settings.suspects and self._claims:
             return []  # alone means alone in the process, not in the service
         service = lane.service
-        lane.dry = True  # unless somebody says otherwise meanwhile
+        hints = lane.hints
         deliveries = self.store.claim(
             self.worker,
             service.name,
@@ -423,7 +457,8 @@ class Engine:
         )
         if among is not None:
             self._got.append((lane, deliveries))
-        lane.dry = lane.dry and (among is None) and len(deliveries) < room
+        # Unless somebody has said otherwise meanwhile.
+        lane.dry = hints == lane.hints and among is None and len(deliveries) < room
         self._claims += len(deliveries)
         calls: list[Call] = []
         for delivery in deliveries:
@@ -431,7 +466,7 @@ class Engine:
             calls += handling.calls
             if handling.opening is not None:
                 openings.append((handling, self.store.settle([handling.opening])[0]))
-                lane.dry = False
+                lane.look_again()
         return calls
 
     def _told(self, done: Done) -> None:
@@ -448,12 +483,14 @@ class Engine:
         woken: set[str] = set()
         moved: set[str] = set()
         for one, settled in done:
-            woken |= settled.woken
-            moved |= set(one.call.service.needs)
+            if settled.woken:
+                woken |= settled.woken
+            if one.call.service.needs:
+                moved.update(one.call.service.needs)
         for lane in self._lanes:
             # What needs the same may be claimed more freely after each success, while that recovers.
             if lane.service.name in woken or moved & set(lane.service.needs):
-                lane.dry = False
+                lane.look_again()
 
     def _breakers_moved(self, settled: Settled) -> None:
         for dependency in settled.opened:
@@ -545,3 +582,9 @@ class Engine:
 
     def _newer_alive(self, service: str, version: int) -> bool:
         return any(worker.get("services", {}).get(service, 0) >= version for worker in self.store.workers())
+
+
+def _feed(claimed: Claimed) -> None:
+    for lane, calls in claimed:
+        if calls:
+            lane.feed(calls)

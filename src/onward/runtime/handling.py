@@ -27,9 +27,11 @@ from onward.model.ledger import (
 )
 from onward.ports import Reader, StoreUnavailable
 from onward.retry import Classified, Ladder, Malformed, NotReady, Permanent, classify
+from onward.runtime.current import CURRENT
 from onward.runtime.judging import Judge, Judgement, combined, dependency_of, halved
 from onward.runtime.service import Dependency, Registry, Service
 from onward.runtime.signals import Hooks
+from onward.runtime.tracing import Tracing, Trying, handed_on, in_use, is_left_out
 from onward.runtime.turns import Turns
 from onward.runtime.work import Checkpointed, Work, WorkRefused, about
 
@@ -68,6 +70,7 @@ class Context:
     newer_alive: Callable[[str, int], bool]
     stopping: bool = False
     turns: Turns = field(default_factory=Turns)
+    tracing: Tracing | None = field(default_factory=in_use)
 
 
 @dataclass(slots=True)
@@ -141,6 +144,7 @@ class Handling:
             worker=self.context.worker,
             version=self.context.version,
             classified=classified,
+            trace=self.delivery.trace or "",
         )
 
 
@@ -210,7 +214,7 @@ def _prepare_documents(handling: Handling, ready: list[Input]) -> None:
 class Call:
     """One call of a handler, for one document, a batch of them, or an event."""
 
-    __slots__ = ("began", "handling", "ids", "inputs", "service", "timed_out", "took", "work")
+    __slots__ = ("began", "handling", "ids", "inputs", "service", "timed_out", "took", "trying", "work")
 
     def __init__(self, handling: Handling, inputs: Sequence[Input]) -> None:
         self.handling = handling
@@ -222,6 +226,8 @@ class Call:
         self.took = 0.0
         self.timed_out = False
         """It was cancelled because its time limit was up."""
+        self.trying: Trying | None = None
+        """Its span, where there is tracing."""
 
     @property
     def time_limit(self) -> float:
@@ -239,6 +245,15 @@ class Call:
 
     def run(self) -> Settlement | None:
         """Run a `def` handler; answer what it makes true, or None if that is nobody's business any more."""
+        tracing = self.handling.context.tracing
+        if tracing is None or is_left_out(self.handling.delivery.trace):
+            return self._run()
+        with tracing.trying(self) as trying:
+            trying.told(settlement := self._run())
+            return settlement
+
+    def _run(self) -> Settlement | None:
+        CURRENT.set(self)
         self.began = self.handling.context.now()
         try:
             if self.handling.delivery.careful:
@@ -247,9 +262,20 @@ class Call:
             return self._succeeded(self.service.handler(argument, work))
         except BaseException as error:  # a handler may raise anything at all; the worker goes on
             return self._failed(error)
+        finally:
+            CURRENT.set(None)
 
     async def run_async(self) -> Settlement | None:
         """Run an `async def` handler."""
+        tracing = self.handling.context.tracing
+        if tracing is None or is_left_out(self.handling.delivery.trace):
+            return await self._run_async()
+        with tracing.trying(self) as trying:
+            trying.told(settlement := await self._run_async())
+            return settlement
+
+    async def _run_async(self) -> Settlement | None:
+        CURRENT.set(self)
         self.began = self.handling.context.now()
         try:
             if self.handling.delivery.careful:
@@ -264,6 +290,8 @@ class Call:
             return await self._failed_async(self.timeout() if self.timed_out else error)
         except BaseException as error:  # a handler may raise anything at all; the worker goes on
             return await self._failed_async(error)
+        finally:
+            CURRENT.set(None)
 
     def _stopped(self) -> bool:
         return self.handling.context.stopping and not self.timed_out
@@ -303,7 +331,7 @@ class Call:
             now=context.now,
             checkpoint=self._checkpoint,
             turns=context.turns,
-            trace=delivery.trace,
+            trace=handed_on(delivery.trace) if self.trying is None else self.trying.trace,
         )
         for one in self.inputs:
             work.note_revision(delivery.collection or "", one.id, one.revision)
@@ -393,7 +421,10 @@ class Call:
         """Judge an error; the documents of this call go where that says."""
         classified = self._classify(error)
         asked = self._asked(classified)
-        return self._settled(error, classified, asked.ill() if asked else None)
+        settlement = self._settled(error, classified, asked.ill() if asked else None)
+        if self.trying is not None:
+            self.trying.told(settlement)
+        return settlement
 
     def _settled(self, error: BaseException, classified: Classified, ill: str | None) -> Settlement:
         if isinstance(error, StoreUnavailable):

@@ -14,6 +14,7 @@ from onward.model.failures import Failure
 from onward.model.ledger import Aside, Charge, Dead, Delivery, DependencyReport, Part, Wait
 from onward.retry import Classified, Decision, GiveUp, Kind, Ladder, NotReady, Reason, Retry, RetryPolicy
 from onward.runtime.service import Service
+from onward.runtime.tracing import handed_on
 
 log = logging.getLogger("onward")
 
@@ -183,7 +184,10 @@ class Judge:
             "retry_count": delivery.tries + delivery.not_ready + (charge is not Charge.NOTHING),
             "failed_at": failure.at,
         }
-        return Envelope(self.service.notice_type(), json.dumps(data), new_id(), failure.at, notice=True)
+        trace = handed_on(delivery.trace)
+        return Envelope(
+            self.service.notice_type(), json.dumps(data), new_id(), failure.at, trace=trace, notice=True
+        )
 
 
 def dependency_of(service: Service, classified: Classified) -> str | None:

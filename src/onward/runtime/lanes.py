@@ -44,6 +44,8 @@ class Lane:
         self._pid = os.getpid()
         self.dry = False
         """The last claim found nothing more that was due."""
+        self.hints = 0
+        """How often somebody said that there may be something."""
         self._pace = AHEAD_SECONDS
         self._ended = 0
         self._board = board
@@ -65,6 +67,11 @@ class Lane:
     def quickly(self) -> int:
         """How many calls are over before anybody else would have had a chance to take them."""
         return int(QUICKLY / max(self._pace, 1e-6))
+
+    def look_again(self) -> None:
+        """There may be something due; said from any thread, also while a claim is under way."""
+        self.hints += 1
+        self.dry = False
 
     def rows(self) -> set[int]:
         """The rows whose calls wait or run here."""

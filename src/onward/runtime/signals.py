@@ -11,7 +11,7 @@ from onward.model.failures import Failure
 log = logging.getLogger("onward")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Signal:
     """Something that happened to a delivery of a service."""
 
@@ -20,48 +20,53 @@ class Signal:
     ids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Finished(Signal):
     """A work was committed."""
 
     seconds: float
     tries: int
     duplicates: int
+    retried_for: float | None = None
+    """Seconds since the event failed for the first time, if it did."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Retried(Signal):
     """A try failed and is to be repeated."""
 
     error_type: str
     after: float
     not_ready: bool
+    failure: Failure | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class GaveUp(Signal):
     """An event became a dead letter."""
 
     error_type: str
     reason: str
     tries: int
+    failure: Failure | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SetAside(Signal):
     """Documents joined a failed batch."""
 
     error_type: str
+    failure: Failure | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Dropped(Signal):
     """A work was not committed, because it was a zombie's or its input had changed."""
 
     verdict: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BreakerMoved:
     """A dependency's breaker opened or closed."""
 

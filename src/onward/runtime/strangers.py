@@ -10,6 +10,7 @@ from onward.model.failures import Failure
 from onward.model.ledger import Published
 from onward.ports import Store
 from onward.retry import Malformed
+from onward.runtime.tracing import accepted
 
 MAX_VERSION = 2**31
 MAX_ID = 200
@@ -39,7 +40,8 @@ def take_in(store: Store, events: Iterable[type[Event]], raw: bytes, *, message_
         store.publish_malformed(raw, Failure.of(error, at=store.now(), service=""), event_type=event_type)
         return None
     given = next((one for one in (envelope.get("event_id"), message_id) if _is_id(one)), None)
-    taken = Envelope(event_type, data, given or new_id(), store.now(), version, foreign=given is not None)
+    trace = accepted(envelope.get("trace"))
+    taken = Envelope(event_type, data, given or new_id(), store.now(), version, trace, foreign=given is not None)
     return store.publish([taken])[0]
 
 

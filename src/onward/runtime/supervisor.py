@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from typing import Any
 
 from onward.model.ledger import Delivery, Standing
 from onward.ports import Store, StoreError, StoreFull, StoreUnavailable
@@ -33,6 +34,8 @@ HANG_GRACE = 2.0
 DRAIN_GRACE = 5.0
 """Seconds that a process gets to finish its other calls once one hangs, or to be gone once it parted."""
 RELEASE_GRACE = 2.0
+HEARING_GRACE = 0.5
+"""Seconds in which the last words of a dead process must have been heard."""
 COMPLAINT = 30.0
 """Seconds between two complaints that the store is away."""
 FIRST_RESTART = 0.1
@@ -74,6 +77,7 @@ class Child:
     hung_at: float = 0.0
     killed: bool = False
     """By its supervisor: its death says nothing about what it was running."""
+    hearing: threading.Thread | None = None
 
     def tell(self, word: str) -> None:
         if self.told in (word, "release"):
@@ -135,7 +139,9 @@ class Supervisor:
         reload: Callable[[], object] | None = None,
         on_poll: Callable[[], None] | None = None,
         also_due: Callable[[], float | None] | None = None,
+        hears: Callable[[str, Any], None] | None = None,
     ) -> None:
+        """`hears`: is given whatever worker processes say, each in a thread of its own; None: it is dead."""
         self.store = store
         self.services = {service.name: service for service in services}
         self.context = context
@@ -148,6 +154,9 @@ class Supervisor:
         self._reload = reload
         self._on_poll = on_poll
         self._also_due = also_due
+        self._hears = hears
+        self._trouble = ""
+        self._renewed_at = -math.inf
         self._stopping = self._announced = 0
         self._hangup = False
         self._ended = threading.Event()
@@ -157,6 +166,14 @@ class Supervisor:
         self._began = store.now()
         self._mourned = self._complained = -math.inf
         self._fatal: OnwardError | None = None
+
+    @property
+    def trouble(self) -> str:
+        """Why leases are not renewed, if they are not."""
+        silent = time.monotonic() - self._renewed_at
+        if self._trouble or silent < self._lease / 2:
+            return self._trouble
+        return "no leases were renewed yet" if silent == math.inf else f"no lease was renewed for {silent:.0f} s"
 
     # -- life
 
@@ -196,6 +213,18 @@ class Supervisor:
         except StoreUnavailable as error:
             self._complain(error)
 
+    def _hear(self, child: Child) -> None:
+        """Listen to a worker process; one that stops in the middle of a word keeps nobody else waiting."""
+        while True:
+            try:
+                word = child.pipe.recv()
+                if self._hears is not None:
+                    self._hears(child.worker, word)
+            except (EOFError, OSError):
+                return  # it is dead, or about to be
+            except Exception as error:
+                log.debug("what %s says cannot be understood: %s", child.worker, type(error).__name__)
+
     def install_signals(self, on_stop: Callable[[], None] | None = None) -> None:
         """SIGTERM and SIGINT drain, a second one gives back at once; SIGHUP reads settings again."""
 
@@ -227,7 +256,10 @@ class Supervisor:
             backoff.count(backoff.failures + 1)
             log.error("no worker process can be started: %s; again in %.1f s", error, backoff.delay)
             return
-        self.children.append(Child(process, pipe, board, worker, alone))
+        child = Child(process, pipe, board, worker, alone)
+        child.hearing = threading.Thread(target=self._hear, args=(child,), name="onward-hearing", daemon=True)
+        child.hearing.start()
+        self.children.append(child)
         log.debug("worker %s started%s", worker, " for a suspect event" if alone else "")
 
     def _end_children(self, now: float) -> None:
@@ -255,6 +287,10 @@ class Supervisor:
         explained = parted is not None or child.killed or bool(child.hung)
         running = [] if explained else child.board.running()
         self._count_failures(child, parted, explained)
+        if child.hearing is not None:
+            child.hearing.join(HEARING_GRACE)  # what it said last
+        if self._hears is not None:
+            self._hears(child.worker, None)
         child.board.close()
         child.pipe.close()
         if parted == ExitCode.STORE_FULL:
@@ -346,15 +382,19 @@ class Supervisor:
         """Keep the workers' leases, in a thread of its own: what else waits for the store must not end them."""
         pause = 0.0
         while not self._ended.wait(pause):
-            pause = self._lease / 3
+            pause, trouble = self._lease / 3, ""
             for child in list(self.children):
                 try:
                     self.store.renew(child.worker, self._lease)
-                except StoreError as error:
-                    log.error("leases cannot be renewed: %s", error)
-                    pause = min(1.0, pause)
                 except Exception as error:
-                    log.error("leases cannot be renewed: %s", redact(f"{type(error).__name__}: {error}"))
+                    said = str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
+                    trouble = self._trouble = f"leases cannot be renewed: {redact(said)}"
+                    log.error("%s", trouble)
+                    pause = min(1.0, pause)
+            if self._trouble and not trouble and self._renewed_at > -math.inf:
+                log.info("leases are renewed again")
+            self._trouble = trouble
+            self._renewed_at = self._renewed_at if trouble else time.monotonic()
 
     def _check_hung(self, child: Child, now: float) -> None:
         if child.board.parted() is not None:

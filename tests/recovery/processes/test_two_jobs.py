@@ -132,7 +132,7 @@ class Garden:
         names = (
             "retry_job_documents_requeued_total",
             "retry_job_documents_max_retries_exceeded_total",
-            "failed_batch_retries",
+            "failed_batches_retried_total",
         )
         return {name: sum(totals.get(name, {}).values()) for name in names}
 
@@ -180,5 +180,5 @@ def test_no_round_is_begun_twice_and_no_event_is_lost(garden: Garden, report: Ca
     assert garden.totals() == {
         "retry_job_documents_requeued_total": counts["failed"] + counts["new"],
         "retry_job_documents_max_retries_exceeded_total": counts["done"],
-        "failed_batch_retries": rounds + 1,
+        "failed_batches_retried_total": rounds + 1,
     }, "what was counted is what happened"

@@ -117,3 +117,22 @@ def test_a_dead_letter_it_had_is_closed(stage: Stage) -> None:
     stage.publish("a")
     _set_aside(stage, "a")
     assert stage.store.dead_letters() == []
+
+
+def test_how_long_a_batch_took_to_recover_is_kept(stage: Stage) -> None:
+    stage.bring("a", source="s")
+    _set_aside(stage, "a")
+    stage.clock.advance(100)
+    stage.publish("a")
+    stage.settle(stage.take(), Done(["a"]))
+    totals = stage.store.totals()
+    assert totals["failed_batch_recovery_seconds"] == {"le:300": 1, "sum": 100, "count": 1}
+    assert totals["failed_batch_retries"] == {"le:1": 1, "sum": 0, "count": 1}
+
+
+def test_a_batch_that_is_emptied_without_a_success_has_not_recovered(stage: Stage) -> None:
+    stage.bring("a", source="s")
+    _set_aside(stage, "a")
+    stage.store.forget("s")
+    assert stage.store.failed_batches() == []
+    assert "failed_batch_recovery_seconds" not in stage.store.totals()

@@ -164,3 +164,31 @@ def test_versions_are_told_from_the_oldest_on(stage: Stage, clock: Clock) -> Non
     clock.advance(5)
     stage.store.enlist("anna", {"version": "2"})
     assert stage.store.versions() == [("2", NOON, NOON + 10), ("1", NOON + 5, NOON + 5)]
+
+
+def test_a_report_is_counted_in_its_group_without_an_event(stage: Stage, clock: Clock) -> None:
+    stage.store.report_failure("billing", BROKEN)
+    clock.advance(60)
+    stage.store.report_failure("billing", replace(BROKEN, at=clock.now(), version="1.1"))
+    group = only_group(stage)
+    assert (group.service, group.collection, group.error_type) == ("billing", None, "KeyError")
+    assert (group.failures, group.documents, group.affected, group.dead_letters) == (2, 0, 0, 0)
+    assert (group.first_seen, group.last_seen) == (NOON, NOON + 60)
+    assert group.versions == {"1.0": 1, "1.1": 1}
+
+
+def test_a_report_joins_the_failures_of_events(stage: Stage) -> None:
+    give_up(stage, "a")
+    stage.store.report_failure("reading", BROKEN, collection="pages")
+    group = only_group(stage)
+    assert (group.failures, group.documents, group.collection) == (2, 1, "pages")
+
+
+def test_a_report_is_undone_with_its_transaction(stage: Stage) -> None:
+    def report_and_fail() -> None:
+        stage.store.report_failure("billing", BROKEN)
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        stage.store.atomically(report_and_fail)
+    assert stage.store.failure_groups() == []

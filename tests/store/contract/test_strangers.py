@@ -109,4 +109,7 @@ def test_a_strangers_event_is_known_after_it_was_settled_and_pruned(stage: Stage
     assert (again.rows, again.duplicates) == (0, 1), "a broker has brought it once more"
     stage.clock.advance(2 * 86_400)
     stage.store.prune(keep_seconds=0, keep_count=0)
+    assert stage.store.publish([event])[0].duplicates == 1, "not even after days"
+    stage.clock.advance(7 * 86_400)
+    stage.store.prune(keep_seconds=0, keep_count=0)
     assert stage.store.publish([event])[0].duplicates == 0, "nobody remembers for ever"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onward.model.ledger import Charge, Done, Wait
+from onward.model.ledger import Charge, Dead, Done, Wait
 from onward.ports.recovery import Held
 from tests.store.stage import LEASE, NOON, Stage, failure, word
 
@@ -85,3 +85,33 @@ def test_what_was_settled_or_given_back_is_held_by_nobody(stage: Stage) -> None:
     stage.claim()
     stage.store.release("anna")
     assert stage.store.held() == []
+
+
+def test_queues_tell_what_waits_is_under_way_and_was_given_up(stage: Stage) -> None:
+    stage.bring("a")
+    stage.bring("b")
+    stage.bring("c")
+    stage.settle(stage.take(limit=1), Dead(["a"], failure=failure()))
+    stage.take(limit=1)
+    stage.clock.advance(7)
+    (reading,) = stage.store.queues(["reading"])
+    assert (reading.waiting, reading.claimed, reading.dead) == (1, 1, 1)
+    assert reading.oldest_due == NOON
+
+
+def test_a_queue_in_which_nothing_is_due_has_no_oldest_event(stage: Stage) -> None:
+    stage.bring("a")
+    stage.settle(stage.take(), Wait(["a"], after=60.0, charge=Charge.TRY, failure=failure()))
+    reading, nothing = sorted(stage.store.queues(["reading", "nobody"]), key=lambda one: -one.waiting)
+    assert (reading.waiting, reading.oldest_due) == (1, None)
+    assert (nothing.service, nothing.waiting, nothing.oldest_due) == ("nobody", 0, None)
+    stage.clock.advance(70)
+    (reading,) = stage.store.queues(["reading"])
+    assert reading.oldest_due == NOON + 60
+
+
+def test_a_distribution_among_the_totals_is_kept_in_buckets(stage: Stage) -> None:
+    for seconds in (0.2, 0.2, 7.0, 100_000.0):
+        stage.store.observe_total("retry_job_duration_seconds", seconds)
+    kept = stage.store.totals()["retry_job_duration_seconds"]
+    assert kept == {"le:0.25": 2, "le:10": 1, "le:inf": 1, "sum": 100_007.4, "count": 4}

@@ -146,7 +146,9 @@ class Connections:
             connection.prepared_max = 500
             set_json_loads(from_json, connection)
             settings = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in _SESSION.items())
-            connection.execute(f"SELECT {settings}, set_config('search_path', $1, false)", [_quoted(self.schema)])
+            search = "set_config('search_path', $1, false)"
+            with self.watched(connection):
+                connection.execute(f"SELECT {settings}, {search}", [_quoted(self.schema)])
         except psycopg.Error as error:
             connection.close()
             raise explained(error, self.address) from None

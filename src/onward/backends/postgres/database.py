@@ -6,7 +6,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -35,11 +35,13 @@ class Database:
         self._ids: dict[str, tuple[int, int]] = {}
         self._ids_lock = threading.Lock()
         self._gate = _number(f"{self.schema}/gate")
-        self._together = f"BEGIN; SELECT pg_advisory_xact_lock_shared({self._gate})"
+        self._together = ("BEGIN", f"SELECT pg_advisory_xact_lock_shared({self._gate})")
         # Behind one that waits for the gate everybody waits: so not for long, but again and again.
         self._alone = (
-            f"BEGIN; SET LOCAL lock_timeout = '1s'; SELECT pg_advisory_xact_lock({self._gate}); "
-            f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"
+            "BEGIN",
+            "SET LOCAL lock_timeout = '1s'",
+            f"SELECT pg_advisory_xact_lock({self._gate})",
+            f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'",
         )
         self.channel = f"onward_{self._gate & 0xFFFFFFFF:08x}"
         try:
@@ -71,10 +73,12 @@ class Database:
         with self.connections.use() as connection:
             self._local.connection, self._local.broken, self._local.watched = connection, False, []
             try:
-                self._execute(connection, self._alone if alone else self._together)
-                yield
-                if self._local.broken:
-                    raise StoreError("a step of this transaction failed, so nothing of it was written")
+                with self._ahead(connection):
+                    for step in self._alone if alone else self._together:
+                        self._execute(connection, step)
+                    yield
+                    if self._local.broken:
+                        raise StoreError("a step of this transaction failed, so nothing of it was written")
                 self._commit(connection)
             except BaseException:
                 self._roll_back(connection)
@@ -84,9 +88,33 @@ class Database:
             if any(self._local.watched):
                 self._tell(connection)
 
+    @contextmanager
+    def _ahead(self, connection: psycopg.Connection[Any]) -> Iterator[None]:
+        """Send what needs no answer without waiting for one; at the end, all is answered."""
+        pipeline = connection.pipeline()
+        self._local.pipeline = pipeline.__enter__()
+        try:
+            yield
+        except BaseException:
+            # What failed is known: of what was sent after it, nothing more is to be heard.
+            with suppress(psycopg.Error), self.connections.watched(connection):
+                pipeline.__exit__(None, None, None)
+            raise
+        else:
+            with self._explained(connection):
+                pipeline.__exit__(None, None, None)
+        finally:
+            self._local.pipeline = None
+
+    def _catch_up(self, connection: psycopg.Connection[Any]) -> None:
+        """Wait until everything that was sent is done, and hear what failed."""
+        with self._explained(connection):
+            self._local.pipeline.sync()
+
     def _commit(self, connection: psycopg.Connection[Any]) -> None:
         try:
-            self._execute(connection, "COMMIT")
+            if self._execute(connection, "COMMIT").statusmessage != "COMMIT":
+                raise StoreConflict("a statement failed, and nobody has said so: nothing was written")
         except (StoreConflict, StoreFull):
             raise
         except StoreError as error:
@@ -96,14 +124,17 @@ class Database:
     def _roll_back(self, connection: psycopg.Connection[Any]) -> None:
         try:
             if not connection.closed:
-                connection.execute("ROLLBACK")
+                with self.connections.watched(connection):
+                    # Not by execute(): statements whose preparation was rolled back must be forgotten, too.
+                    connection.rollback()
         except psycopg.Error:
             connection.close()
 
     def _tell(self, connection: psycopg.Connection[Any]) -> None:
         """Wake workers elsewhere. After the commit: one that notifies makes all others that do wait for it."""
         try:
-            connection.execute(f"NOTIFY {self.channel}")
+            with self.connections.watched(connection):
+                connection.execute(f"NOTIFY {self.channel}")
         except psycopg.Error:
             connection.close()  # they look by themselves before long
 
@@ -139,7 +170,7 @@ class Database:
         rows = self._rows(query, parameters, lock=lock)
         match query.shape:
             case Shape.ROWS:
-                return [list(row) for row in rows]
+                return rows
             case Shape.COLUMN:
                 return [row[0] for row in rows]
             case Shape.ROW:
@@ -156,16 +187,25 @@ class Database:
     ) -> list[tuple[Any, ...]]:
         text, values = query.text(lock=lock), query.values(parameters)
         if (connection := self._current()) is not None:
-            return self._execute(connection, text, values, binary=binary).fetchall()
+            return self._answer(connection, text, values, binary=binary)
         with self.connections.use() as connection:
-            return self._execute(connection, text, values, binary=binary).fetchall()
+            return self._answer(connection, text, values, binary=binary)
 
     def run(self, name: str, *parameters: Any) -> int:
         """Execute a named statement inside a transaction; answer how many rows it changed."""
+        cursor = self._send(name, parameters)
+        self._catch_up(self._here())
+        return cursor.rowcount
+
+    def send(self, name: str, *parameters: Any) -> None:
+        """The same without waiting for the answer: what fails shows later in the transaction."""
+        self._send(name, parameters)
+
+    def _send(self, name: str, parameters: Sequence[Any]) -> psycopg.Cursor[Any]:
         query = statement(name)
         if len(parameters) == 1 and isinstance(parameters[0], Mapping):
             parameters = tuple(parameters[0][one] for one in query.names)
-        return self._execute(self._here(), query.text(), query.values(parameters)).rowcount
+        return self._execute(self._here(), query.text(), query.values(parameters))
 
     def bulk(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
         """Execute a named statement for many rows, column by column."""
@@ -189,25 +229,50 @@ class Database:
         *,
         binary: bool = False,
     ) -> psycopg.Cursor[Any]:
+        with self._explained(connection):
+            return connection.execute(text.encode(), values, binary=binary)
+
+    def _answer(
+        self,
+        connection: psycopg.Connection[Any],
+        text: str,
+        values: Sequence[Any] | None = None,
+        *,
+        binary: bool = False,
+    ) -> list[tuple[Any, ...]]:
+        with self._explained(connection):
+            cursor = connection.execute(text.encode(), values, binary=binary)
+            if (pipeline := getattr(self._local, "pipeline", None)) is not None:
+                # Fetching would do; but the server knows who idles in a transaction only from one of these on.
+                pipeline.sync()
+            return cursor.fetchall()
+
+    @contextmanager
+    def _explained(self, connection: psycopg.Connection[Any]) -> Iterator[None]:
+        """Wait no longer than one may, and say what went wrong."""
         try:
             with self.connections.watched(connection):
-                return connection.execute(text.encode(), values, binary=binary)
+                yield
         except psycopg.Error as error:
-            if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
-                connection.close()  # the next one goes to whoever is written to now
+            self._local.broken = True  # whoever catches this must not commit the rest
+            if isinstance(error, psycopg.errors.ReadOnlySqlTransaction | psycopg.errors.InvalidSqlStatementName):
+                connection.close()  # the next one goes to whoever is written to now, and knows of no statements
             raise explained(error, self.connections.address) from error
 
     # -- what differs between databases
 
     def reserve(self, table: str) -> int:
         """A row id that nobody else gets; a process takes many at a time."""
-        with self._ids_lock:
-            number, end = self._ids.get(table, (0, 0))
-            if number == end:
-                number = self._scalar(f"SELECT nextval('{table}_blocks')") * BLOCK
-                end = number + BLOCK
-            self._ids[table] = (number + 1, end)
-            return number
+        while True:
+            with self._ids_lock:
+                number, end = self._ids.get(table, (0, 0))
+                if number < end:
+                    self._ids[table] = (number + 1, end)
+                    return number
+            # Not while others are kept waiting: it is answered after all that this transaction has sent.
+            block = self._scalar(f"SELECT nextval('{table}_blocks')") * BLOCK
+            with self._ids_lock:
+                self._ids[table] = (block, block + BLOCK)
 
     def text_query(self, wanted: Sequence[str], unwanted: Sequence[str], *, titles: bool = True) -> str:
         """A full-text query as `match_texts` takes it."""
@@ -217,14 +282,14 @@ class Database:
         """The database's own time, between two times of this process's clock."""
         with self.connections.use() as connection:
             before = time.monotonic()
-            found = self._execute(connection, "SELECT extract(epoch FROM clock_timestamp())::float8").fetchall()
+            found = self._answer(connection, "SELECT extract(epoch FROM clock_timestamp())::float8")
             return before, float(found[0][0]), time.monotonic()
 
     def _scalar(self, text: str) -> Any:
         if (connection := self._current()) is not None:
-            return self._execute(connection, text).fetchall()[0][0]
+            return self._answer(connection, text)[0][0]
         with self.connections.use() as connection:
-            return self._execute(connection, text).fetchall()[0][0]
+            return self._answer(connection, text)[0][0]
 
 
 def _number(name: str) -> int:

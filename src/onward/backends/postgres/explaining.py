@@ -16,6 +16,8 @@ _CONFLICTS = (
     # What was not there when it was looked for was added by another transaction meanwhile.
     errors.UniqueViolation,
     errors.LockNotAvailable,
+    # Its preparation was rolled back; the connection is closed, the next one prepares it anew.
+    errors.InvalidSqlStatementName,
 )
 _FULL = (errors.DiskFull,)
 _UNAVAILABLE = (

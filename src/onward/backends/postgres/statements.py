@@ -87,14 +87,19 @@ def _parsed(name: str, shape: str, body: str) -> Statement:
 
 
 def array(values: Sequence[Any]) -> str:
-    """Values as a PostgreSQL array. The driver's own way looks at the type of each value."""
+    """Values as a PostgreSQL array. The driver's own way looks at the type of each value, one by one."""
     kinds = set(map(type, values))
-    if kinds == {str}:
+    if len(kinds) != 1:
+        return "{" + ",".join([_element(one) for one in values]) + "}"
+    if values.count(values[0]) == len(values):  # as in many columns
+        return "{" + ",".join([_element(values[0])] * len(values)) + "}"
+    (kind,) = kinds
+    if kind is str:
         text = '","'.join(values)
         if "\\" not in text and text.count('"') == 2 * (len(values) - 1):
             return '{"' + text + '"}'
-    elif kinds == {int}:
-        return "{" + ",".join(map(str, values)) + "}"
+    elif kind is int or kind is float:
+        return "{" + ",".join(map(repr, values)) + "}"
     return "{" + ",".join([_element(one) for one in values]) + "}"
 
 

@@ -35,14 +35,16 @@ class DatabaseClock:
         self._ask()
 
     def now(self) -> float:
-        if time.monotonic() - self._asked > ASKED_EVERY and self._lock.acquire(blocking=False):
+        now = time.monotonic()
+        if now - self._asked > ASKED_EVERY and self._lock.acquire(blocking=False):
             try:
                 self._ask()
             except (StoreError, psycopg.Error):
                 self._asked = time.monotonic()  # its last word holds until it is back
             finally:
                 self._lock.release()
-        return time.monotonic() + self._ahead
+            now = time.monotonic()
+        return now + self._ahead
 
     def _ask(self) -> None:
         before, theirs, after = self._database.clock()

@@ -46,7 +46,7 @@ class AnnouncingStore(RelationalBase):
             rows.insert((position + 1) * TURNS - 1 - turns, row)
         self._announced[service] = (turns + len(rows)) % TURNS
         if rows:
-            self.db.run("mark_announced", now, rows)
+            self.db.send("mark_announced", now, rows)
         return rows
 
     def _levels(self, service: str) -> Iterator[int]:
@@ -64,7 +64,7 @@ class AnnouncingStore(RelationalBase):
 
     @transactional
     def not_announced(self, rows: Sequence[int]) -> None:
-        self.db.run("mark_announced", None, list(rows))
+        self.db.send("mark_announced", None, list(rows))
 
     @transactional
     def announce_again(self, service: str, *, before: float) -> int:
@@ -79,11 +79,11 @@ class AnnouncingStore(RelationalBase):
         rows: list[int] = self.db.read("to_copy", list(services), limit)
         if not rows:
             return []
-        self.db.run("mark_copied", self.now(), rows)
+        self.db.send("mark_copied", self.now(), rows)
         queues = {one.service: one.failed_queue for one in self._books().subscriptions()}
         found = self.db.glance("letters", rows, str(RowState.DEAD))
         return sorted((read_letter(values, queues) for values in found), key=lambda one: one.row)
 
     @transactional
     def not_copied(self, rows: Sequence[int]) -> None:
-        self.db.run("mark_copied", None, list(rows))
+        self.db.send("mark_copied", None, list(rows))

@@ -153,10 +153,11 @@ class Books:
     def read_documents(self, keys: Iterable[Key], *, to_change: bool = True) -> None:
         """Read the state of documents that were not read yet; nobody else changes them from now on."""
         wanted: dict[str, list[str]] = {}
+        docs, glanced = self.docs, self._glanced
         for key in keys:
-            if key not in self.docs or (to_change and key in self._glanced):
-                self.docs[key] = None
-                self._glanced.discard(key) if to_change else self._glanced.add(key)
+            if key not in docs or (to_change and key in glanced):
+                docs[key] = None
+                glanced.discard(key) if to_change else glanced.add(key)
                 wanted.setdefault(key[0], []).append(key[1])
         for collection, ids in wanted.items():
             read = self.db.read if to_change else self.db.glance
@@ -230,10 +231,12 @@ class Books:
         if doc is not None:
             self._findings.vectors[doc.doc] = (doc.doc, vector.model, vector.vector)
 
-    def leave_batch(self, doc: Doc) -> None:
+    def leave_batch(self, doc: Doc, *, recovered: bool = False) -> None:
         """A document is not set aside any more; a batch that is empty is over."""
         if doc.failed_batch is not None:
             self._findings.left_batches.add(doc.failed_batch)
+            if recovered:
+                self._findings.recovered_batches.add(doc.failed_batch)
             doc.failed_batch = None
 
     def note(self, service: str, collection: str | None, failure: Failure, documents: int) -> None:
@@ -252,8 +255,8 @@ class Books:
         self.read_documents(keys)
         found = [doc for key in keys if (doc := self.docs[key]) is not None]
         numbers = [doc.doc for doc in found]
-        self.db.run("delete_documents", numbers)
-        self.db.run("delete_bodies", numbers)
+        self.db.send("delete_documents", numbers)
+        self.db.send("delete_bodies", numbers)
         forget_findings(self.db, numbers)
         for key in keys:
             if (gone := self.docs[key]) is not None:
@@ -286,26 +289,27 @@ class Books:
 
     def save(self, row: Row) -> None:
         """Write a row at once: who looks for a waiting twin asks the database."""
-        self.db.run("update_row", row.stored() | {"announced": self.unannounced})
+        self.db.send("update_row", row.stored() | {"announced": self.unannounced})
 
     def free_key(self, number: int) -> None:
         """A waiting row gives its key to another that asks for more."""
-        self.db.run("free_key", number)
+        self.db.send("free_key", number)
         if (row := self.rows.get(number)) is not None:
             row.key += f"/{number}"
 
     def finish(self, row: Row) -> None:
         """Settle a row for good; nothing points to it any more."""
         if row.state == RowState.WAITING:
-            self.db.run("done_rows", self.now, [row.id])
+            self.db.send("done_rows", self.now, [row.id])
         else:
             self._done.append(row.id)
         row.state = RowState.DONE
         row.settled_at = self.now
-        for key, doc, _ in self.named(row):
-            if doc is not None and doc.row == row.id:
-                doc.row = None
-                self.change(key)
+        if row.ids:
+            for key, doc, _ in self.named(row):
+                if doc is not None and doc.row == row.id:
+                    doc.row = None
+                    self.change(key)
 
     def named(self, row: Row) -> Iterator[tuple[Key, Doc | None, int]]:
         """The documents that a row names, as they stand now, each with its round in the row."""
@@ -374,13 +378,13 @@ class Books:
         assert self._breakers is not None, "breaker() has read them"
         self._breakers[breaker.dependency] = breaker
         if breaker.quiet:
-            self.db.run("drop_breaker", breaker.dependency)
+            self.db.send("drop_breaker", breaker.dependency)
         else:
-            self.db.run("save_breaker", breaker.dependency, json.dumps(breaker.as_dict()))
+            self.db.send("save_breaker", breaker.dependency, json.dumps(breaker.as_dict()))
         if breaker.open and not before.open:
-            self.db.run("log_opening", breaker.dependency, self.now, breaker.reason, breaker.remedy)
+            self.db.send("log_opening", breaker.dependency, self.now, breaker.reason, breaker.remedy)
         elif before.open and not breaker.open:
-            self.db.run("log_closing", self.now, breaker.dependency)
+            self.db.send("log_closing", self.now, breaker.dependency)
 
     # -- writing
 
@@ -395,8 +399,9 @@ class Books:
             self.db.bulk("update_bodies", bodies)
             self._bodies.clear()
         if self._done:
-            self.db.run("done_rows", self.now, self._done)
+            self.db.send("done_rows", self.now, self._done)
             self._done.clear()
+        self._findings.now = self.now
         self._findings.write(self.db)
 
     def _write_new(self) -> None:
@@ -426,7 +431,8 @@ class Books:
                 )
             )
             bodies.append((doc.doc, new.body))
-            self._findings.add_keys(doc.doc, new.keys)
+            if new.keys:
+                self._findings.add_keys(doc.doc, new.keys)
             self._findings.tally(doc.source, key[0], doc.stored_status, doc.status)
             doc.stored_status = doc.status
         self._new.clear()

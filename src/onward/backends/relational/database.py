@@ -51,6 +51,10 @@ class Database(Protocol):
         """Execute a named statement; answer how many rows it changed."""
         ...
 
+    def send(self, name: str, *parameters: Any) -> None:
+        """The same without an answer, and without waiting; what fails shows later in the transaction."""
+        ...
+
     def bulk(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
         """Execute a named statement for many rows at once."""
         ...

@@ -9,6 +9,7 @@ from typing import Any
 
 from onward.backends.relational.database import Database
 from onward.backends.relational.noting import Noted, write_failures
+from onward.model.buckets import bucket_label
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
@@ -17,11 +18,14 @@ _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 class Findings:
     """What one transaction adds; empty again once it is written."""
 
+    now: float = 0.0
     keys: list[tuple[int, str, Any]] = field(default_factory=list)
     texts: dict[int, tuple[int, str, str]] = field(default_factory=dict)
     vectors: dict[int, tuple[int, str, bytes]] = field(default_factory=dict)
     tallies: dict[tuple[str, str, str], int] = field(default_factory=dict)
     left_batches: set[str] = field(default_factory=set)
+    recovered_batches: set[str] = field(default_factory=set)
+    """Those of them that were left by a success."""
     noted: list[Noted] = field(default_factory=list)
 
     def add_keys(self, doc: int, pairs: Sequence[tuple[str, Any]]) -> None:
@@ -29,10 +33,12 @@ class Findings:
 
     def tally(self, source: str | None, collection: str, before: str, after: str) -> None:
         """Count a document's change of status; an empty one: it was not, or is no more."""
-        for status, change in ((before, -1), (after, +1)):
-            if status:
-                entry = (source or "", collection, str(status))
-                self.tallies[entry] = self.tallies.get(entry, 0) + change
+        if before:
+            entry = (source or "", collection, str(before))
+            self.tallies[entry] = self.tallies.get(entry, 0) - 1
+        if after:
+            entry = (source or "", collection, str(after))
+            self.tallies[entry] = self.tallies.get(entry, 0) + 1
 
     def write(self, db: Database) -> None:
         for statement, rows in (
@@ -48,11 +54,21 @@ class Findings:
                 db.bulk(statement, rows)
         if self.left_batches:
             db.lock("failed batches", sorted(self.left_batches))
-            db.run("drop_empty_batches", sorted(self.left_batches))
+            for id, retries, created_at in db.fetch("drop_empty_batches", sorted(self.left_batches)):
+                if id in self.recovered_batches:
+                    observe_total(db, "failed_batch_retries", retries)
+                    observe_total(db, "failed_batch_recovery_seconds", max(0.0, self.now - created_at))
         if self.noted:
             write_failures(db, self.noted)
         for gathered in (self.keys, self.texts, self.vectors, self.tallies, self.left_batches, self.noted):
             gathered.clear()
+        self.recovered_batches.clear()
+
+
+def observe_total(db: Database, name: str, value: float) -> None:
+    """Add a value to a distribution among the totals."""
+    for label, by in ((bucket_label(name, value), 1.0), ("sum", value), ("count", 1.0)):
+        db.send("count_total", name, label, by)
 
 
 def _storable(text: str) -> str:
@@ -63,4 +79,4 @@ def _storable(text: str) -> str:
 def forget_findings(db: Database, docs: list[int]) -> None:
     """What was derived from a document's content goes with it."""
     for statement in ("delete_keys", "delete_texts", "delete_vectors"):
-        db.run(statement, docs)
+        db.send(statement, docs)

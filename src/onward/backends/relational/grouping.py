@@ -1,4 +1,4 @@
-"""Failure groups, as they are read; `noting` counts them, in the transaction of each failure."""
+"""Failure groups, as they are read; `noting` counts them, in the transaction of each failure or report."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from onward.backends.relational.base import RelationalBase, transactional
+from onward.backends.relational.noting import Noted, write_failures
+from onward.model.failures import Failure
 from onward.model.recovery import FailureGroup
 
 
@@ -25,6 +27,10 @@ class GroupStore(RelationalBase):
             return None
         collection = found[2]
         return _group(found, {collection: self.db.read("processed_of", collection)} if collection else {})
+
+    @transactional
+    def report_failure(self, service: str, failure: Failure, *, collection: str | None = None) -> None:
+        write_failures(self.db, [Noted(service, collection, failure, 0)])
 
     @transactional
     def forget_group(self, fingerprint: str) -> bool:

@@ -98,14 +98,14 @@ def forget_some(books: Books, source: str) -> int | None:
     docs = db.read("documents_of_source", source)
     rows = db.read("rows_of_source", source)
     if not rows and not docs:
-        db.run("forget_tallies", source)
+        db.send("forget_tallies", source)
         return None
     removed = books.delete([tuple(key) for key in docs])
     books.read_rows(rows)
     books.read_documents(books.keys_of(rows))
     kept = [id for id in rows if _left_to_others(books, id, source)]
     books.write()
-    db.run("delete_rows", [id for id in rows if id not in kept])
+    db.send("delete_rows", [id for id in rows if id not in kept])
     return removed
 
 
@@ -120,5 +120,5 @@ def _left_to_others(books: Books, id: int, source: str) -> bool:
         if doc is not None and doc.source != source and id in (doc.row, doc.dead_letter)
     ]
     if others:
-        books.db.run("adopt", others, row.round, None, 0, id)
+        books.db.send("adopt", others, row.round, None, 0, id)
     return bool(others)

@@ -223,7 +223,7 @@ def route_unrouted(books: Books, event_type: str) -> None:
         if generation == books.generation(source):
             due_in = max(0.0, due - books.now)
             envelopes.append(Envelope(kind, data, event_id, timestamp, version, trace, source, priority, due_in))
-    books.db.run("delete_rows", [row[0] for row in waiting])
+    books.db.send("delete_rows", [row[0] for row in waiting])
     publish(books, envelopes)
 
 
@@ -234,7 +234,7 @@ def keep_malformed(books: Books, raw: bytes, failure: Failure, event_type: str) 
     for service in services:
         id = new_id()
         row, now, told = books.db.reserve("ledger"), books.now, books.unannounced
-        books.db.run(
+        books.db.send(
             "insert_malformed",
             *(row, service, id, event_type, now, id, now, errors, raw, now, failure.fingerprint, told),
         )

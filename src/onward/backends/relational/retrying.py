@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from onward.backends.relational.base import RelationalBase, transactional
+from onward.backends.relational.findings import observe_total
 from onward.model.documents import DocumentState, Status
 from onward.model.failures import outcomes, read_history
 from onward.model.ledger import FailedBatch, RowState
@@ -26,7 +27,7 @@ class RetryStore(RelationalBase):
 
     @transactional
     def resign(self, role: str, holder: str) -> None:
-        self.db.run("resign", role, holder)
+        self.db.send("resign", role, holder)
 
     # -- the retry job
 
@@ -133,11 +134,15 @@ class RetryStore(RelationalBase):
 
     @transactional
     def count(self, name: str, label: str, by: float = 1.0) -> None:
-        self.db.run("count_total", name, label, by)
+        self.db.send("count_total", name, label, by)
 
     @transactional
     def set_gauge(self, name: str, label: str, value: float) -> None:
-        self.db.run("set_gauge", name, label, value)
+        self.db.send("set_gauge", name, label, value)
+
+    @transactional
+    def observe_total(self, name: str, value: float) -> None:
+        observe_total(self.db, name, value)
 
     def totals(self) -> dict[str, dict[str, float]]:
         found: dict[str, dict[str, float]] = {}
@@ -152,10 +157,10 @@ def read_batch(values: list[Any]) -> FailedBatch:
     return FailedBatch(id, service, source, outcomes(errors), count, due, at, tuple((c, i) for c, i in items))
 
 
-def read_state(collection: str, values: list[Any]) -> DocumentState:
+def read_state(collection: str, values: Sequence[Any]) -> DocumentState:
     """Read what the ledger knows of a document, even where others wrote what is no JSON."""
-    values[6], values[7] = _error(values[6]), read_history(values[7]) or {}
-    return DocumentState(collection, *values)
+    fields = [*values[:6], _error(values[6]), read_history(values[7]) or {}, *values[8:]]
+    return DocumentState(collection, *fields)
 
 
 def _error(text: Any) -> dict[str, Any] | None:

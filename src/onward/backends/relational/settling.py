@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,10 +32,10 @@ from onward.model.ledger import (
 
 def settle(books: Books, settlements: Sequence[Settlement]) -> list[Settled]:
     """Apply settlements in order; each sees what those before it did."""
-    books.read_rows(settlement.row for settlement in settlements)
-    books.read_generations(row.source for row in books.rows.values() if row is not None)
+    books.read_rows([settlement.row for settlement in settlements])
+    books.read_generations({row.source for row in books.rows.values() if row is not None})
     books.read_documents(books.keys_of(books.rows))
-    books.read_documents(key for settlement in settlements for key in _keys(settlement))
+    books.read_documents(_keys(settlements))
     answers = [_settle_one(books, settlement) for settlement in settlements]
     books.write()
     for answer in answers[:1]:
@@ -43,16 +43,20 @@ def settle(books: Books, settlements: Sequence[Settlement]) -> list[Settled]:
     return answers
 
 
-def _keys(settlement: Settlement) -> Iterable[Key]:
-    if settlement.collection is not None:
-        for id, _ in settlement.inputs:
-            yield settlement.collection, id
-        for part in settlement.parts:
-            for id in part.ids:
+def _keys(settlements: Iterable[Settlement]) -> Iterator[Key]:
+    for settlement in settlements:
+        if settlement.collection is not None:
+            for id, _ in settlement.inputs:
                 yield settlement.collection, id
-    yield from ((collection, id) for collection, id, _ in settlement.reads)
-    yield from ((one.collection, one.id) for one in settlement.adds)
-    yield from ((one.collection, one.id) for one in settlement.replaces)
+            for part in settlement.parts:
+                for id in part.ids:
+                    yield settlement.collection, id
+        for collection, id, _ in settlement.reads:
+            yield collection, id
+        for new in settlement.adds:
+            yield new.collection, new.id
+        for replacement in settlement.replaces:
+            yield replacement.collection, replacement.id
 
 
 def _settle_one(books: Books, settlement: Settlement) -> Settled:
@@ -65,7 +69,30 @@ def _settle_one(books: Books, settlement: Settlement) -> Settled:
     if not _holds(books, settlement):
         give_back(books, row)
         return Settled(Verdict.STALE)
+    if not row.ids and settlement.only_adds:
+        # What most events lead to that name no documents; there is nothing to weigh.
+        for new in settlement.adds:
+            _add(books, row, new)
+        books.finish(row)
+        return Settled(Verdict.COMMITTED)
     return _Applied(books, settlement, row).apply()
+
+
+def _add(books: Books, row: Row, new: NewDocument) -> None:
+    if new.source is None:
+        new.source = _source_of(books, row, new.parent)
+    if books.add(new) and new.failure is not None:
+        books.note(row.service, new.collection, new.failure, 1)
+
+
+def _source_of(books: Books, row: Row, parent: str | None) -> str | None:
+    """What a work makes belongs where its parent does, else where its event does."""
+    if parent is not None:
+        collection, _, id = parent.partition("/")
+        doc = books.document((collection, id))
+        if doc is not None:
+            return doc.source
+    return row.source
 
 
 def _holds(books: Books, settlement: Settlement) -> bool:
@@ -75,16 +102,21 @@ def _holds(books: Books, settlement: Settlement) -> bool:
         doc = books.docs[collection, id]
         if doc is None or doc.final or doc.row != settlement.row or doc.revision != revision:
             return False
-    wanted = [*settlement.reads, *((one.collection, one.id, one.revision) for one in settlement.replaces)]
-    for name, id, revision in wanted:
+    for name, id, revision in settlement.reads:
         doc = books.docs[name, id]
         if doc is None or doc.revision != revision:
+            return False
+    for one in settlement.replaces:
+        doc = books.docs[one.collection, one.id]
+        if doc is None or doc.revision != one.revision:
             return False
     return True
 
 
 class _Applied:
     """One settlement, being applied."""
+
+    __slots__ = ("_row_used", "books", "charged", "fresh", "notices", "origin", "row", "settled", "settlement")
 
     def __init__(self, books: Books, settlement: Settlement, row: Row) -> None:
         self.books = books
@@ -106,10 +138,7 @@ class _Applied:
             key = (replacement.collection, replacement.id)
             replace_content(books, key, replacement.body, replacement.keys)
         for new in settlement.adds:
-            if new.source is None:
-                new.source = self._source_of(new.parent)
-            if books.add(new) and new.failure is not None:
-                books.note(row.service, new.collection, new.failure, 1)
+            _add(books, row, new)
         for part in settlement.parts:
             match part:
                 case Done():
@@ -132,31 +161,27 @@ class _Applied:
         self._close_or_keep()
         if settlement.dependencies is not None:
             self._report(settlement.dependencies)
+        if self.notices:
+            self._give_notice()
+        return self.settled
+
+    def _give_notice(self) -> None:
         # Where an outage has brought a dead letter back at once, nothing was given up.
         given_up = [notice for row, notice in self.notices if row is None or row.state == RowState.DEAD]
         for notice in given_up:
             notice.notice = True
         if given_up:
-            publish(books, given_up)
-        return self.settled
-
-    def _source_of(self, parent: str | None) -> str | None:
-        """What a work makes belongs where its parent does, else where its event does."""
-        if parent is not None:
-            collection, _, id = parent.partition("/")
-            doc = self.books.document((collection, id))
-            if doc is not None:
-                return doc.source
-        return self.row.source
+            publish(self.books, given_up)
 
     def _close_or_keep(self) -> None:
         settlement, row = self.settlement, self.row
         if settlement.closes:
-            carried = dict(row.ids) if self._row_used else {}
-            # A document that nobody spoke for is left for the retry job to find.
-            for key, doc in self._owned([id for id, _ in self.origin.ids if id not in carried]):
-                doc.row = None
-                self.books.change(key)
+            if self.origin.ids:
+                carried = dict(row.ids) if self._row_used else {}
+                # A document that nobody spoke for is left for the retry job to find.
+                for key, doc in self._owned([id for id, _ in self.origin.ids if id not in carried]):
+                    doc.row = None
+                    self.books.change(key)
             if not self._row_used:
                 self.books.finish(row)
         elif settlement.starts or settlement.cursor is not None:
@@ -168,6 +193,8 @@ class _Applied:
             self.books.save(row)
 
     def _finish(self, part: Done) -> None:
+        if not part.ids:
+            return
         outcome = {
             "at": self.books.now,
             "outcome": "processed",
@@ -187,7 +214,7 @@ class _Applied:
             else:
                 doc.record(outcome | {"round": doc.round})
             self._close_dead_letter(doc)
-            self.books.leave_batch(doc)
+            self.books.leave_batch(doc, recovered=True)
             self.books.change(key)
 
     def _owned(self, ids: Sequence[str]) -> list[tuple[Key, Doc]]:
@@ -239,7 +266,7 @@ class _Applied:
         row.key = f"{requested(row.key)}/{row.id}"
         self.books.woken.add(row.service)
         stored = row.stored() | {"origin": self.row.id, "key": row.key, "announced": self.books.unannounced}
-        self.books.db.run("split_row", {name: stored[name] for name in _SPLIT})
+        self.books.db.send("split_row", {name: stored[name] for name in _SPLIT})
         self.books.rows[row.id] = row
         return row
 
@@ -303,7 +330,7 @@ class _Applied:
         else:
             self._split(row)
         if part.raw is not None:
-            self.books.db.run("keep_raw", part.raw, row.id)
+            self.books.db.send("keep_raw", part.raw, row.id)
         for key, doc in self._owned(ids):
             if doc.dead_letter != row.id:
                 self._close_dead_letter(doc)
@@ -444,7 +471,7 @@ def join_batch(books: Books, service: str, source: str | None, part: Aside) -> s
     known = books.db.read("failed_batch_errors", id)
     error = f"{part.failure.error_type}: {part.failure.message}"[:500]
     errors = remember(known, {"timestamp": part.failure.at, "error": error})
-    books.db.run("set_aside", id, service, source, json.dumps(errors), books.now + part.after, books.now)
+    books.db.send("set_aside", id, service, source, json.dumps(errors), books.now + part.after, books.now)
     return id
 
 

@@ -102,7 +102,7 @@ class SteeringStore(RelationalBase):
 
     @transactional
     def log_action(self, who: str, via: str, action: str, about: Mapping[str, Any], touched: int) -> None:
-        self.db.run("log_action", self.now(), who, via, action, json.dumps(dict(about)), touched)
+        self.db.send("log_action", self.now(), who, via, action, json.dumps(dict(about)), touched)
 
     def actions(self, *, limit: int = 100, before: int | None = None) -> list[Action]:
         return [Action(*values) for values in self.db.read("actions", before, limit)]
@@ -133,7 +133,7 @@ def _schedule(
     for number, ids in hurried.items():
         row = _apart(books, number, ids)
         row.due = at
-        books.db.run("hurry_row", at, priority, books.unannounced, row.id)
+        books.db.send("hurry_row", at, priority, books.unannounced, row.id)
         books.woken.add(row.service)
     books.write()
     return outcomes
@@ -178,7 +178,7 @@ def _apart(books: Books, number: int, ids: set[str]) -> Row:
     id = books.db.reserve("ledger")
     apart = replace(row, id=id, ids=pairs, key=f"{requested(row.key)}/{id}")
     told = {"key": apart.key, "origin": number, "announced": books.unannounced}
-    books.db.run("split_row", apart.stored() | told)
+    books.db.send("split_row", apart.stored() | told)
     books.save(apart)
     books.rows[id] = apart
     row.ids = [pair for pair in row.ids if pair[0] not in ids]
@@ -203,6 +203,6 @@ def _unschedule(books: Books, key: Key) -> Scheduled:
     books.change(key)
     if row is not None and row.state == RowState.WAITING:
         _apart(books, row.id, {doc.id}).due = books.now
-        books.db.run("hurry_row", books.now, None, books.unannounced, doc.row)
+        books.db.send("hurry_row", books.now, None, books.unannounced, doc.row)
         books.woken.add(row.service)
     return Scheduled.CANCELLED

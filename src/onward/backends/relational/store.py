@@ -39,8 +39,10 @@ from onward.ports.store import D
 from onward.retry import redact
 
 _HIGHEST = 2**31
-KEEP_STRANGERS_SECONDS = 86_400.0
-"""For so long a stranger's event is known, and a worker that has disappeared."""
+KEEP_STRANGERS_SECONDS = 7 * 86_400.0
+"""For so long a stranger's event is known, and not taken in twice when it is brought again."""
+KEEP_WORKERS_SECONDS = 86_400.0
+"""For so long a worker is known that has disappeared."""
 _LAST_CHARACTER = "\U0010ffff"
 _LONGEST_ID = 512
 
@@ -183,7 +185,7 @@ class RelationalStore(AnnouncingStore, RetryStore, LetterStore, SteeringStore, G
     def _subscribe(self, new: Sequence[Subscription]) -> None:
         for one in new:
             self._take_over(one)
-            self.db.run(
+            self.db.send(
                 "subscribe",
                 one.service,
                 one.event_type,
@@ -214,9 +216,9 @@ class RelationalStore(AnnouncingStore, RetryStore, LetterStore, SteeringStore, G
         """A document is one service's responsibility: one by another name was renamed, and its rows with it."""
         for old in self.subscriptions():
             if _same_duty(new, old):
-                self.db.run("unsubscribe", old.service)
-                self.db.run("rename_rows", new.service, old.service)
-                self.db.run("rename_batches", new.service, old.service)
+                self.db.send("unsubscribe", old.service)
+                self.db.send("rename_rows", new.service, old.service)
+                self.db.send("rename_batches", new.service, old.service)
 
     def subscriptions(self) -> list[Subscription]:
         return self._books().subscriptions()
@@ -288,7 +290,7 @@ class RelationalStore(AnnouncingStore, RetryStore, LetterStore, SteeringStore, G
 
     @transactional
     def renew(self, worker: str, lease: float) -> int:
-        self.db.run("seen", self.now(), worker)
+        self.db.send("seen", self.now(), worker)
         return self.db.run("renew", self.now() + lease, worker)
 
     @transactional
@@ -299,7 +301,7 @@ class RelationalStore(AnnouncingStore, RetryStore, LetterStore, SteeringStore, G
 
     @transactional
     def bury(self, worker: str, running: Sequence[int]) -> int:
-        self.db.run("retire", worker)
+        self.db.send("retire", worker)
         return operating.take_back(self._books(), self.db.read("claims_of", worker), running=running)
 
     def reap(self, gone: str | None = None) -> int:
@@ -309,7 +311,7 @@ class RelationalStore(AnnouncingStore, RetryStore, LetterStore, SteeringStore, G
 
     @transactional
     def _take_over_from(self, gone: str) -> int:
-        self.db.run("retire", gone)
+        self.db.send("retire", gone)
         return operating.take_back(self._books(), self.db.read("claims_of", gone), lapsed=True)
 
     @transactional
@@ -321,8 +323,8 @@ class RelationalStore(AnnouncingStore, RetryStore, LetterStore, SteeringStore, G
         gone = self.db.read("prune_many", keep_count)
         gone += self.db.read("prune_old", self.now() - keep_seconds)
         gone += self.db.read("prune_unrouted", self.now() - KEEP_UNROUTED_SECONDS)
-        self.db.run("forget_strangers", self.now() - KEEP_STRANGERS_SECONDS)
-        self.db.run("forget_workers", self.now() - KEEP_STRANGERS_SECONDS)
+        self.db.send("forget_strangers", self.now() - KEEP_STRANGERS_SECONDS)
+        self.db.send("forget_workers", self.now() - KEEP_WORKERS_SECONDS)
         return self.db.run("delete_rows", gone) if gone else 0
 
     def next_due(self, services: Sequence[str], *, suspects: bool = False) -> float | None:
@@ -356,13 +358,13 @@ class RelationalStore(AnnouncingStore, RetryStore, LetterStore, SteeringStore, G
 
     @transactional
     def enlist(self, worker: str, about: Mapping[str, Any]) -> None:
-        self.db.run("enlist", worker, json.dumps(dict(about)), self.now())
+        self.db.send("enlist", worker, json.dumps(dict(about)), self.now())
         if version := about.get("version"):
-            self.db.run("see_version", version, self.now())
+            self.db.send("see_version", version, self.now())
 
     @transactional
     def retire(self, worker: str) -> None:
-        self.db.run("retire", worker)
+        self.db.send("retire", worker)
 
     def workers(self, alive_within: float = 90.0) -> list[dict[str, Any]]:
         found = self.db.read("workers", self.now() - alive_within)
@@ -419,7 +421,7 @@ class RelationalStore(AnnouncingStore, RetryStore, LetterStore, SteeringStore, G
         return operating.discard(self._books(), collection, id)
 
     def forget(self, source: str) -> int:
-        self.atomically(lambda: self.db.run("bump_generation", source), alone=True)
+        self.atomically(lambda: self.db.send("bump_generation", source), alone=True)
         removed = 0
         while (some := self._forget_some(source)) is not None:
             removed += some

@@ -18,7 +18,7 @@ from pydantic_core import from_json
 
 from onward.ports import StoreError, StoreFull, StoreUnavailable
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 BUSY_SECONDS = 30.0
 BUSY_STEP = 0.001
 WRITER_CACHE, READER_CACHE = 8_000, 1_000
@@ -227,6 +227,10 @@ class Database:
         if len(parameters) == 1 and isinstance(parameters[0], Mapping):
             values = parameters[0]
         return self._writer.execute(queries()[name], values).rowcount
+
+    def send(self, name: str, *parameters: Any) -> None:
+        """Execute a named statement inside a transaction."""
+        self.run(name, *parameters)
 
     def bulk(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
         """Execute a named `{values}` statement for many rows, in few steps."""

@@ -60,6 +60,8 @@ def chunk(app: App, messages: Sequence[Message], work: Work) -> None:
                 parent=message,
             )
         )
+        app.metrics.increment("chunks_created_total")
+        app.metrics.observe("chunk_size_tokens", piece.tokens)
         if len(made) >= CHECKPOINT_CHUNKS:
             work.emit(ChunksPrepared.of(made))
             work.checkpoint(number + 1)

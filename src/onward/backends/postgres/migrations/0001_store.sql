@@ -11,27 +11,27 @@ CREATE SEQUENCE ledger_blocks;
 -- What the ledger knows of a document. Bodies live apart, so that a sweep over many documents reads little.
 CREATE TABLE documents (
   doc               bigint  PRIMARY KEY,
+  look_at           float8  NOT NULL DEFAULT 0,
+  attempt_count     integer NOT NULL DEFAULT 0,
+  priority          integer NOT NULL DEFAULT 0,
+  revision          integer NOT NULL DEFAULT 1,
+  round             integer NOT NULL DEFAULT 0,
+  size              integer NOT NULL DEFAULT 0,
+  status            text    NOT NULL DEFAULT 'pending',
   collection        text    COLLATE "C" NOT NULL,
   id                text    COLLATE "C" NOT NULL,
-  status            text    NOT NULL DEFAULT 'pending',
-  attempt_count     integer NOT NULL DEFAULT 0,
+  parent            text    COLLATE "C", -- 'collection/id' of the document it was made from
+  source            text    COLLATE "C",
+  "row"             bigint,              -- the ledger row of its current round, while that is not settled
+  failed_batch      text    COLLATE "C",
+  retry_at          float8,
+  fingerprint       text    COLLATE "C",
+  dead_letter       bigint,              -- its dead letter, until it succeeds
   last_attempt_time float8,
   created_at        float8,
   updated_at        float8,
   last_error        text,
   attempts          text,
-  retry_at          float8,
-  priority          integer NOT NULL DEFAULT 0,
-  revision          integer NOT NULL DEFAULT 1,
-  round             integer NOT NULL DEFAULT 0,
-  "row"             bigint,              -- the ledger row of its current round, while that is not settled
-  dead_letter       bigint,              -- its dead letter, until it succeeds
-  source            text    COLLATE "C",
-  parent            text    COLLATE "C", -- 'collection/id' of the document it was made from
-  size              integer NOT NULL DEFAULT 0,
-  failed_batch      text    COLLATE "C",
-  look_at           float8  NOT NULL DEFAULT 0,
-  fingerprint       text    COLLATE "C",
   UNIQUE (collection, id)
 );
 CREATE INDEX documents_parent ON documents (parent) WHERE parent IS NOT NULL;
@@ -50,43 +50,44 @@ CREATE TABLE bodies (
   body text   NOT NULL
 );
 
--- One row per event and consuming service, until it is settled; then kept for a while.
+-- One row per event and consuming service, until it is settled; then kept for a while. What has a fixed width and
+-- is never null stands first, then what indexes ask for: a change of state looks at all of that.
 CREATE TABLE ledger (
   id          bigint  PRIMARY KEY,
-  service     text    COLLATE "C" NOT NULL,
-  state       text    NOT NULL,
-  event_id    text    NOT NULL,
-  event_type  text    NOT NULL,
   version     bigint  NOT NULL,
-  data        text    NOT NULL,
+  token       bigint  NOT NULL DEFAULT 0,
   timestamp   float8  NOT NULL,
-  trace       text,
-  key         text    COLLATE "C" NOT NULL,
-  collection  text    COLLATE "C",        -- of the documents that the service finishes
-  ids         json    NOT NULL DEFAULT '[]',
-  round       integer NOT NULL DEFAULT 0,
-  priority    integer NOT NULL DEFAULT 0,
   due         float8  NOT NULL,
-  tries       integer NOT NULL DEFAULT 0,
-  not_ready   integer NOT NULL DEFAULT 0,
   able        float8  NOT NULL DEFAULT 0,
+  priority    integer NOT NULL DEFAULT 0,
   deaths      integer NOT NULL DEFAULT 0,
   lapses      integer NOT NULL DEFAULT 0,
   started     integer NOT NULL DEFAULT 0,
-  token       bigint  NOT NULL DEFAULT 0,
-  lease       float8,
+  tries       integer NOT NULL DEFAULT 0,
+  not_ready   integer NOT NULL DEFAULT 0,
+  round       integer NOT NULL DEFAULT 0,
+  generation  integer NOT NULL DEFAULT 0,
+  state       text    NOT NULL,
+  service     text    COLLATE "C" NOT NULL,
+  event_type  text    NOT NULL,
+  event_id    text    NOT NULL,
+  key         text    COLLATE "C" NOT NULL,
+  copied      float8 DEFAULT 0,           -- as `announced`, of its copy in a failed queue, if it is a dead letter
   worker      text,
+  settled_at  float8,
+  source      text    COLLATE "C",
+  fingerprint text    COLLATE "C",
+  announced   float8 DEFAULT 0,           -- when a wire was told of it: null, not yet; 0, there is none to tell
+  lease       float8,
+  collection  text    COLLATE "C",        -- of the documents that the service finishes
+  ids         json    NOT NULL DEFAULT '[]',
+  data        text    NOT NULL,
+  trace       text,
   batch       integer,
   cursor      text,
   errors      text,
-  source      text    COLLATE "C",
-  generation  integer NOT NULL DEFAULT 0,
   reason      text,
-  raw         bytea,
-  settled_at  float8,
-  fingerprint text    COLLATE "C",
-  announced   float8 DEFAULT 0,           -- when a wire was told of it: null, not yet; 0, there is none to tell
-  copied      float8 DEFAULT 0            -- the same of its copy in a failed queue, if it is a dead letter
+  raw         bytea
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 -- Each index holds only the rows its query can want, so that what is settled costs nothing.
 CREATE INDEX ledger_due ON ledger (service, priority, due, id) WHERE state = 'waiting' AND deaths < 2;
@@ -100,7 +101,7 @@ CREATE INDEX ledger_dead_group ON ledger (fingerprint, id) WHERE state = 'dead';
 CREATE INDEX ledger_dead_service ON ledger (service, id) WHERE state = 'dead';
 CREATE INDEX ledger_dead_queue ON ledger (service, fingerprint, settled_at, id) WHERE state = 'dead';
 CREATE INDEX ledger_archived ON ledger (id) WHERE state = 'archived';
-CREATE INDEX ledger_event ON ledger (event_id);
+CREATE INDEX ledger_event ON ledger (event_id) WHERE state = 'dead';
 CREATE INDEX ledger_source ON ledger (source) WHERE source IS NOT NULL;
 -- None knows `announced`: so it is changed in place. What is out is at the front of ledger_due.
 CREATE INDEX ledger_uncopied ON ledger (id) WHERE state = 'dead' AND copied IS NULL;

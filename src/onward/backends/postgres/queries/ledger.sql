@@ -99,7 +99,7 @@ UPDATE ledger SET key = key || '/' || id WHERE id = $1;
 SELECT id FROM ledger WHERE state = 'waiting' AND service = $1 AND key = $2 {lock FOR UPDATE};
 
 -- name: known_event :row
-SELECT id FROM ledger WHERE event_id = $1 LIMIT 1;
+SELECT id FROM ledger WHERE event_id = $1 AND state = 'dead' LIMIT 1;
 
 -- name: meet_stranger
 INSERT INTO strangers (event_id, at) VALUES ($1, $2) ON CONFLICT (event_id) DO NOTHING;
@@ -122,9 +122,11 @@ INSERT INTO ledger (id, service, state, event_id, event_type, version, data, tim
                     raw, settled_at, fingerprint, copied)
 VALUES ($1, $2, 'dead', $3, $4, 1, '{}', $5, $6, $7, $8, 'malformed', $9, $10, $11, $12);
 
+-- Not max() and min(): a planner that takes the table for a small one would read all that waits.
 -- name: next_priority :value
-SELECT max(priority) FROM ledger
-WHERE service = $1 AND state = 'waiting' AND deaths < 2 AND priority < $2::bigint;
+SELECT priority FROM ledger
+WHERE service = $1 AND state = 'waiting' AND deaths < 2 AND priority < $2::bigint
+ORDER BY service DESC, priority DESC, due DESC, id DESC LIMIT 1;
 
 -- name: due_rows
 SELECT id, token, event_id, event_type, version, data, timestamp, key, collection, ids, round, priority, tries,
@@ -203,10 +205,11 @@ SELECT id FROM ledger WHERE state = 'claimed' AND lease <= $1::float8 {lock ORDE
 SELECT min(lease) FROM ledger WHERE state = 'claimed';
 
 -- name: next_due :value
-SELECT min(due) FROM ledger WHERE service = $1 AND state = 'waiting' AND deaths < 2 AND priority = $2::bigint;
+SELECT due FROM ledger WHERE service = $1 AND state = 'waiting' AND deaths < 2 AND priority = $2::bigint
+ORDER BY due, id LIMIT 1;
 
 -- name: next_suspect :value
-SELECT min(due) FROM ledger WHERE service = $1 AND state = 'waiting' AND deaths >= 2;
+SELECT due FROM ledger WHERE service = $1 AND state = 'waiting' AND deaths >= 2 ORDER BY due LIMIT 1;
 
 -- name: prune_old :column
 SELECT id FROM ledger WHERE state = 'done' AND settled_at < $1::float8
@@ -335,4 +338,5 @@ FROM failed_batches b WHERE $1::text IS NULL OR source = $1 ORDER BY b.id;
 
 -- name: drop_empty_batches
 DELETE FROM failed_batches
-WHERE id = ANY ($1::text[]) AND NOT EXISTS (SELECT 1 FROM documents d WHERE d.failed_batch = failed_batches.id);
+WHERE id = ANY ($1::text[]) AND NOT EXISTS (SELECT 1 FROM documents d WHERE d.failed_batch = failed_batches.id)
+RETURNING id, retry_count, created_at;

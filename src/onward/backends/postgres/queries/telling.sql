@@ -26,3 +26,17 @@ FROM (SELECT worker, service, collection, ids, lease,
              row_number() OVER (PARTITION BY worker, service ORDER BY id) AS place
       FROM ledger WHERE state = 'claimed') AS claims
 GROUP BY worker, service ORDER BY worker, service;
+
+-- name: queue_counts
+SELECT s.service,
+       (SELECT count(*) FROM ledger WHERE service = s.service AND state = 'waiting' AND deaths < 2)
+         + (SELECT count(*) FROM ledger WHERE service = s.service AND state = 'waiting' AND deaths >= 2),
+       (SELECT count(*) FROM ledger WHERE state = 'claimed' AND service = s.service),
+       (SELECT count(*) FROM ledger WHERE state = 'dead' AND service = s.service)
+FROM unnest($1::text[]) AS s (service);
+
+-- name: next_unannounced :value
+SELECT due FROM ledger
+WHERE service = $1 AND state = 'waiting' AND deaths < 2 AND priority = $2::bigint AND due <= $3::float8
+  AND announced IS NULL
+ORDER BY due, id LIMIT 1;

@@ -95,7 +95,7 @@ UPDATE ledger SET key = key || '/' || id WHERE id = ?;
 SELECT id FROM ledger WHERE state = 'waiting' AND service = ? AND key = ?;
 
 -- name: known_event
-SELECT json_array(id) FROM ledger WHERE event_id = ? LIMIT 1;
+SELECT json_array(id) FROM ledger WHERE event_id = ? AND state = 'dead' LIMIT 1;
 
 -- name: meet_stranger
 INSERT INTO strangers (event_id, at) VALUES (?, ?) ON CONFLICT (event_id) DO NOTHING;
@@ -378,7 +378,8 @@ FROM failed_batches b WHERE ?1 IS NULL OR source = ?1;
 -- name: drop_empty_batches
 DELETE FROM failed_batches
 WHERE id IN (SELECT value FROM json_each(?))
-  AND NOT EXISTS (SELECT 1 FROM documents d WHERE d.failed_batch = failed_batches.id);
+  AND NOT EXISTS (SELECT 1 FROM documents d WHERE d.failed_batch = failed_batches.id)
+RETURNING id, retry_count, created_at;
 
 -- name: match_texts
 SELECT json_group_array(json_array(id, -score))

@@ -29,3 +29,15 @@ SELECT json_group_array(json_array(worker, service, events, documents, until, js
                row_number() OVER (PARTITION BY worker, service ORDER BY id) AS place
         FROM ledger WHERE state = 'claimed')
   GROUP BY worker, service ORDER BY worker, service);
+
+-- name: queue_counts
+SELECT json_group_array(json_array(value,
+         (SELECT count(*) FROM ledger WHERE service = value AND state = 'waiting' AND deaths < 2)
+           + (SELECT count(*) FROM ledger WHERE service = value AND state = 'waiting' AND deaths >= 2),
+         (SELECT count(*) FROM ledger WHERE state = 'claimed' AND service = value),
+         (SELECT count(*) FROM ledger WHERE state = 'dead' AND service = value)))
+FROM json_each(?);
+
+-- name: next_unannounced
+SELECT min(due) FROM ledger
+WHERE service = ? AND state = 'waiting' AND deaths < 2 AND priority = ? AND due <= ? AND announced IS NULL;

@@ -1,0 +1,119 @@
+"""What it costs to be seen: no-op events with metrics, logs and traces, beside the same with none of them.
+
+On: metrics are counted and asked for every second, logs are JSON at their usual level, and of all events, or of 1
+in 10, each call leaves a span that an exporter takes and throws away. Off: none of that. Both commit a document
+with each event, in one process, on SQLite.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import tempfile
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+from bench.peers_onward import PUBLISHED_AT_ONCE, Ping, Pong
+from bench.table import Row, medians
+from onward import App, Settings, Work
+from onward.observe.logs import set_up_logs
+from onward.observe.observatory import Observatory
+from onward.worker import tune_process
+
+JOBS = 10_000
+REPEATS = 5
+ASKED_EVERY = 1.0
+
+
+def run() -> list[Row]:
+    """Take turns with each."""
+    measured = {
+        "none": lambda: _rate(metrics=False, logs=False, traces=0.0),
+        "metrics": lambda: _rate(metrics=True, logs=False, traces=0.0),
+        "metrics and logs": lambda: _rate(metrics=True, logs=True, traces=0.0),
+        "metrics, logs, traces of 1 in 10": lambda: _rate(metrics=True, logs=True, traces=0.1),
+        "metrics, logs, traces of all": lambda: _rate(metrics=True, logs=True, traces=1.0),
+    }
+    rates = medians(measured, REPEATS)
+    notes = {"metrics": "asked for every second", "metrics, logs, traces of all": "a span for each event"}
+    return [
+        Row(
+            name,
+            name == "none",
+            rate,
+            notes.get(name, ""),
+            f"{JOBS:,} no-op events, with what is seen from outside",
+        )
+        for name, rate in rates.items()
+    ]
+
+
+def _rate(*, metrics: bool, logs: bool, traces: float) -> float:
+    """In a process of its own: what one measures must not slow the next."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with os.fdopen(write, "w") as answer:
+            answer.write(repr(_measure(metrics=metrics, logs=logs, traces=traces)))
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as answer:
+        found = answer.read()
+    os.waitpid(child, 0)
+    return float(found)
+
+
+def _measure(*, metrics: bool, logs: bool, traces: float) -> float:
+    tune_process()
+    set_up_logs(logging.INFO if logs else logging.WARNING, format="json", stream=io.StringIO())
+    if traces:
+        _trace(traces)
+    with tempfile.TemporaryDirectory() as folder:
+        app = App(
+            settings=Settings(
+                home=Path(folder),
+                metrics_backend="prometheus" if metrics else "noop",
+                metrics_address="127.0.0.1:0" if metrics else "off",
+            )
+        )
+
+        @app.service("answering", on=Ping)
+        async def answer(event: Ping, work: Work) -> None:
+            work.add(Pong(id=f"pong-{event.number}", number=event.number))
+
+        for start in range(0, JOBS, PUBLISHED_AT_ONCE):
+            app.publish(*(Ping(number=number) for number in range(start, start + PUBLISHED_AT_ONCE)))
+        with Observatory(app, exposes=metrics) as observatory:
+            over = threading.Event()
+            if observatory.exposition is not None:
+                threading.Thread(target=_ask, args=(observatory.exposition.url, over), daemon=True).start()
+            began = time.perf_counter()
+            app.work_until_idle()
+            took = time.perf_counter() - began
+            over.set()
+        app.close()
+    return JOBS / took
+
+
+def _trace(share: float) -> None:
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+    from opentelemetry.sdk.trace.sampling import ParentBasedTraceIdRatio
+
+    class Forgetful(SpanExporter):
+        def export(self, spans: object) -> SpanExportResult:
+            return SpanExportResult.SUCCESS
+
+    provider = TracerProvider(sampler=ParentBasedTraceIdRatio(share))
+    provider.add_span_processor(BatchSpanProcessor(Forgetful()))
+    trace.set_tracer_provider(provider)
+
+
+def _ask(url: str, over: threading.Event) -> None:
+    while not over.wait(ASKED_EVERY):
+        with urllib.request.urlopen(f"{url}/metrics") as answer:
+            answer.read()

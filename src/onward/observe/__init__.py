@@ -1,0 +1,1 @@
+"""Metrics, logs, traces, error reports, health: what is seen from outside."""

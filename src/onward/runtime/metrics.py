@@ -1,0 +1,197 @@
+"""Counting what happens: cheap enough for every event, and handed on now and then."""
+
+from __future__ import annotations
+
+import bisect
+import logging
+import math
+import re
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from onward.model.buckets import buckets_of
+from onward.model.catalogue import CATALOGUE, COUNTED
+from onward.retry import redact
+
+log = logging.getLogger("onward")
+
+Labels = tuple[tuple[str, str], ...]
+Series = tuple[str, Labels]
+"""The name of a metric, and its labels in the order of their names."""
+
+MOST_SERIES = 500
+"""Label values of one name that are told apart; further ones are counted as `other`."""
+LONGEST_VALUE = 120
+OTHER = "other"
+_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_LABEL = re.compile(r"(?!__)(?!(?:le|quantile)$)[a-zA-Z_][a-zA-Z0-9_]*")
+
+
+@dataclass(slots=True)
+class Distribution:
+    """What a histogram has seen: how many in each bucket, the last one without a limit, and their sum."""
+
+    counts: list[int]
+    sum: float = 0.0
+
+    def add(self, other: Distribution) -> None:
+        self.counts = [mine + more for mine, more in zip(self.counts, other.counts, strict=True)]
+        self.sum += other.sum
+
+
+@dataclass(slots=True)
+class Counted:
+    """What was counted, in a shape that can be sent to another process."""
+
+    counters: dict[Series, float] = field(default_factory=dict)
+    histograms: dict[Series, Distribution] = field(default_factory=dict)
+    gauges: dict[Series, float] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.counters or self.histograms or self.gauges)
+
+
+class Metrics:
+    """Counters, histograms and gauges of this process; for your own services, too.
+
+    It never raises and never waits: a name or a value that makes no sense is said once in the log, and left out.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._now = Counted()
+        self._known: dict[str, set[Labels]] = {}
+        self._given: dict[tuple[str, str, Labels], Series] = {}
+        """What is counted for a kind, a name and labels as they were given."""
+        self._kinds: dict[str, tuple[str, tuple[str, ...]]] = {}
+        """Of each name: what it is, and what its labels are called."""
+        self._said: set[str] = set()
+        self._also: list[Callable[[], Counted]] = []
+
+    def increment(self, name: str, by: float = 1.0, /, **labels: str) -> None:
+        """Count something that happened."""
+        if (series := self._series("counter", name, by, labels)) is not None:
+            if by < 0:
+                self._say(f"the counter {name} cannot go down, by {by!r}")
+                return
+            with self._lock:
+                self._now.counters[series] = self._now.counters.get(series, 0.0) + by
+
+    def observe(self, name: str, value: float, /, **labels: str) -> None:
+        """Add a value to a distribution: how long something took, how large it was."""
+        if (series := self._series("histogram", name, value, labels)) is not None:
+            with self._lock:
+                seen = self._now.histograms.get(series)
+                if seen is None:
+                    seen = self._now.histograms[series] = Distribution([0] * (len(buckets_of(name)) + 1))
+                seen.counts[bisect.bisect_left(buckets_of(name), value)] += 1
+                seen.sum += value
+
+    def gauge(self, name: str, value: float, /, **labels: str) -> None:
+        """Say how much there is of something now."""
+        if (series := self._series("gauge", name, value, labels)) is not None:
+            with self._lock:
+                self._now.gauges[series] = value
+
+    # -- handing on
+
+    def also(self, counted: Callable[[], Counted]) -> None:
+        """Have somebody who adds up for himself asked, each time, what is new."""
+        self._also.append(counted)
+
+    def take(self) -> Counted:
+        """What was counted since this was last asked, and the last word of each gauge."""
+        self._gather()
+        with self._lock:
+            counted, self._now = self._now, Counted(gauges=dict(self._now.gauges))
+        return counted
+
+    def add(self, counted: Counted) -> None:
+        """Add what another process has counted."""
+        with self._lock:
+            for series, by in counted.counters.items():
+                if self._admits("counter", series):
+                    self._now.counters[series] = self._now.counters.get(series, 0.0) + by
+            for series, seen in counted.histograms.items():
+                if not self._admits("histogram", series):
+                    continue
+                if series in self._now.histograms:
+                    self._now.histograms[series].add(seen)
+                else:
+                    self._now.histograms[series] = Distribution(list(seen.counts), seen.sum)
+            self._now.gauges |= {one: value for one, value in counted.gauges.items() if self._admits("gauge", one)}
+
+    def _gather(self) -> None:
+        for counted in self._also:
+            self.add(counted())
+
+    def counted(self) -> Counted:
+        """All that was counted and not taken."""
+        self._gather()
+        with self._lock:
+            now = self._now
+            histograms = {one: Distribution(list(seen.counts), seen.sum) for one, seen in now.histograms.items()}
+            return Counted(dict(now.counters), histograms, dict(now.gauges))
+
+    # -- what makes sense
+
+    def _series(self, kind: str, name: str, value: float, labels: Mapping[str, str]) -> Series | None:
+        try:
+            if not math.isfinite(value):
+                self._say(f"the metric {name} was given {value!r}, which is no number to count with")
+                return None
+            given = (kind, name, tuple(sorted(labels.items())))
+            if (known := self._given.get(given)) is not None:
+                return known
+            named = tuple((label, redact(str(text)[:LONGEST_VALUE])) for label, text in given[2])
+        except Exception as error:  # whatever was given: the work goes on
+            self._say(f"the metric {name!r:.100} was given what cannot be counted: {type(error).__name__}")
+            return None
+        with self._lock:
+            if not self._admits(kind, (name, named)):
+                return None
+            if len(self._known[name]) >= MOST_SERIES and named not in self._known[name]:
+                self._say(f"the metric {name} has more than {MOST_SERIES} label values; the rest is {OTHER!r}")
+                return name, tuple((label, OTHER) for label, _ in named)
+            self._known[name].add(named)
+            self._given[given] = (name, named)
+        return name, named
+
+    def _admits(self, kind: str, series: Series) -> bool:
+        name, labels = series
+        called = tuple(label for label, _ in labels)
+        if name in CATALOGUE and name not in COUNTED:
+            self._say(f"the metric {name} is Onward's own, and read from the store")
+            return False
+        if name not in self._kinds and name in CATALOGUE:
+            about = CATALOGUE[name]
+            self._kinds[name] = (about.kind, tuple(sorted(about.labels)))
+            self._known.setdefault(name, set())
+        if name not in self._kinds:
+            if not _NAME.fullmatch(str(name)) or not all(map(_LABEL.fullmatch, called)):
+                self._say(f"the metric {name!r:.100} or one of its labels has a name that Prometheus refuses")
+                return False
+            self._kinds[name] = (kind, called)
+            self._known.setdefault(name, set())
+        known_as, known_labels = self._kinds[name]
+        if (known_as, known_labels) != (kind, called):
+            first = f"{known_as} with the labels {', '.join(known_labels) or 'none'}"
+            self._say(f"the metric {name} is a {first}, and no {kind} with {', '.join(called) or 'none'}")
+            return False
+        return True
+
+    def _say(self, problem: str) -> None:
+        if problem not in self._said and len(self._said) < 100:
+            self._said.add(problem)
+            log.error("%s; it is left out", problem)
+
+
+class NoMetrics(Metrics):
+    """Where metrics are switched off."""
+
+    def increment(self, name: str, by: float = 1.0, /, **labels: str) -> None: ...
+
+    def observe(self, name: str, value: float, /, **labels: str) -> None: ...
+
+    def gauge(self, name: str, value: float, /, **labels: str) -> None: ...

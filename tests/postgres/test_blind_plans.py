@@ -1,0 +1,37 @@
+"""What a planner does that knows nothing of a table yet: it must not read all that waits to find the first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from onward.backends.postgres.statements import statement
+from tests.postgres.stage import Opener
+
+WAITING = 1500
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    (("next_priority", ("listening", 2**31)), ("next_due", ("listening", 0)), ("next_suspect", ("listening",))),
+)
+def test_the_first_is_found_without_reading_the_others(
+    name: str, values: tuple[Any, ...], opened: Opener, postgres_store_url: str
+) -> None:
+    store = opened(postgres_store_url)
+    with store.db.connections.use() as connection:
+        connection.execute("ALTER TABLE ledger SET (autovacuum_enabled = false)")
+        connection.execute(
+            b"INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, key, due) "
+            b"SELECT n, 'listening', 'waiting', 'e', 'Noticed', 1, '{}', 1, 'k' || n, n "
+            b"FROM generate_series(1, $1::int) n",
+            [WAITING],
+        )
+        text = f"EXPLAIN (ANALYZE, FORMAT JSON) {statement(name).text(lock=False)}"
+        ((found,),) = connection.execute(text.encode(), list(values)).fetchall()
+    assert _most_rows(found[0]["Plan"]) <= 1
+
+
+def _most_rows(plan: dict[str, Any]) -> int:
+    return max([int(plan["Actual Rows"]), *(_most_rows(step) for step in plan.get("Plans", []))])
