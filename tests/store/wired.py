@@ -11,13 +11,14 @@ from onward.backends.postgres import PostgresStore
 from onward.backends.rabbitmq import RabbitWire
 from onward.backends.relational.store import RelationalStore
 from onward.model.ledger import Delivery, RowState
-from onward.ports import Announcement, Bus, Copy, Queue, Store
+from onward.ports import Announcement, Bus, Copy, Queue, Store, WireUnavailable
 from onward.runtime.relay import Relay
 from tests.store.fragile import FragileStore
 
 SERVICES = ("reading", "listening", "counting", "heeding", "spelling", "scanning", "one", "two", "late")
 """Every service that a contract test subscribes."""
 PATIENCE = 60.0
+PAUSE = 0.05
 NOT_OVER_A_WIRE = {
     "test_any_number_of_events_can_be_published_at_once": "no more than a window of rows is announced at a time",
     "test_what_waits_too_long_in_the_background_gets_every_tenth_turn": "the share is in what is announced, and "
@@ -34,9 +35,24 @@ class RecordingWire(RabbitWire):
         self.on_the_way: dict[str, set[int]] = {service: set() for service in SERVICES}
 
     def announce(self, announcements: Sequence[Announcement]) -> None:
-        super().announce(announcements)
+        """Other tests kill the broker: here it is waited for, or what is due would be announced only some time."""
+        ends = time.monotonic() + PATIENCE
+        while True:
+            self.come_back(ends)
+            try:
+                super().announce(announcements)
+                break
+            except WireUnavailable:
+                assert time.monotonic() < ends, f"the broker takes nothing: {self.trouble}"
+                time.sleep(PAUSE)
         for one in announcements:
             self.on_the_way[one.service].update(one.rows)
+
+    def come_back(self, ends: float) -> None:
+        """Return when the wire hangs together."""
+        while self.trouble:
+            assert time.monotonic() < ends, f"the broker does not come back: {self.trouble}"
+            time.sleep(PAUSE)
 
     def copy(self, copies: Sequence[Copy]) -> None:
         # Tests of the store subscribe services without a failed queue, or with another one than was declared.
@@ -61,6 +77,7 @@ class Post:
 
     def deliver(self, store: Store) -> None:
         """Announce all that is due, and wait until the last message has come."""
+        self._wire.come_back(time.monotonic() + PATIENCE)  # in trouble, the relay announces nothing
         relay = Relay(store, self._wire, lambda: self._group(store))
         try:
             while relay.announce():
