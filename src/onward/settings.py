@@ -78,6 +78,12 @@ def _is_address(value: str) -> str:
     return value
 
 
+def _is_listening(value: str) -> str:
+    if _is_address(value) == "off":
+        raise ValueError("no host and port")
+    return value
+
+
 def _scheme(value: str) -> str:
     scheme, separator, _ = value.partition("://")
     return scheme if separator else ""
@@ -114,6 +120,9 @@ BusUrl = Annotated[
 ]
 Address = Annotated[
     str, AfterValidator(_is_address), Field(description="a host and a port, such as 127.0.0.1:9464, or off")
+]
+ListenAddress = Annotated[
+    str, AfterValidator(_is_listening), Field(description="a host and a port, such as 127.0.0.1:8321")
 ]
 HttpUrl = Annotated[str, Field(pattern=r"^https?://[^/]", description="a URL with http:// or https://")]
 Folder = Annotated[Path, AfterValidator(_expanded), Field(description="the path of a folder")]
@@ -189,6 +198,10 @@ class Settings(_Shared):
     metrics_address: Address = "127.0.0.1:9464"
     metrics_instance: str = ""
     redact_addresses: bool = False
+    serve_address: ListenAddress = "127.0.0.1:8321"
+    serve_hosts: str = ""
+    serve_max_upload_bytes: Count = 200_000_000
+    serve_requests_per_second: Positive = 50.0
     token: Secret | None = None
 
     @property

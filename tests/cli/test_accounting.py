@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from onward import App, Document, Event, names
-from onward.cli.accounting import account, due_time
+from onward.facts.accounting import account, due_time
 from onward.recovery.deciding import Rules
 from onward.recovery.outlook import Outlooks
 from onward.settings import load_settings

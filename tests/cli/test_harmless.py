@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from onward.cli.output import harmless, marked, one_line, print_json
-from onward.cli.show import made_visible
+from onward.cli.output import marked, print_json
+from onward.facts.letters import made_visible
+from onward.facts.wording import harmless, one_line
 from onward.pipeline.app import build
 from onward.pipeline.sources import submit
 from onward.settings import load_settings

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from onward.cli.accounting import account
+from onward.facts.accounting import account
 from onward.pipeline.app import build
 from onward.pipeline.sources import submit
 from onward.settings import load_settings

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from onward import cli
 from onward.cli import main
-from onward.cli.opening import NotFound
+from onward.facts.finding import NotFound
 from onward.retry import OnwardError
 
 

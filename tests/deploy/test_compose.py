@@ -15,7 +15,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from onward.cli import main
-from onward.cli.output import duration
+from onward.facts.wording import duration
 from onward.runtime.supervisor import DRAIN_GRACE, HANG_GRACE
 from onward.settings import IN_FILE, Settings, load_settings, variable
 

@@ -26,6 +26,7 @@ COMMANDS = {
     "documents": "onward.cli.documents",
     "failed": "onward.cli.failed",
     "failures": "onward.cli.failures",
+    "serve": "onward.cli.serve",
     "worker": "onward.cli.worker",
     "workers": "onward.cli.workers",
     "retry-job": "onward.cli.retry_job",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -15,31 +14,15 @@ from rich.text import Text
 
 from onward.cli.choosing import Count
 from onward.cli.opening import reading
-from onward.cli.output import console, iso, json_option, moment, number, one_line, print_entry, print_json
+from onward.cli.output import console, json_option, print_entry, print_json
+from onward.facts.actions import action_facts, log_action
+from onward.facts.wording import moment, number, one_line
 from onward.retry.redact import redact
 
 if TYPE_CHECKING:
     from onward import App
 
 LISTED = 50
-
-
-def log_action(app: App, action: str, about: Mapping[str, Any], touched: int) -> None:
-    """Keep that somebody has changed something with this command; what was not given is left out.
-
-    A command that has changed nothing is no action.
-    """
-    if not touched:
-        return
-    given = {name: _shown(value) for name, value in about.items() if value not in (None, False, (), [])}
-    app.store.log_action(_who(), "cli", action, given, touched)
-
-
-def _shown(value: Any) -> Any:
-    """A value without its secrets: a source may carry a password."""
-    if isinstance(value, list | tuple):
-        return [_shown(one) for one in value]
-    return redact(value) if isinstance(value, str) else value
 
 
 # -- changes that take a while
@@ -98,13 +81,6 @@ def _on_signals(handler: Callable[[], None], *numbers: signal.Signals) -> Iterat
             signal.signal(number, old)
 
 
-def _who() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return "unknown"  # a process without a user name, as in some containers
-
-
 @click.command()
 @click.option("--limit", type=Count(), default=LISTED, show_default=True, help="At most so many.")
 @click.option("--before", type=Count(), metavar="NUMBER", help="Go on behind the action of this number.")
@@ -121,20 +97,7 @@ def actions(limit: int, before: int | None, as_json: bool) -> None:
         found = app.store.actions(limit=limit + 1, before=before)
     shown = found[:limit]
     if as_json:
-        print_json(
-            [
-                {
-                    "id": one.id,
-                    "at": iso(one.at),
-                    "who": one.who,
-                    "via": one.via,
-                    "action": one.action,
-                    "about": one.about,
-                    "touched": one.touched,
-                }
-                for one in shown
-            ]
-        )
+        print_json([action_facts(one) for one in shown])
         return
     out = console()
     if not shown:

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from rich.text import Text
 
-from onward.cli.accounting import error_of
-from onward.cli.actions import log_action
-from onward.cli.opening import NotFound, reading, short_ids, worker_command
-from onward.cli.output import (
-    SHORT_ID,
-    clock_time,
-    console,
-    counted,
-    iso,
-    json_option,
-    moment,
-    number,
-    one_line,
-    print_entry,
-    print_json,
-    source_name,
+from onward.cli.opening import reading
+from onward.cli.output import console, json_option, print_entry, print_json
+from onward.facts.batches import (
+    batch_facts,
+    counted_batches,
+    discard_batches,
+    documents_in,
+    files_of,
+    find_batch,
+    find_batches,
+    is_persistent,
+    item_errors,
+    retry_batches,
 )
-from onward.model.documents import Document
-from onward.model.ledger import MAX_COMMIT_DOCUMENTS, FailedBatch
-from onward.recovery.groups import discard_all
+from onward.facts.finding import short_ids, worker_command
+from onward.facts.wording import SHORT_ID, clock_time, counted, moment, number, one_line, source_name
+from onward.model.ledger import FailedBatch
 from onward.retry.redact import redact
 
 if TYPE_CHECKING:
@@ -36,10 +31,7 @@ if TYPE_CHECKING:
 
     from onward import App
 
-Key = tuple[str, str]
 SHOWN_ITEMS = 20
-_MOST_LEVELS = 10
-"""So far a document's ancestors are looked for."""
 
 
 @click.group(invoke_without_command=True)
@@ -77,9 +69,9 @@ def list_(as_json: bool) -> None:
 def show(id: str, as_json: bool) -> None:
     """Show one failed batch with the error of each of its documents."""
     with reading() as app:
-        batch = _find(app, id)
+        batch = find_batch(app, id)
         if as_json:
-            print_json(_facts(app, batch) | {"item_errors": dict(_item_errors(app, batch.items))})
+            print_json(batch_facts(app, batch) | {"item_errors": dict(item_errors(app, batch.items))})
         else:
             _print(app, batch)
 
@@ -94,20 +86,16 @@ def retry(ids: tuple[str, ...], everything: bool, dry_run: bool, as_json: bool) 
     if bool(ids) == everything:
         raise click.UsageError("give either the ids of batches, or --all")
     with reading() as app:
-        chosen = app.store.failed_batches() if everything else _find_all(app, ids)
+        chosen = app.store.failed_batches() if everything else find_batches(app, ids)
         if not dry_run:
-            now = app.store.now()
-            # One that is gone by now has recovered.
-            chosen = [one for one in chosen if app.store.hurry_batch(one.id, now)]
-            if chosen:
-                log_action(app, "batches retry", {"batches": [one.id for one in chosen]}, _documents(chosen))
+            chosen = retry_batches(app, chosen)
         workers, start = len(app.store.workers()), worker_command(app.store)
     if as_json:
-        print_json({"dry_run": dry_run, "batches": [one.id for one in chosen], "documents": _documents(chosen)})
+        print_json({"dry_run": dry_run, "batches": [one.id for one in chosen], "documents": documents_in(chosen)})
         return
     out = console()
     verb = "would be retried" if dry_run else "will be retried now"
-    what = f"{_counted(len(chosen))} with {counted(_documents(chosen), 'document')}"
+    what = f"{counted_batches(len(chosen))} with {counted(documents_in(chosen), 'document')}"
     out.print(Text(f"{what} {verb}." if chosen else "There are no failed batches."))
     if chosen and not dry_run:
         alive = "A worker takes it within seconds." if workers else f"No worker is alive; start one: {start}"
@@ -122,119 +110,19 @@ def retry(ids: tuple[str, ...], everything: bool, dry_run: bool, as_json: bool) 
 def discard(ids: tuple[str, ...], confirm: bool, dry_run: bool, as_json: bool) -> None:
     """Give up all documents of failed batches: they become discarded, and are kept."""
     with reading() as app:
-        chosen = _find_all(app, ids)
-        count = _documents(chosen)
+        chosen = find_batches(app, ids)
+        count = documents_in(chosen)
         if not dry_run and not confirm:
             raise click.UsageError(
                 f"this gives up {counted(count, 'document')} for good; add --confirm, or look first with --dry-run"
             )
         if not dry_run:
-            count = sum(_discard(app, one.items) for one in chosen)
-            log_action(app, "batches discard", {"batches": [one.id for one in chosen]}, count)
+            count = discard_batches(app, chosen)
     if as_json:
         print_json({"dry_run": dry_run, "batches": [one.id for one in chosen], "documents": count})
         return
     verb = "would be discarded" if dry_run else "discarded"
-    console().print(Text(f"{counted(count, 'document')} of {_counted(len(chosen))} {verb}."))
-
-
-def _discard(app: App, items: Sequence[Key]) -> int:
-    count = 0
-    for start in range(0, len(items), MAX_COMMIT_DOCUMENTS):
-        count += discard_all(app.store, items[start : start + MAX_COMMIT_DOCUMENTS])
-    return count
-
-
-# -- finding
-
-
-def _find_all(app: App, ids: Sequence[str]) -> list[FailedBatch]:
-    return list({one.id: one for one in (_find(app, id) for id in ids)}.values())
-
-
-def _find(app: App, id: str) -> FailedBatch:
-    found = [one for one in app.store.failed_batches() if id.strip() and one.id.startswith(id.strip())]
-    if not found:
-        raise NotFound(f"no failed batch has an id that begins with {one_line(id)!r}; see `onward batches`")
-    if len(found) > 1:
-        listed = "\n".join(f"  {one.id}" for one in found[:10])
-        raise NotFound(f"{one_line(id)!r} begins the ids of {_counted(len(found))}; give more of one:\n{listed}")
-    return found[0]
-
-
-def _documents(chosen: Sequence[FailedBatch]) -> int:
-    return sum(len(one.items) for one in chosen)
-
-
-def _counted(count: int) -> str:
-    return f"{number(count)} failed batch{'' if count == 1 else 'es'}"
-
-
-# -- for programs
-
-
-def _facts(app: App, batch: FailedBatch) -> dict[str, Any]:
-    task, project = _task(app, batch.source)
-    return {
-        "id": batch.id,
-        "service": batch.service,
-        "task_id": task,
-        "project_id": project,
-        "project_path": redact(batch.source) if batch.source else None,
-        "failed_files": _files(app, batch),
-        "items": [id for _, id in batch.items],
-        "errors": [
-            {"timestamp": iso(one.get("timestamp")), "error": redact(str(one.get("error", "")))}
-            for one in batch.errors
-        ],
-        "retry_count": batch.retry_count,
-        "retry_after": iso(batch.retry_after),
-        "created_at": iso(batch.created_at),
-        "persistent": _persistent(app, batch),
-    }
-
-
-def _persistent(app: App, batch: FailedBatch) -> bool:
-    return app.settings.ladder().failed_batch.persistent(batch.retry_count)
-
-
-def _task(app: App, source: str | None) -> tuple[str | None, str | None]:
-    """The last task of a source, and the source's own id."""
-    if source is None:
-        return None, None
-    from onward.pipeline.documents import Archive, source_id
-
-    id = source_id(source)
-    request = app.get(Archive, id)
-    return (Document.make_id("task", id, request.submission), id) if request else (None, None)
-
-
-def _files(app: App, batch: FailedBatch) -> list[str]:
-    """The places of the source that the items came from: what their oldest ancestors call themselves."""
-    keys = list(batch.items)
-    roots: set[Key] = set()
-    for _ in range(_MOST_LEVELS):
-        above: set[Key] = set()
-        for state in app.store.states_of(keys):
-            if state.parent:
-                name, _, id = state.parent.partition("/")
-                above.add((name, id))
-            else:
-                roots.add((state.collection, state.id))
-        if not above:
-            break
-        keys = sorted(above)
-    found: set[str] = set()
-    for collection in {name for name, _ in roots}:
-        for _, _, text in app.store.read_bodies(collection, [id for name, id in roots if name == collection]):
-            body = json.loads(text)
-            found.add(redact(str(body.get("path") or body.get("source") or "")))
-    return sorted(found - {""})
-
-
-def _item_errors(app: App, items: Sequence[Key]) -> Iterator[tuple[str, str]]:
-    for state in app.store.states_of(items):
-        yield state.id, redact(error_of(state))
+    console().print(Text(f"{counted(count, 'document')} of {counted_batches(len(chosen))} {verb}."))
 
 
 # -- for people
@@ -244,7 +132,7 @@ def _list(*, as_json: bool) -> None:
     with reading() as app:
         found = sorted(app.store.failed_batches(), key=lambda one: one.retry_after)
         if as_json:
-            print_json([_facts(app, one) for one in found])
+            print_json([batch_facts(app, one) for one in found])
             return
         out = console()
         if not found:
@@ -261,7 +149,7 @@ def _line(app: App, one: FailedBatch) -> Text:
     line = Text.assemble((f"{one.id[:SHORT_ID]}  ", "green"), f"{counted(len(one.items), 'document')} of ")
     line.append(source_name(one.source or "no source")).append(f" ({one.service})", "dim")
     line.append(f"  {_retries(one.retry_count)}, {_next(app, one)}")
-    if _persistent(app, one):
+    if is_persistent(app, one):
         line.append("  persistent", "bold red")
     return line
 
@@ -283,7 +171,7 @@ def _print(app: App, batch: FailedBatch) -> None:
     out.print(_line(app, batch), soft_wrap=True)
     out.print(Text(f"id          {batch.id}"), soft_wrap=True)
     out.print(Text(f"set aside   {moment(batch.created_at)}"))
-    for one in _files(app, batch)[:SHOWN_ITEMS]:
+    for one in files_of(app, batch)[:SHOWN_ITEMS]:
         out.print(Text(f"from        {one_line(one)}"), soft_wrap=True)
     out.print(Text("Errors of the batch", "bold"))
     for error in batch.errors[-SHOWN_ITEMS:]:
@@ -297,7 +185,7 @@ def _print_items(app: App, out: Console, batch: FailedBatch) -> None:
     out.print(Text("Documents", "bold"))
     shown = batch.items[:SHOWN_ITEMS]
     ids = short_ids(app, [id for _, id in shown])
-    errors = dict(_item_errors(app, shown))
+    errors = dict(item_errors(app, shown))
     for name, id in shown:
         line = Text.assemble((f"  {one_line(ids[id]):8}", "green"), f"  {name:10}")
         out.print(line.append(one_line(errors.get(id, ""), 300), "red"), soft_wrap=True)

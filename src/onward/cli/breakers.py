@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from onward.cli.actions import log_action
 from onward.cli.opening import reading
-from onward.cli.output import console, counted, duration, iso, json_option, moment, one_line, print_json
+from onward.cli.output import console, json_option, print_json
+from onward.facts.breakers import breaker_facts, close_by_hand, close_command, open_by_hand, opening_facts
+from onward.facts.wording import counted, duration, moment, one_line
 from onward.model.breaker import Breaker
-from onward.recovery.phrasing import command
 from onward.retry.redact import redact
 
 if TYPE_CHECKING:
@@ -62,14 +62,8 @@ def open_(name: str, reason: str, as_json: bool) -> None:
     if not reason.strip():
         raise click.BadParameter("it is empty; say why, for everybody who looks", param_hint="'--reason'")
     with reading() as app:
-        _check(app, name)
-        before = next((one for one in app.store.breakers() if one.dependency == name and one.open), None)
-        back = command("onward breakers close", name)
-        app.store.open_breaker(
-            name, one_line(redact(reason), 500), remedy=f"when it is back: {back}", by_hand=True
-        )
-        log_action(app, "breakers open", {"dependency": name, "reason": redact(reason)}, 1)
-        _changed(app, name, f"{_opened(before)}; to bring it back: {back}", as_json=as_json)
+        before = open_by_hand(app, name, reason)
+        _changed(app, name, f"{_opened(before)}; to bring it back: {close_command(name)}", as_json=as_json)
 
 
 @breakers.command("close")
@@ -78,11 +72,7 @@ def open_(name: str, reason: str, as_json: bool) -> None:
 def close(name: str, as_json: bool) -> None:
     """Let events that need a dependency go on, one at first, then ever more."""
     with reading() as app:
-        _check(app, name)
-        was_open = any(one.open for one in app.store.breakers() if one.dependency == name)
-        if was_open:
-            app.store.close_breaker(name)
-            log_action(app, "breakers close", {"dependency": name}, 1)
+        was_open = close_by_hand(app, name)
         _changed(
             app, name, "is in service again" if was_open else "is not down: nothing to close", as_json=as_json
         )
@@ -98,69 +88,15 @@ def _opened(before: Breaker | None) -> str:
     return f"was down already ({was}): now it is not asked any more whether it is back"
 
 
-def _check(app: App, name: str) -> None:
-    known = _known(app)
-    if name not in known:
-        names = ", ".join(known) or "none, as no service has been started that needs one"
-        raise click.BadParameter(
-            f"there is no dependency {one_line(name)!r}; known are: {names}", param_hint="NAME"
-        )
-
-
-def _known(app: App) -> list[str]:
-    needed = {name for one in app.store.subscriptions() for name in one.needs}
-    return sorted(needed | {one.dependency for one in app.store.breakers()})
-
-
-def _facts(app: App) -> list[dict[str, Any]]:
-    now, counts = app.store.now(), app.store.counts()
-    states = {one.dependency: one for one in app.store.breakers()}
-    users: dict[str, list[str]] = {}
-    for one in app.store.subscriptions():
-        for name in one.needs:
-            users.setdefault(name, []).append(one.service)
-    facts = []
-    for name in _known(app):
-        breaker = states.get(name) or Breaker(name)
-        state = _state(breaker, now)
-        services = sorted(users.get(name, ()))
-        waiting = sum(counts.get(service, {}).get("waiting", 0) for service in services)
-        facts.append(
-            {
-                "dependency": name,
-                "state": state,
-                "since": iso(breaker.opened_at),
-                "seconds": max(0.0, now - breaker.opened_at) if breaker.opened_at is not None else None,
-                "reason": redact(breaker.reason),
-                "remedy": redact(breaker.remedy),
-                "by_hand": breaker.by_hand,
-                "next_probe": iso(breaker.next_probe),
-                "paused_until": iso(breaker.paused_until) if state == "paused" else None,
-                "limit": breaker.limit,
-                "services": services,
-                "waiting": waiting if state != "closed" else 0,
-            }
-        )
-    return facts
-
-
-def _state(breaker: Breaker, now: float) -> str:
-    if breaker.open:
-        return "open"
-    if breaker.paused_until is not None and breaker.paused_until > now:
-        return "paused"
-    return "recovering" if breaker.limit is not None else "closed"
-
-
 def _list(*, history: bool, as_json: bool) -> None:
     with reading() as app:
-        facts = _facts(app)
+        facts = breaker_facts(app)
         openings = app.store.openings() if history else []
         now = app.store.now()
     if as_json:
         told: dict[str, Any] = {"breakers": facts}
         if history:
-            told["history"] = [_opening(one) for one in openings]
+            told["history"] = [opening_facts(one) for one in openings]
         print_json(told)
         return
     out = console()
@@ -174,16 +110,6 @@ def _list(*, history: bool, as_json: bool) -> None:
             _print_opening(out, one, now)
         if not openings:
             out.print(Text("  No breaker has ever been open."))
-
-
-def _opening(one: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "dependency": one["dependency"],
-        "opened_at": iso(one["opened_at"]),
-        "closed_at": iso(one["closed_at"]),
-        "reason": redact(one["reason"]),
-        "remedy": redact(one["remedy"]),
-    }
 
 
 def _print(out: Console, one: dict[str, Any]) -> None:
@@ -219,6 +145,6 @@ def _print_opening(out: Console, one: dict[str, Any], now: float) -> None:
 
 def _changed(app: App, name: str, text: str, *, as_json: bool) -> None:
     if as_json:
-        print_json(next(one for one in _facts(app) if one["dependency"] == name))
+        print_json(next(one for one in breaker_facts(app) if one["dependency"] == name))
     else:
         console().print(Text(f"{one_line(name)} {text}"), soft_wrap=True)

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import SecretStr, ValidationError
 
-from onward.cli.opening import is_server, store_file
-from onward.cli.output import moment, size
+from onward.facts.finding import is_server, store_file
+from onward.facts.wording import moment, size
 from onward.retry.errors import OnwardError
 from onward.retry.redact import redact
 from onward.settings import FILE, Settings, SettingsError, from_environ, load_settings, named_by, variable

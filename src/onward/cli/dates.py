@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import click
 
-ALLOWED = (
-    "a date such as 2026-03-09, 2026-03 or 2026, a time such as 2026-03-09T14:30 or 14:30, today, yesterday, "
-    "or how long ago: 30m, 2h, 7d"
-)
-SPANS = "a span such as 90s, 10m, 2h, 1h30m, 30d or 4w"
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0}
-_LONGEST_SPAN = 100 * 366 * 86_400.0
-_PART = r"(\d{1,9}(?:\.\d{1,3})?) *([smhdw])"
-_HOUR = re.compile(r"\d?\d:\d\d(:\d\d)?", re.ASCII)
-
+from onward.facts.dates import ALLOWED, SPANS, read_past, read_span, read_time
 
 if TYPE_CHECKING:
     _ParamType = click.ParamType[float]
@@ -35,7 +24,7 @@ class Date(_ParamType):
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         try:
-            return value if isinstance(value, float) else _read_past(str(value).strip().lower())
+            return value if isinstance(value, float) else read_past(str(value).strip().lower())
         except (ValueError, OverflowError):
             self.fail(f"{value!r} is no date; give {ALLOWED}", param, ctx)
 
@@ -47,7 +36,7 @@ class When(_ParamType):
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         try:
-            return value if isinstance(value, float) else _read_time(str(value).strip().lower())
+            return value if isinstance(value, float) else read_time(str(value).strip().lower())
         except (ValueError, OverflowError):
             self.fail(f"{value!r} is no time; give 18:30, tomorrow or 2026-03-09T14:30", param, ctx)
 
@@ -60,50 +49,7 @@ class Span(_ParamType):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         if isinstance(value, float):
             return value
-        seconds = _seconds(str(value).strip().lower())
+        seconds = read_span(str(value).strip().lower())
         if seconds is None:
             self.fail(f"{value!r} is no span; give {SPANS}", param, ctx)
         return seconds
-
-
-def _seconds(text: str) -> float | None:
-    """How long a span is: one or several parts, the longest unit first."""
-    if not re.fullmatch(rf"(?:{_PART} *)+", text, re.ASCII):
-        return None
-    parts = re.findall(_PART, text, re.ASCII)
-    units = [_UNITS[unit] for _, unit in parts]
-    seconds = sum(float(count) * unit for (count, _), unit in zip(parts, units, strict=True))
-    return seconds if units == sorted(set(units), reverse=True) and seconds <= _LONGEST_SPAN else None
-
-
-def _read_past(text: str) -> float:
-    now = datetime.now().astimezone()
-    if (ago := _seconds(text)) is not None:
-        return now.timestamp() - ago
-    if _HOUR.fullmatch(text):
-        found = _at_hour(date.today(), text)  # noqa: DTZ011
-        # Early in the morning, 23:00 is that of yesterday.
-        return found if found <= now.timestamp() else _at_hour(date.today() - timedelta(days=1), text)  # noqa: DTZ011
-    return _read(text)
-
-
-def _read_time(text: str) -> float:
-    return _at_hour(date.today(), text) if _HOUR.fullmatch(text) else _read(text)  # noqa: DTZ011
-
-
-def _at_hour(day: date, hour: str) -> float:
-    return _read(f"{day.isoformat()}T{hour.zfill(len(hour) + (hour[1] == ':'))}")
-
-
-def _read(text: str) -> float:
-    today = date.today()  # noqa: DTZ011 - whoever says "today" means theirs
-    named = {"today": today, "yesterday": today - timedelta(days=1), "tomorrow": today + timedelta(days=1)}
-    if text in named:
-        found = datetime.combine(named[text], datetime.min.time())
-    elif len(text) == 4:
-        found = datetime(int(text), 1, 1)  # noqa: DTZ001 - the local zone is added below
-    elif len(text) == 7 and text[4] == "-":
-        found = datetime(int(text[:4]), int(text[5:]), 1)  # noqa: DTZ001
-    else:
-        found = datetime.fromisoformat(text.upper())
-    return (found if found.tzinfo else found.astimezone()).timestamp()

@@ -1,31 +1,20 @@
-"""A failure group in words: what is probably wrong, what speaks for it, and what to type next."""
+"""A failure group printed: what is probably wrong, what speaks for it, and what to type next."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from onward.cli.accounting import error_of
-from onward.cli.opening import short_ids, show_command
-from onward.cli.output import (
-    SHORT_ID,
-    console,
-    counted,
-    duration,
-    harmless,
-    iso,
-    moment,
-    number,
-    one_line,
-    print_entry,
-)
+from onward.cli.output import console, print_entry
+from onward.facts.accounting import error_of
+from onward.facts.diagnosis import KNOWN, error_text, next_steps, shortened
+from onward.facts.finding import short_ids, show_command
+from onward.facts.wording import counted, duration, harmless, moment, number, one_line
 from onward.recovery.groups import affected
 from onward.recovery.phrasing import at_time
-from onward.recovery.verdicts import Evidence, Suspicion, Verdict, Version
+from onward.recovery.verdicts import Evidence, Suspicion, Verdict
 from onward.retry.redact import redact
 
 if TYPE_CHECKING:
@@ -36,8 +25,6 @@ if TYPE_CHECKING:
 
 SHOWN_DOCUMENTS = 10
 SHOWN_OPENINGS = 5
-KNOWN = 1000
-"""So many groups are looked through, the last seen first."""
 _TRACEBACK_LINES = 30
 _STYLES = {
     Suspicion.DEPENDENCY: "yellow",
@@ -48,61 +35,7 @@ _STYLES = {
 }
 
 
-def shortened(fingerprints: Sequence[str]) -> dict[str, str]:
-    """How much of each fingerprint is needed to name it: 8 characters, or more where two begin the same."""
-    length = SHORT_ID
-    while length < 64 and len({one[:length] for one in fingerprints}) < len(set(fingerprints)):
-        length += 4
-    return {one: one[:length] for one in fingerprints}
-
-
-def weight(group: FailureGroup) -> int:
-    """How much a group affects now."""
-    return max(group.affected, group.dead_letters)
-
-
-# -- for programs
-
-
-def group_facts(evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
-    """A failure group and its verdict, for programs."""
-    group = evidence.group
-    return asdict(group) | {
-        "waiting": evidence.waiting,
-        "message": redact(group.message),
-        "traceback": redact(group.traceback),
-        "first_seen": iso(group.first_seen),
-        "last_seen": iso(group.last_seen),
-        "verdict": {"kind": str(verdict.kind), "sentences": list(verdict.sentences)},
-    }
-
-
-def evidence_facts(app: App, evidence: Evidence) -> dict[str, Any]:
-    """What a verdict is based on, and all that the group affects now, for programs."""
-    return {
-        "needs": list(evidence.needs),
-        "versions_at_work": [_version_facts(one) for one in evidence.versions],
-        "openings": [
-            asdict(one) | {"opened_at": iso(one.opened_at), "closed_at": iso(one.closed_at)}
-            for one in evidence.openings
-        ],
-        "documents_now": [
-            {"collection": one.collection, "id": one.id, "status": str(one.status), "error": error_of(one)}
-            for one in affected(app.store, evidence.group.fingerprint)
-        ],
-    }
-
-
-def _version_facts(version: Version) -> dict[str, Any]:
-    return {"version": version.name, "first_seen": iso(version.first_seen), "last_seen": iso(version.last_seen)}
-
-
 # -- for people
-
-
-def error_text(group: FailureGroup, most: int) -> str:
-    """Type and message of its last error, on one line."""
-    return one_line(redact(f"{group.error_type}: {group.message}"), most)
 
 
 def _now_and_ever(group: FailureGroup) -> str:
@@ -175,7 +108,7 @@ def print_group(app: App, evidence: Evidence, verdict: Verdict) -> None:
         example = f"onward failed inspect {found[0].row}"
     out.print()
     out.print(Text("What to type next", "bold"))
-    for why, command in _next_steps(evidence, verdict, short, example):
+    for why, command in next_steps(evidence, verdict, short, example):
         out.print(Text.assemble((f"  {why}: " if command else f"  {why}", ""), (command, "bold")), soft_wrap=True)
 
 
@@ -196,28 +129,3 @@ def _print_documents(app: App, out: Console, group: FailureGroup, short: str) ->
     if (more := group.affected - len(shown)) > 0:
         out.print(Text(f"  … and {number(more)} more: onward failures show {short} --json", "dim"))
     return show_command(app, shown[0].collection, shown[0].id)
-
-
-def _next_steps(evidence: Evidence, verdict: Verdict, short: str, example: str) -> list[tuple[str, str]]:
-    group = evidence.group
-    if not weight(group) and not evidence.waiting:
-        return [("Nothing: it affects nothing any more.", "")]
-    look = [("look at one", example)] if example else []
-    retry = f"onward failures retry {short}"
-    discard = ("give it up for good", f"onward failures discard {short} --confirm")
-    match verdict.kind:
-        case Suspicion.DEPENDENCY:
-            steps = [("see how it stands", "onward breakers"), *look]
-            if evidence.waiting:
-                steps.insert(0, (f"Nothing: what waits goes on by itself when {evidence.suspect} is back.", ""))
-            if group.dead_letters or not evidence.waiting:
-                steps.append(("when it is back", f"{retry} --canary 1"))
-            return steps
-        case Suspicion.OVERLOAD:
-            return [("put it back slowly", f"{retry} --rate 1"), *look]
-        case Suspicion.BUG:
-            return [*look, ("when it is mended and deployed", f"{retry} --canary 3")]
-        case Suspicion.POISON:
-            return [*look, ("try it once more", retry), discard]
-        case _:
-            return [*look, ("try a few of them", f"{retry} --canary 3"), discard]

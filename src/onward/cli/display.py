@@ -16,7 +16,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from onward.cli.output import clock_time, counted, duration, number, one_line
+from onward.facts.wording import clock_time, counted, duration, number, one_line
 
 if TYPE_CHECKING:
     from onward.pipeline.progress import Outage, Stage, View

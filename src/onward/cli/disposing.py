@@ -13,7 +13,7 @@ from rich.text import Text
 
 from onward.cli import INTERRUPTED
 from onward.cli.actions import Change, changing, interruptible
-from onward.cli.choosing import GIVEN_UP, PAGE, Filters, choose, filter_options, needed_by_others, statuses_of
+from onward.cli.choosing import filter_options
 from onward.cli.exporting import (
     exported,
     new_file,
@@ -23,7 +23,9 @@ from onward.cli.exporting import (
     write_lines,
 )
 from onward.cli.opening import reading
-from onward.cli.output import console, counted, json_option, number, one_line, print_json
+from onward.cli.output import console, json_option, print_json
+from onward.facts.choosing import GIVEN_UP, PAGE, Filters, choose, needed_by_others, statuses_of
+from onward.facts.wording import counted, number, one_line
 from onward.model.documents import Status
 
 if TYPE_CHECKING:

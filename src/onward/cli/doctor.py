@@ -10,7 +10,8 @@ from rich.text import Text
 
 from onward.cli.checks import Check, Level, check_everything
 from onward.cli.life import print_hanging
-from onward.cli.output import console, counted, json_option, one_line, print_json
+from onward.cli.output import console, json_option, print_json
+from onward.facts.wording import counted, one_line
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from rich.text import Text
 
-from onward.cli.accounting import error_of
-from onward.cli.choosing import Count, check_collection, not_empty, statuses_of
+from onward.cli.choosing import Count, not_empty
 from onward.cli.disposing import archive, discard, export, purge
-from onward.cli.opening import EMPTY, known, reading, short_ids, show_command
-from onward.cli.output import console, counted, number, one_line, print_entry, print_json
-from onward.cli.show import state_facts
+from onward.cli.opening import reading
+from onward.cli.output import console, print_entry, print_json
+from onward.facts.accounting import error_of
+from onward.facts.finding import EMPTY, check_collection, known, short_ids, show_command
+from onward.facts.life import state_facts
+from onward.facts.listing import count_documents, find_titles
+from onward.facts.wording import counted, number, one_line
 from onward.model.documents import Status
-from onward.retry.redact import redact
 
 if TYPE_CHECKING:
     from onward import App, DocumentState
@@ -131,20 +133,8 @@ def _list(
             click.echo(EMPTY)
             return
         shown = list(islice(found, (limit or LISTED) + 1))
-        total = None if after else _total(app, collection, chosen, status)
+        total = None if after else count_documents(app, collection=collection, status=status, source=chosen)
         _print(app, shown, limit or LISTED, total)
-
-
-def _total(app: App, collection: str | None, source: str | None, status: str | None) -> int:
-    """How many there are, as far as that is counted anyway."""
-    counts = app.store.document_counts(source)
-    wanted = statuses_of(status, ())
-    return sum(
-        count
-        for name, found in counts.items()
-        for one, count in found.items()
-        if (collection is None or name == collection) and (not wanted or one in wanted)
-    )
 
 
 def _behind(after: str, collection: str | None) -> tuple[str, str]:
@@ -205,7 +195,7 @@ def _print(app: App, found: list[DocumentState], limit: int, total: int | None) 
         out.print(Text("No such documents."))
         return
     ids = short_ids(app, [one.id for one in shown])
-    titles = _titles(app, shown)
+    titles = find_titles(app, shown)
     for one in shown:
         style = _STYLES.get(one.status, "red")
         title = one_line(titles.get((one.collection, one.id), ""), 100)
@@ -222,18 +212,6 @@ def _print(app: App, found: list[DocumentState], limit: int, total: int | None) 
     else:
         out.print(Text(f"{counted(len(shown), 'document')}.", "dim"))
     out.print(Text.assemble(("To look at one: ", "dim"), show_command(app, shown[0].collection, shown[0].id)))
-
-
-def _titles(app: App, states: Sequence[DocumentState]) -> dict[tuple[str, str], str]:
-    """What a person would call each document."""
-    titles = {}
-    for name in {one.collection for one in states}:
-        ids = [one.id for one in states if one.collection == name]
-        for id, _, text in app.store.read_bodies(name, ids):
-            body = json.loads(text)
-            called = (body.get(field) for field in ("subject", "path", "text", "source", "url"))
-            titles[name, id] = redact(next((str(one) for one in called if one), ""))
-    return titles
 
 
 def _again(last: DocumentState) -> str:

@@ -15,9 +15,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from onward.cli.choosing import PAGE, empty
-from onward.cli.output import iso, one_line
-from onward.cli.show import state_facts
+from onward.facts.choosing import PAGE, empty
+from onward.facts.life import state_facts
+from onward.facts.wording import iso, one_line
 from onward.model.documents import Document
 from onward.model.failures import outcomes
 from onward.retry.redact import redact

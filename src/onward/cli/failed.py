@@ -14,30 +14,19 @@ from rich.text import Text
 from onward.cli.actions import interruptible
 from onward.cli.choosing import Count
 from onward.cli.exporting import new_file, output_option, write_lines
-from onward.cli.letters import (
-    all_option,
-    archived_option,
-    brief_facts,
-    choose,
-    error_line,
-    filter_options,
-    letter_at,
-    letter_facts,
-    letter_line,
-    print_letter,
-    queues,
-)
+from onward.cli.letters import all_option, archived_option, filter_options, letter_line, print_letter
 from onward.cli.opening import reading
-from onward.cli.output import console, counted, iso, json_option, moment, number, one_line, print_entry, print_json
+from onward.cli.output import console, json_option, print_entry, print_json
 from onward.cli.removing import archive, purge
 from onward.cli.requeueing import requeue
+from onward.facts.letters import brief_facts, choose, letter_at, letter_facts, queue_facts, queues
+from onward.facts.wording import counted, moment, number, one_line
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from rich.console import Console
 
-    from onward import App
 
 LISTED = 50
 INSPECTED = 5
@@ -72,7 +61,7 @@ def list_(queue: str | None, archived: bool, limit: int | None, as_json: bool) -
     """
     with reading() as app:
         if queue is None:
-            found = [_summary(app, name, services, archived) for name, services in queues(app).items()]
+            found = [queue_facts(app, name, services, archived) for name, services in queues(app).items()]
             shown = [one for one in found if one["archived"] or (one["letters"] and not archived)]
             print_json(shown[:limit]) if as_json else _print_queues(shown, archived, limit or len(shown))
             return
@@ -89,22 +78,6 @@ def list_(queue: str | None, archived: bool, limit: int | None, as_json: bool) -
         _print_more(out, len(letters), choice.total())
         if letters:
             out.print(Text.assemble(("To look at one: ", "dim"), f"onward failed inspect {letters[0].row}"))
-
-
-def _summary(app: App, name: str, services: list[str], archived: bool) -> dict[str, Any]:
-    groups = [one for one in app.store.letter_groups(archived=archived) if one.service in services]
-    counts = app.store.counts()
-    frequent = max(groups, key=lambda one: one.letters, default=None)
-    example = letter_at(app, frequent.example, archived=archived) if frequent is not None else None
-    return {
-        "queue": name,
-        "service": ", ".join(services),
-        "letters": sum(counts.get(one, {}).get("dead", 0) for one in services),
-        "oldest": iso(min(one.oldest for one in groups)) if groups else None,
-        "newest": iso(max(one.newest for one in groups)) if groups else None,
-        "most_frequent_error": error_line(example) if example is not None else None,
-        "archived": sum(counts.get(one, {}).get("archived", 0) for one in services),
-    }
 
 
 def _print_more(out: Console, shown: int, total: int) -> None:

@@ -9,25 +9,20 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from onward.cli.actions import log_action
 from onward.cli.dates import Date
-from onward.cli.diagnosis import (
-    KNOWN,
-    error_text,
-    evidence_facts,
-    group_facts,
-    print_group,
-    print_group_entry,
-    shortened,
-    weight,
-)
-from onward.cli.opening import reading, worker_command
-from onward.cli.output import console, counted, json_option, number, one_line, print_json
+from onward.cli.diagnosis import print_group, print_group_entry
+from onward.cli.opening import reading
+from onward.cli.output import console, json_option, print_json
 from onward.cli.requeueing import Display
+from onward.facts.actions import log_action
+from onward.facts.diagnosis import evidence_facts, group_facts
+from onward.facts.diagnosis import list_groups as find_groups
+from onward.facts.finding import check_service, find_group, worker_command
+from onward.facts.wording import counted, number, one_line
 from onward.model.recovery import Scheduled
 from onward.recovery.groups import GroupPlan, GroupRetry, discard_group, plan, put_back
 from onward.recovery.requeueing import CanaryOutcome
-from onward.recovery.verdicts import evidence_of, judge, waits
+from onward.recovery.verdicts import evidence_of, judge
 from onward.retry.redact import redact
 
 if TYPE_CHECKING:
@@ -78,32 +73,26 @@ def list_groups(
     """
     with reading() as app:
         if service is not None:
-            _check_service(app, service)
-        known = app.store.failure_groups(service=service, since=since, limit=KNOWN)
-        waiting = waits(app.store, known)
-        weights = {one.fingerprint: max(weight(one), waiting.get(one.fingerprint, 0)) for one in known}
-        found = sorted(known, key=lambda one: (-weights[one.fingerprint], -one.last_seen))
-        left = [one for one in found if show_all or weights[one.fingerprint]]
-        most = limit or (len(left) if as_json else LISTED)
-        seen = [evidence_of(app.store, one) for one in left[:most]]
+            check_service(app, service)
+        most = limit or (None if as_json else LISTED)
+        found = find_groups(app, service=service, since=since, everything=show_all, limit=most)
         if as_json:
-            print_json([group_facts(one, judge(one)) for one in seen])
+            print_json([group_facts(one, judge(one)) for one in found.page])
             return
         now = app.store.now()
     out = console()
-    if not known:
+    if not found.total and not found.hidden:
         out.print(Text("Nothing has failed." if service is None and since is None else "No such failures."))
         return
-    short = shortened([one.fingerprint for one in known])
-    for evidence in seen:
-        print_group_entry(out, short[evidence.group.fingerprint], evidence, judge(evidence), now)
-    if len(left) > most:
-        out.print(Text(f"… and {number(len(left) - most)} more; --limit {len(left)} shows them.", "dim"))
-    if hidden := len(found) - len(left):
+    for evidence in found.page:
+        print_group_entry(out, found.short[evidence.group.fingerprint], evidence, judge(evidence), now)
+    if more := found.total - len(found.page):
+        out.print(Text(f"… and {number(more)} more; --limit {found.total} shows them.", "dim"))
+    if hidden := found.hidden:
         verb = "affects" if hidden == 1 else "affect"
         out.print(Text(f"{counted(hidden, 'group')} {verb} nothing any more; --all shows them.", "dim"))
-    if seen:
-        first = short[seen[0].group.fingerprint]
+    if found.page:
+        first = found.short[found.page[0].group.fingerprint]
         out.print(Text.assemble(("To look at one: ", "dim"), f"onward failures show {first}"))
 
 
@@ -207,35 +196,6 @@ def discard_all(group: str, confirm: bool, dry_run: bool, as_json: bool) -> None
     would = "would be given up" if dry_run else "given up for good"
     done = f"{_amount(documents, letters)} {would}." if documents or letters else ""
     console().print(Text(done or "Nothing of this group is left to give up."), soft_wrap=True)
-
-
-# -- finding
-
-
-def find_group(app: App, given: str) -> FailureGroup:
-    """The failure group that a fingerprint, or the beginning of one, means."""
-    given = given.strip()
-    if given and (exact := app.store.failure_group(given)) is not None:
-        return exact
-    known = app.store.failure_groups(limit=KNOWN)
-    found = [one for one in known if given and one.fingerprint.startswith(given.lower())]
-    if len(found) == 1:
-        return app.store.failure_group(found[0].fingerprint) or found[0]
-    listed = sorted(found or known, key=lambda one: (-weight(one), -one.last_seen))
-    short = shortened([one.fingerprint for one in known])
-    lines = [f"  {short[one.fingerprint]}  {one.service}: {error_text(one, 60)}" for one in listed[:10]]
-    lines += [f"  … and {number(len(listed) - 10)} more: onward failures list --all"] if len(listed) > 10 else []
-    shown = one_line(given, 40)
-    problem = f"{shown!r} begins {number(len(found))} failure groups; give more of one" if found else ""
-    problem = problem or f"there is no failure group {shown!r}. The known ones are"
-    raise click.UsageError("\n".join([f"{problem}:", *(lines or ["  (none: nothing has failed)"])]))
-
-
-def _check_service(app: App, service: str) -> None:
-    names = sorted(one.service for one in app.store.subscriptions())
-    if service not in names:
-        known = ", ".join(names) or "(none)"
-        raise click.BadParameter(f"there is no service {service!r}; there are: {known}", param_hint="'--service'")
 
 
 # -- putting back

@@ -5,8 +5,10 @@ from __future__ import annotations
 import click
 from rich.text import Text
 
-from onward.cli.opening import known, pipeline, reading
-from onward.cli.output import console, counted, json_option, print_json, source_name
+from onward.cli.opening import pipeline, reading
+from onward.cli.output import console, json_option, print_json
+from onward.facts.finding import known
+from onward.facts.wording import counted, source_name
 
 
 @click.command()
@@ -23,7 +25,7 @@ def forget(sources: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
       onward forget --dry-run harbour-list.mbox
       onward forget harbour-list.mbox https://example.org/list.mbox.gz
     """
-    from onward.cli.accounting import totals
+    from onward.facts.accounting import totals
     from onward.pipeline.sources import forget as remove
 
     with reading() as look:

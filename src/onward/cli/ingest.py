@@ -10,20 +10,12 @@ import click
 from rich.text import Text
 
 from onward.cli import INTERRUPTED
-from onward.cli.accounting import Account, account, totals
-from onward.cli.opening import check_models, pipeline, show_command
-from onward.cli.output import (
-    clock_time,
-    console,
-    counted,
-    duration,
-    json_option,
-    number,
-    one_line,
-    print_json,
-    source_name,
-)
+from onward.cli.opening import check_models, pipeline
+from onward.cli.output import console, json_option, print_json
 from onward.cli.running import GO_ON, run
+from onward.facts.accounting import Account, account, totals
+from onward.facts.finding import show_command
+from onward.facts.wording import clock_time, counted, duration, number, one_line, source_name
 from onward.retry.errors import OnwardError
 
 if TYPE_CHECKING:

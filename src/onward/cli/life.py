@@ -1,24 +1,19 @@
-"""How a document stands, what happens to it next, and its life so far, for `onward show`."""
+"""How a document stands, what happens to it next, and its life so far, printed for people."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from onward.cli.opening import worker_command
-from onward.cli.output import counted, iso, number, one_line
-from onward.model.documents import FINAL
-from onward.recovery.deciding import Rules
-from onward.recovery.outlook import Outlook, Outlooks, process_of, rounds_of
+from onward.facts.wording import counted, number, one_line
+from onward.recovery.outlook import Outlook, process_of, rounds_of
 from onward.recovery.story import Moment, Story
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from onward import App, DocumentState
 
 STATUS_STYLES = {"processed": "green", "pending": "yellow", "discarded": "dim"}
 _NAME, _TIME = 12, 21
@@ -42,74 +37,6 @@ def print_hanging(out: Console, head: Text, text: Text) -> None:
         line.rstrip()
         out.print(Text.assemble(head, line))
         head = Text(" " * width)
-
-
-def outlook_of(app: App, state: DocumentState) -> Outlook:
-    """What happens to a document next."""
-    outlooks = Outlooks(app.store, Rules.of(app.settings), worker=worker_command(app.store))
-    return outlooks.of(state, holdup=_holdup(app, state) if state.collection == "threads" else "")
-
-
-def _holdup(app: App, state: DocumentState) -> str:
-    """What of a thread is still to be finished before it can be summarised."""
-    if state.final or state.row is not None:
-        return ""
-    found = app.store.find("messages", "thread_id", [state.id])
-    open_messages = sum(one.status not in FINAL and not one.set_aside for one in found)
-    if open_messages:
-        return f"{counted(open_messages, 'message')} {'is' if open_messages == 1 else 'are'} still to be finished"
-    chunks = sum(
-        status_count
-        for message in found
-        for status, status_count in app.store.children_counts("messages", message.id).get("chunks", {}).items()
-        if status not in FINAL
-    )
-    return f"{counted(chunks, 'chunk')} {'is' if chunks == 1 else 'are'} still to be finished" if chunks else ""
-
-
-# -- for programs
-
-
-def next_facts(outlook: Outlook) -> dict[str, Any]:
-    """What happens next, for programs."""
-    return outlook.as_dict() | {"at": iso(outlook.at)}
-
-
-def life_facts(story: Story) -> dict[str, Any]:
-    """A document's life, for programs."""
-    letter, batch, row = story.dead_letter, story.batch, story.row
-    return {
-        "moments": [one.as_dict() | {"at": time_fact(one.at)} for one in story.moments],
-        "not_kept": story.not_kept,
-        "row": None
-        if row is None
-        else asdict(row)
-        | {name: iso(getattr(row, name)) for name in ("published_at", "due", "lease", "settled_at")},
-        "dead_letter": None
-        if letter is None
-        else {
-            "row": letter.row,
-            "failed_queue": letter.failed_queue,
-            "reason": letter.abandoned_reason,
-            "tries": letter.attempt_count,
-            "at": iso(letter.timestamp),
-        },
-        "failed_batch": None
-        if batch is None
-        else {
-            "id": batch.id,
-            "retries": batch.retry_count,
-            "retried_at": iso(batch.retry_after),
-            "documents": len(batch.items),
-        },
-        "parent": story.parent,
-        "children": {name: dict(counts) for name, counts in story.children.items()},
-    }
-
-
-def time_fact(at: object) -> str | None:
-    """A time that others may have written as they like."""
-    return iso(at) if isinstance(at, int | float) else str(at) if at else None
 
 
 # -- for people

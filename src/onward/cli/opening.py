@@ -1,40 +1,18 @@
-"""Opening the pipeline's store for a command, and finding in it what somebody means."""
+"""Opening the pipeline's store for a command."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
-from onward.cli.output import SHORT_ID, number, one_line, printable, source_name
-from onward.recovery.phrasing import command
-from onward.retry.errors import OnwardError
-from onward.retry.redact import redact
-from onward.settings import Settings, load_settings
+from onward.facts.finding import check_store
+from onward.settings import load_settings
 
 if TYPE_CHECKING:
     from onward import App
-    from onward.ports import Store
 
 PIPELINE = "onward.pipeline.app:app"
-SERVERS = ("postgresql://", "postgres://")
-EMPTY = "Nothing has been ingested yet. Begin with:\n  onward ingest SOURCE…   (a mailbox, a folder or a URL)"
-PIPELINE_SERVICES = ("ingestion", "parsing", "chunking", "embedding", "orchestration", "summarization")
-LEAST_PREFIX = 4
-_SHOWN_MATCHES = 10
-_DERIVED = re.compile(r"[0-9a-f]{32}")
-"""An id that `Document.make_id` made: nobody knows it by heart, and its beginning will do."""
-_PREFERRED = ("messages", "threads", "archives", "chunks", "summaries", "tasks", "reports")
-
-
-class NotFound(OnwardError):
-    """What somebody named is not in the store, or could be several things."""
-
-    exit_code = 2
 
 
 @contextmanager
@@ -69,114 +47,3 @@ def pipeline() -> Iterator[App]:
 def check_models(app: App) -> None:
     """Refuse a setting that names no model now, not in a worker an hour later."""
     _ = app.embedder, app.summarizer
-
-
-def store_file(settings: Settings) -> Path | None:
-    """The file that holds the store, if it is one."""
-    return _file_of(settings.store)
-
-
-def _file_of(store: str) -> Path | None:
-    rest = store.partition("://")[2].removeprefix("/")
-    return Path(rest) if store.startswith("sqlite:") and rest != ":memory:" else None
-
-
-def is_server(url: str) -> bool:
-    """Whether a URL names a PostgreSQL database."""
-    return url.startswith(SERVERS)
-
-
-def store_exists(store: str) -> bool:
-    """Whether there is a store already; nothing is made by asking."""
-    if (file := _file_of(store)) is not None:
-        return file.exists()
-    if not is_server(store):
-        return True
-    try:
-        from onward.backends.postgres.examining import exists
-    except ModuleNotFoundError:
-        return True  # who opens it is told what to install
-    return exists(store)
-
-
-def check_store(store: str) -> None:
-    """Refuse to go on where there is no store."""
-    if not store_exists(store):
-        raise NotFound(f"there is no store at {_file_of(store) or redact(store)}.\n{EMPTY}")
-
-
-def worker_command(store: Store) -> str:
-    """What starts a worker for this store, which may be that of another app."""
-    ours = all(one.service.partition(".")[0] in PIPELINE_SERVICES for one in store.subscriptions())
-    return "onward worker" if ours else "onward worker --app MODULE:APP"
-
-
-def known(app: App, location: str) -> str:
-    """The source that somebody means, which must be one that was ingested."""
-    from onward.pipeline.sources import known_source
-
-    source = known_source(app, location)
-    sources = app.store.sources()
-    if source not in sources:
-        listed = "\n".join(f"  {source_name(one)}" for one in sorted(sources)) or "  (none)"
-        raise NotFound(f"there is no source {one_line(location)!r}. The known ones are:\n{listed}")
-    return source
-
-
-def resolve(app: App, given: str, among: Sequence[str] = ()) -> tuple[str, str]:
-    """The collection and id of the one document that an id, the beginning of one, or COLLECTION/ID means.
-
-    A thread and its summary share their id, as may an order and its invoice: of such documents the first
-    collection wins, and one that a service finishes.
-    """
-    order = [*(among or _PREFERRED)]
-    prefix = printable(given.strip())
-    found = _exactly(app, printable(given), among) or _exactly(app, prefix, among)
-    collection, slash, rest = prefix.partition("/")
-    if not found and slash and not among and collection in app.store.document_counts():
-        return resolve(app, printable(given).lstrip().partition("/")[2], [collection])
-    if not found and len(prefix) < LEAST_PREFIX:
-        raise click.UsageError(
-            f"no document has the id {one_line(prefix)!r}, which is too short for the beginning of one: "
-            f"give at least the first {LEAST_PREFIX} characters"
-        )
-    found = found or [one for one in app.store.ids_like(prefix, limit=1000) if not among or one[0] in among]
-    if not found:
-        of = f" of {' or '.join(among)}" if rest or len(among) == 1 else ""
-        raise NotFound(f"no document{of} has an id that begins with {one_line(prefix)!r}; see `onward documents`")
-    if len({id for _, id in found}) > 1:
-        ids = sorted({id: name for name, id in reversed(found)}.items(), key=lambda one: one[0])
-        lines = [f"  {one_line(id)}  ({name})" for id, name in ids[:_SHOWN_MATCHES]]
-        more = len(ids) - _SHOWN_MATCHES
-        lines += [f"  … and {number(more)} more"] if more > 0 else []
-        matches = "\n".join(lines)
-        raise NotFound(
-            f"{one_line(prefix)!r} begins the ids of {number(len(ids))} documents; give more of one:\n{matches}"
-        )
-    finished = {one.finishes for one in app.store.subscriptions()}
-    return min(
-        found, key=lambda one: (order.index(one[0]) if one[0] in order else len(order), one[0] not in finished)
-    )
-
-
-def _exactly(app: App, id: str, among: Sequence[str]) -> list[tuple[str, str]]:
-    keys = [(name, id) for name in (among or app.store.document_counts())]
-    return [(one.collection, one.id) for one in app.store.states_of(keys)]
-
-
-def short_ids(app: App, ids: Sequence[str]) -> dict[str, str]:
-    """How much of each id is needed to name it: of derived ones 8 characters or more, of others all."""
-    shorter = {}
-    for id in ids:
-        length = SHORT_ID if _DERIVED.fullmatch(id) else len(id)
-        while length < len(id) and len({one for _, one in app.store.ids_like(id[:length], limit=4)}) > 1:
-            length += 4
-        shorter[id] = id[:length]
-    return shorter
-
-
-def show_command(app: App, collection: str, id: str) -> str:
-    """What shows a document."""
-    short = short_ids(app, [id])[id]
-    shown = command("onward show", short if short != id else f"{collection}/{id}")
-    return shown or "onward documents --json   (its id has characters that nobody can type)"

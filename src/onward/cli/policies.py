@@ -2,42 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import click
 
 from onward.cli.output import console, json_option, print_json
-from onward.retry.policy import RetryPolicy
-from onward.retry.presets import OTHER_ROUNDS, Ladder
+from onward.facts.policies import describe, describe_archive
 from onward.settings import load_settings
-
-_SHOWN_WAITS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Rung:
-    """One rung of the ladder in words and numbers."""
-
-    rung: int
-    name: str
-    when: str
-    waits: tuple[tuple[float, float], ...]
-    """The shortest and the longest of each of the first waits, in seconds."""
-    endless: bool
-    gives_up: str
-    then: str
-
-    def describe_waits(self) -> str:
-        """Return the waits in words; a random one as its range."""
-        if not self.waits:
-            return "–"
-        waits = [f"{high:g}" if low == high else f"{low:g}–{high:g}" for low, high in self.waits]
-        if not self.endless:
-            return ", ".join(waits) + " s"
-        if waits[-1] != waits[-2]:
-            return ", ".join(waits) + ", … s"
-        until = waits.index(waits[-1]) + 1
-        return ", ".join(waits[:until]) + f" s, then every {waits[-1]} s"
 
 
 @click.command()
@@ -60,69 +31,3 @@ def policies(as_json: bool) -> None:
             out.print(f"  [dim]{label:14}[/]{text}")
         out.print()
     out.print(sentence)
-
-
-def describe(ladder: Ladder) -> list[Rung]:
-    """Return the rungs of a ladder in words and numbers."""
-    give_up_round = "dead letter; the document stays pending, for rung 4"
-    rounds = {**ladder.rounds, "others": OTHER_ROUNDS}
-    return [
-        _rung(
-            1,
-            ladder.not_ready,
-            when="the event came before its document can be read",
-            then="dead letter",
-        ),
-        _rung(2, ladder.transient, when="the handler raised something that may pass", then=give_up_round),
-        _rung(2, ladder.fetching, when="a source could not be fetched, which may pass", then=give_up_round),
-        _rung(
-            3,
-            ladder.failed_batch,
-            when="part of a task failed",
-            then=f"from retry {ladder.failed_batch.persistent_from} on, shown to the operator as persistent",
-        ),
-        _rung(
-            4,
-            ladder.retry_job,
-            when="a document is unfinished and its time has come",
-            gives_up=", ".join(f"{name} {most}" for name, most in rounds.items()) + " rounds",
-            then="the document is failed_max_retries",
-        ),
-        Rung(
-            rung=5,
-            name="operator",
-            when="someone decides",
-            waits=(),
-            endless=False,
-            gives_up="–",
-            then="requeue, schedule, reset, export, archive, purge",
-        ),
-    ]
-
-
-def _rung(number: int, policy: RetryPolicy, *, when: str, then: str, gives_up: str = "") -> Rung:
-    return Rung(
-        rung=number,
-        name=policy.name,
-        when=when,
-        waits=policy.schedule(_SHOWN_WAITS),
-        endless=policy.max_tries is None,
-        gives_up=gives_up or _limits(policy),
-        then=then,
-    )
-
-
-def describe_archive(ladder: Ladder) -> str:
-    """Say how the rungs multiply."""
-    rounds, tries = ladder.max_rounds("archives"), ladder.transient.max_tries
-    return (
-        f"So an archive gets up to {rounds} × {tries} tries before it is given up:\n"
-        f"{rounds} rounds of the retry job, {tries} tries in each."
-    )
-
-
-def _limits(policy: RetryPolicy) -> str:
-    tries = {None: "", 1: "1 try"}.get(policy.max_tries, f"{policy.max_tries} tries")
-    time = f"{policy.max_elapsed / 60:g} min of being able to try" if policy.max_elapsed is not None else ""
-    limits = " or ".join(filter(None, (tries, time)))
-    return f"after {limits}" if limits else "never"

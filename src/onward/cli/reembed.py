@@ -9,8 +9,9 @@ from rich.text import Text
 
 from onward.cli import INTERRUPTED
 from onward.cli.opening import pipeline, reading
-from onward.cli.output import console, counted, json_option, print_json
+from onward.cli.output import console, json_option, print_json
 from onward.cli.running import GO_ON, run
+from onward.facts.wording import counted
 
 if TYPE_CHECKING:
     from onward import App

@@ -12,9 +12,11 @@ from rich.text import Text
 
 from onward.cli import INTERRUPTED
 from onward.cli.actions import Change, changing
-from onward.cli.letters import Choice, all_option, archived_option, choose, dry_run_option, filter_options
+from onward.cli.letters import all_option, archived_option, dry_run_option, filter_options
 from onward.cli.opening import reading
-from onward.cli.output import console, json_option, number, one_line, print_json
+from onward.cli.output import console, json_option, print_json
+from onward.facts.letters import Choice, choose
+from onward.facts.wording import number, one_line
 
 if TYPE_CHECKING:
     from onward import App

@@ -13,10 +13,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from onward.cli import INTERRUPTED
-from onward.cli.actions import interruptible, log_action
-from onward.cli.letters import Choice, all_option, choose, dry_run_option, filter_options
+from onward.cli.actions import interruptible
+from onward.cli.letters import all_option, dry_run_option, filter_options
 from onward.cli.opening import reading
-from onward.cli.output import console, counted, json_option, number, one_line, print_json
+from onward.cli.output import console, json_option, print_json
+from onward.facts.actions import log_action
+from onward.facts.letters import Choice, choose
+from onward.facts.wording import counted, number, one_line
 from onward.recovery.requeueing import CanaryOutcome, Refusal, Requeue, Requeued, Waiting, refusal
 from onward.retry import OnwardError
 

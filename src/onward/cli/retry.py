@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import click
 from rich.text import Text
 
-from onward.cli.actions import log_action
-from onward.cli.choosing import Filters, choose, statuses_of
 from onward.cli.dates import Span, When
-from onward.cli.opening import reading, resolve, short_ids, worker_command
-from onward.cli.output import clock_time, console, counted, iso, json_option, number, one_line, print_json
+from onward.cli.opening import reading
+from onward.cli.output import console, json_option, print_json
+from onward.facts.actions import log_action
+from onward.facts.choosing import Filters
+from onward.facts.finding import resolve, short_ids, worker_command
+from onward.facts.retrying import Key, chosen_keys, schedule, touched, unschedule
+from onward.facts.wording import clock_time, counted, iso, number, one_line
 from onward.model.documents import Status
-from onward.model.ledger import MAX_COMMIT_DOCUMENTS
 from onward.model.recovery import Scheduled
 
 if TYPE_CHECKING:
     from onward import App
 
-Key = tuple[str, str]
 NAMED = 5
 SOME_MISSING = 3
-_USUAL = (Status.FAILED, Status.FAILED_MAX_RETRIES, Status.PENDING)
 _HIGHEST_PRIORITY = 1000
 _SAID = {
     Scheduled.SCHEDULED: "{count} {will} be tried again {when}",
@@ -94,19 +93,15 @@ def retry(
         now = app.store.now()
         _check_time(at, now)
         wanted = at if at is not None else now + (after or 0.0)
-        keys = [resolve(app, one) for one in ids] or _chosen(app, filters, cancel=cancel)
-        outcomes: dict[Key, Scheduled] = {}
-        for some in _slices(keys):
-            with _undone(app) if dry_run else app.store.transaction():
-                outcomes |= (
-                    app.store.unschedule(some)
-                    if cancel
-                    else app.store.schedule(some, wanted, reset=reset, priority=priority)
-                )
+        keys = [resolve(app, one) for one in ids] or chosen_keys(app, filters, cancel=cancel)
+        if cancel:
+            outcomes = unschedule(app, keys, dry_run=dry_run)
+        else:
+            outcomes = schedule(app, keys, wanted, reset=reset, priority=priority, dry_run=dry_run)
         if not dry_run and outcomes:
             about = filters.as_dict() | {"ids": list(ids), "at": iso(wanted) if wanted > now else None}
             about |= {"reset": reset, "priority": priority}
-            log_action(app, "retry cancel" if cancel else "retry", about, _touched(outcomes))
+            log_action(app, "retry cancel" if cancel else "retry", about, touched(outcomes))
         _say(app, outcomes, wanted, now, dry_run=dry_run, cancel=cancel, as_json=as_json)
     raise SystemExit(SOME_MISSING if Scheduled.MISSING in outcomes.values() else 0)
 
@@ -149,43 +144,6 @@ def _check_time(at: float | None, now: float) -> None:
     raise click.BadParameter(f"{past}; leave --at out for now", param_hint="'--at'")
 
 
-def _chosen(app: App, filters: Filters, *, cancel: bool) -> list[Key]:
-    if cancel:
-        statuses = statuses_of(filters.status, (*_USUAL, Status.DISCARDED, Status.PROCESSED))
-        found = [one for one in choose(app, filters, statuses) if one.retry_at is not None]
-    else:
-        found = list(choose(app, filters, statuses_of(filters.status, _USUAL)))
-        if not filters.status and not filters.group:
-            found = [one for one in found if one.status != Status.PENDING or one.row is None]
-    return [(one.collection, one.id) for one in found]
-
-
-def _slices(keys: Sequence[Key]) -> Iterator[list[Key]]:
-    unique = list(dict.fromkeys(keys))
-    for start in range(0, len(unique), MAX_COMMIT_DOCUMENTS):
-        yield unique[start : start + MAX_COMMIT_DOCUMENTS]
-
-
-class _Undo(Exception):
-    """A dry run ends so."""
-
-
-@contextmanager
-def _undone(app: App) -> Iterator[None]:
-    """Do something for real, so that its outcome is known, and take it back."""
-    try:
-        with app.store.transaction():
-            yield
-            raise _Undo
-    except _Undo:
-        pass
-
-
-def _touched(outcomes: Mapping[Key, Scheduled]) -> int:
-    changed = (Scheduled.SCHEDULED, Scheduled.HURRIED, Scheduled.CANCELLED)
-    return sum(one in changed for one in outcomes.values())
-
-
 def _say(
     app: App,
     outcomes: Mapping[Key, Scheduled],
@@ -224,7 +182,7 @@ def _say(
             will = "would" if dry_run else "will"
             line = Text(said.format(count=counted(len(keys), "document"), when=when, will=will, is_=is_))
             out.print(line.append(_which(app, keys), "dim"), soft_wrap=True)
-    if _touched(outcomes) and not dry_run and not cancel:
+    if touched(outcomes) and not dry_run and not cancel:
         by = _by_whom(workers, start, soon=wanted <= now)
         out.print(Text(by, "dim" if workers else "yellow"), soft_wrap=True)
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from onward.cli.opening import PIPELINE, check_store
-from onward.cli.output import counted, json_option, one_line, print_json
+from onward.cli.opening import PIPELINE
+from onward.cli.output import json_option, print_json
+from onward.facts.finding import check_store
+from onward.facts.wording import counted, one_line
 from onward.model.documents import FINAL
 from onward.retry.errors import OnwardError
 from onward.settings import load_settings

@@ -9,20 +9,11 @@ import click
 from rich.text import Text
 
 from onward.cli.dates import Date
-from onward.cli.opening import EMPTY, known, reading, resolve, short_ids, show_command
-from onward.cli.output import (
-    console,
-    counted,
-    iso,
-    json_option,
-    marked,
-    moment,
-    number,
-    one_line,
-    print_json,
-    printable,
-    source_name,
-)
+from onward.cli.opening import reading
+from onward.cli.output import console, json_option, marked, print_json
+from onward.facts.finding import EMPTY, known, resolve, short_ids, show_command
+from onward.facts.searching import search_facts
+from onward.facts.wording import counted, moment, number, one_line, printable, source_name
 from onward.retry.redact import redact
 
 if TYPE_CHECKING:
@@ -86,39 +77,11 @@ def search(
         if found.note:
             click.echo(f"Warning: {one_line(redact(found.note), 400)}", err=True)
         if as_json:
-            print_json(_facts(query, found, page))
+            print_json(search_facts(query, found, page))
         elif not sources:
             click.echo(EMPTY)
         else:
             _print(app, query, found, page=page, limit=limit)
-
-
-def _facts(query: Query, found: Results, page: int) -> dict[str, object]:
-    return {
-        "query": query.text,
-        "total": found.total,
-        "note": redact(found.note),
-        "page": page,
-        "results": [
-            {
-                "rank": rank,
-                "id": hit.message.id,
-                "thread_id": hit.message.thread_id,
-                "subject": hit.message.subject,
-                "author": hit.message.author,
-                "date": iso(hit.message.date),
-                "source": redact(hit.message.source),
-                "text_score": round(hit.text_score, 6),
-                "similarity": round(hit.similarity, 6),
-                "excerpt": _unmarked(hit.excerpt),
-            }
-            for rank, hit in enumerate(found.hits, found.offset + 1)
-        ],
-    }
-
-
-def _unmarked(text: str) -> str:
-    return text.replace("\x02", "").replace("\x03", "")
 
 
 def _print(app: App, query: Query, found: Results, *, page: int, limit: int) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from onward.cli.checks import Check, ok, warning, wrong
-from onward.cli.output import counted, duration, number, size
+from onward.facts.wording import counted, duration, number, size
 from onward.recovery.phrasing import command
 from onward.retry.errors import OnwardError
 from onward.retry.redact import redact

@@ -3,40 +3,27 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.cells import set_cell_size
 from rich.text import Text
 
-from onward.cli.life import field, life_facts, next_facts, outlook_of, print_life, print_state, time_fact
-from onward.cli.opening import NotFound, reading, resolve, short_ids, show_command
-from onward.cli.output import (
-    console,
-    counted,
-    harmless,
-    iso,
-    json_option,
-    moment,
-    number,
-    one_line,
-    print_entry,
-    print_json,
-    size,
-    source_name,
-)
-from onward.recovery.story import Story, kept_outcomes, tell
-from onward.retry.redact import redact
+from onward.cli.life import field, print_life, print_state
+from onward.cli.opening import reading
+from onward.cli.output import console, json_option, print_entry, print_json
+from onward.facts.finding import resolve, short_ids, show_command
+from onward.facts.letters import made_visible
+from onward.facts.life import body_of, document_facts, messages_of_thread, original_of, outlook_of, story_of
+from onward.facts.wording import counted, harmless, iso, moment, number, one_line, size, source_name
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from onward import App, DocumentState
+    from onward import App
     from onward.pipeline.documents import Archive, Chunk, Message, Summary, Thread
 
-BLOCK = 1 << 20
 _DIM = {"quote": "dim", "signature": "dim italic"}
 
 
@@ -62,109 +49,19 @@ def show(id: str, raw: bool, as_json: bool) -> None:
         if raw:
             _write_raw(app, collection, found)
         elif as_json:
-            print_json(_facts(app, collection, found))
+            print_json(document_facts(app, collection, found))
         else:
             _print(app, collection, found)
-
-
-def _body(app: App, collection: str, id: str) -> dict[str, Any]:
-    import json
-
-    ((_, _, body),) = app.store.read_bodies(collection, [id])
-    read: dict[str, Any] = json.loads(body)
-    return read
-
-
-def state_facts(state: DocumentState) -> dict[str, Any]:
-    """A document's state for programs; what differs between two runs of the same stands under `times`."""
-    last = state.last_error
-    return {
-        "collection": state.collection,
-        "id": state.id,
-        "status": state.status,
-        "source": redact(state.source) if state.source else None,
-        "parent": state.parent,
-        "revision": state.revision,
-        "rounds": state.attempt_count,
-        "set_aside": state.failed_batch is not None,
-        "error": _error_facts(last) if last else None,
-        "times": {
-            "created_at": time_fact(state.created_at),
-            "updated_at": time_fact(state.updated_at),
-            "last_attempt_time": time_fact(state.last_attempt_time),
-            "retry_at": time_fact(state.retry_at),
-        },
-    }
-
-
-def _error_facts(error: object) -> dict[str, str]:
-    if isinstance(error, dict):
-        return {"type": error.get("error_type", ""), "message": error.get("message", "")}
-    return {"type": "", "message": redact(str(error))}  # others may write what they like
-
-
-def _story(app: App, collection: str, id: str) -> Story:
-    story = tell(app.store, collection, id)
-    if story is None:
-        raise NotFound(f"{collection}/{id} is gone")
-    return story
-
-
-def _facts(app: App, collection: str, id: str) -> dict[str, Any]:
-    story = _story(app, collection, id)
-    facts = state_facts(story.state) | {
-        "next": next_facts(outlook_of(app, story.state)),
-        "life": life_facts(story),
-        "outcomes": kept_outcomes(story.state),
-        "body": _body(app, collection, id),
-    }
-    if collection == "threads":
-        from onward.pipeline.documents import Summary
-
-        summary = app.get(Summary, id)
-        facts["summary"] = summary.model_dump(mode="json") if summary else None
-        facts["message_ids"] = [one.id for one in _messages_of(app, id)]
-    return facts
 
 
 # -- bytes
 
 
 def _write_raw(app: App, collection: str, id: str) -> None:
-    from onward.pipeline.documents import Archive, Message
-    from onward.pipeline.services.parsing import find_original
-
-    where: tuple[str, int, int | None] | None = None
-    if collection == "messages" and (message := app.get(Message, id)) is not None:
-        where = find_original(app, message)
-    elif collection == "archives" and (archive := app.get(Archive, id)) is not None and archive.blob is not None:
-        where = (archive.blob, 0, None)
-    if where is None:
-        raise NotFound(f"{collection}/{id} has no bytes of its own; messages and fetched archives have")
-    pieces = _read(app, *where)
+    pieces = original_of(app, collection, id)
     visible = sys.stdout.isatty()
     for piece in pieces:
         click.echo(made_visible(piece) if visible else piece, nl=False)
-
-
-def _read(app: App, digest: str, offset: int, length: int | None) -> Iterator[bytes]:
-    with closing(app.blobs.open(digest)) as stream:
-        stream.seek(offset)
-        left = length
-        while left is None or left > 0:
-            block = stream.read(BLOCK if left is None else min(left, BLOCK))
-            if not block:
-                return
-            left = None if left is None else left - len(block)
-            yield block
-
-
-def made_visible(data: bytes) -> bytes:
-    """Bytes that a terminal can be shown: what would drive it is written as \\x1b."""
-    text = data.decode("utf-8", "backslashreplace").replace("\r\n", "\n")
-    return "".join(
-        one if one in "\n\t" or (one != "\r" and harmless(one)) else f"\\x{ord(one):02x}" for one in text
-    ).encode()
 
 
 # -- for people
@@ -174,7 +71,7 @@ def _print(app: App, collection: str, id: str) -> None:
     from onward.pipeline import documents
 
     out = console()
-    story = _story(app, collection, id)
+    story = story_of(app, collection, id)
     kinds: dict[str, tuple[type[Any], Callable[[App, Console, Any], None]]] = {
         "messages": (documents.Message, _print_message),
         "threads": (documents.Thread, _print_thread),
@@ -186,11 +83,11 @@ def _print(app: App, collection: str, id: str) -> None:
         kind, describe = kinds[collection]
         describe(app, out, app.get(kind, id))
     elif collection in ("tasks", "reports"):
-        for name, value in _body(app, collection, id).items():
+        for name, value in body_of(app, collection, id).items():
             shown = iso(value) if name.endswith("_at") else value
             field(out, name, str(shown))
     else:
-        _print_body(out, _body(app, collection, id))
+        _print_body(out, body_of(app, collection, id))
     out.print()
     print_state(out, story, outlook_of(app, story.state))
     out.print()
@@ -237,14 +134,6 @@ def _styled_body(message: Message) -> Text:
     return text
 
 
-def _messages_of(app: App, thread: str) -> list[Message]:
-    from onward.pipeline.documents import Message
-
-    ids = sorted(one.id for one in app.store.find(Message, "thread_id", [thread]))
-    messages = app.store.get_many(Message, ids)
-    return sorted(messages, key=lambda one: (one.date or 0.0, one.offset, one.id))
-
-
 def _print_thread(app: App, out: Console, thread: Thread) -> None:
     from onward.pipeline.documents import Summary
 
@@ -255,7 +144,7 @@ def _print_thread(app: App, out: Console, thread: Thread) -> None:
         field(out, "thread", thread.subject or "(no subject)", "bold")
         out.print(Text("There is no summary yet.", "yellow"))
     out.print()
-    messages = _messages_of(app, thread.id)
+    messages = messages_of_thread(app, thread.id)
     ids = short_ids(app, [one.id for one in messages])
     out.print(Text(counted(len(messages), "message"), "bold"))
     for one in messages:

@@ -12,19 +12,11 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from onward.cli.opening import EMPTY, reading, store_exists, store_file
-from onward.cli.output import (
-    console,
-    counted,
-    duration,
-    json_option,
-    number,
-    one_line,
-    print_entry,
-    print_json,
-    size,
-)
-from onward.cli.standing import Standing, look
+from onward.cli.opening import reading
+from onward.cli.output import console, json_option, print_entry, print_json
+from onward.facts.finding import EMPTY, store_exists, store_file
+from onward.facts.standing import Standing, look
+from onward.facts.wording import counted, duration, number, one_line, size
 from onward.retry.redact import redact
 from onward.settings import load_settings
 

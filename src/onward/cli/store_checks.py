@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from onward.cli.checks import Check, ok, warning
-from onward.cli.opening import worker_command
-from onward.cli.output import counted, duration, moment
+from onward.facts.finding import worker_command
+from onward.facts.wording import counted, duration, moment
 from onward.recovery.deciding import Rules
 from onward.recovery.outlook import process_of
 
@@ -85,7 +85,7 @@ def _outages(store: Store) -> Iterator[Check]:
 
 
 def _retry_job(store: Store, rules: Rules) -> Iterator[Check]:
-    from onward.cli.overdue import overdue, retry_job, say_overdue
+    from onward.facts.overdue import overdue, retry_job, say_overdue
 
     job, late = retry_job(store, rules), overdue(store, rules)
     worker = worker_command(store)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 from rich.text import Text
 
-from onward.cli.opening import EMPTY, NotFound, known, reading, resolve, short_ids
-from onward.cli.output import console, counted, iso, json_option, moment, one_line, print_json
+from onward.cli.opening import reading
+from onward.cli.output import console, json_option, print_json
+from onward.facts.finding import EMPTY, NotFound, known, resolve, short_ids
+from onward.facts.searching import first_lines, read_summaries, summary_facts
+from onward.facts.wording import counted, moment, one_line
 
 if TYPE_CHECKING:
     from onward import App
     from onward.pipeline.documents import Summary
-
-FIRST_LINES = 220
-_MARKUP = re.compile(r"[*_`#]+|\[\d+\]")
 
 
 @click.command()
@@ -39,33 +37,16 @@ def summaries(source: str | None, thread: str | None, limit: int, as_json: bool)
             _print_one(app, thread, as_json)
             return
         chosen = known(app, source) if source else None
-        found = sorted(_read(app, chosen), key=lambda one: (-(one[1] or 0.0), one[0].id))
+        found = sorted(read_summaries(app, chosen), key=lambda one: (-(one[1] or 0.0), one[0].id))
         if as_json:
-            print_json({"total": len(found), "summaries": [_facts(one, latest) for one, latest in found[:limit]]})
+            print_json(
+                {"total": len(found), "summaries": [summary_facts(one, latest) for one, latest in found[:limit]]}
+            )
             return
         if not found:
             click.echo("There are no summaries yet; see `onward status`." if app.store.sources() else EMPTY)
             return
         _print_list(app, found, limit)
-
-
-def _read(app: App, source: str | None) -> Iterator[tuple[Summary, float | None]]:
-    """Every summary, with the date of its thread's newest message."""
-    from onward.pipeline.documents import Message, Summary
-
-    after = ""
-    while states := app.store.states(Summary, source=source, after=after, limit=500):
-        after = states[-1].id
-        ids = [one.id for one in states]
-        latest: dict[str, float] = {}
-        for thread, date in app.store.related(Message, "thread_id", ids, "date"):
-            latest[str(thread)] = max(float(date), latest.get(str(thread), float("-inf")))
-        for summary in app.store.get_many(Summary, ids):
-            yield summary, latest.get(summary.id)
-
-
-def _facts(one: Summary, latest: float | None) -> dict[str, object]:
-    return one.model_dump(mode="json") | {"latest_message": iso(latest)}
 
 
 def _print_list(app: App, found: list[tuple[Summary, float | None]], limit: int) -> None:
@@ -86,11 +67,6 @@ def _print_list(app: App, found: list[tuple[Summary, float | None]], limit: int)
     rest = f", the newest {len(shown)} of them here; --limit shows more" if len(found) > len(shown) else ""
     out.print(Text(f"{counted(len(found), 'thread')}{rest}.", "dim"))
     out.print(Text.assemble(("To read one: ", "dim"), f"onward summaries --thread {ids[shown[0][0].id]}"))
-
-
-def first_lines(markdown: str) -> str:
-    """What a summary says first, without its markup."""
-    return one_line(" ".join(_MARKUP.sub("", markdown.partition("\n#")[0]).split()), FIRST_LINES)
 
 
 def _print_one(app: App, thread: str, as_json: bool) -> None:

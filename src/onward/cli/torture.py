@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import click
 from rich.text import Text
 
-from onward.cli.output import console, counted, duration, json_option, number, one_line, print_json
+from onward.cli.output import console, json_option, print_json
+from onward.facts.wording import counted, duration, number, one_line
 from onward.settings import load_settings
 
 if TYPE_CHECKING:

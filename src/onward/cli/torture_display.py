@@ -13,7 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from onward.cli.display import PLAIN_EVERY
-from onward.cli.output import console, counted, duration, number, one_line
+from onward.cli.output import console
+from onward.facts.wording import counted, duration, number, one_line
 from onward.torture.run import Seen
 
 DRAWN_EVERY = 0.25

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onward.cli.opening import PIPELINE, PIPELINE_SERVICES, reading, store_exists
-from onward.cli.output import counted, duration, one_line
+from onward.cli.opening import PIPELINE, reading
+from onward.facts.finding import PIPELINE_SERVICES, store_exists
+from onward.facts.wording import counted, duration, one_line
 from onward.retry.redact import redact
 from onward.settings import load_settings
 

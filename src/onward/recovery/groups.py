@@ -64,10 +64,11 @@ class GroupDiscarded:
     """Dead letters that were archived; that of a discarded document ends with it."""
 
 
-def affected(store: Store, fingerprint: str) -> Iterator[DocumentState]:
-    """The documents whose last error is of this group, read page by page."""
-    after: Key = ("", "")
-    while page := store.find_states(fingerprint=fingerprint, after=after, limit=PAGE):
+def affected(
+    store: Store, fingerprint: str, after: Key = ("", ""), *, at_once: int = PAGE
+) -> Iterator[DocumentState]:
+    """The documents whose last error is of this group, behind one of them, read page by page."""
+    while page := store.find_states(fingerprint=fingerprint, after=after, limit=at_once):
         after = (page[-1].collection, page[-1].id)
         yield from (one for one in page if one.status not in _OVER)
 

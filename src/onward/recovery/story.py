@@ -72,7 +72,9 @@ def tell(store: Store, collection: str, id: str) -> Story | None:
     if not states:
         return None
     (state,) = states
-    letters = store.find_dead_letters(document=(collection, id), limit=1) if state.dead_letter else []
+    # From its row on, which it knows: before that are only those of others.
+    row = state.dead_letter
+    letters = store.find_dead_letters(document=(collection, id), after=row - 1, limit=1) if row else []
     return Story(
         state=state,
         moments=_moments(state, store.rows_naming(collection, id)),

@@ -141,7 +141,9 @@ def evidence_of(store: Store, group: FailureGroup) -> Evidence:
         for one in store.openings()
         if one["dependency"] in watched
     ]
-    states = store.find_states(fingerprint=group.fingerprint, limit=LOOKED_AT) if group.affected else []
+    # Where many fail, how each of them ended before tells nothing.
+    few = group.affected and group.documents <= FEW
+    states = store.find_states(fingerprint=group.fingerprint, limit=LOOKED_AT) if few else []
     found = Evidence(
         group,
         tuple(one for one in openings if _overlaps(one, group)),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from onward.cli.opening import PIPELINE_SERVICES, store_file, worker_command
-from onward.cli.output import counted, duration, iso, number
-from onward.cli.overdue import Overdue, overdue, retry_job, say_overdue, without_event
+from onward.facts.finding import PIPELINE_SERVICES, store_file, worker_command
+from onward.facts.overdue import Overdue, overdue, retry_job, say_overdue, without_event
+from onward.facts.wording import counted, duration, iso, number
 from onward.recovery.deciding import Rules
 from onward.recovery.outlook import describe_error
 from onward.recovery.phrasing import command
@@ -16,6 +17,7 @@ from onward.retry.redact import redact
 
 if TYPE_CHECKING:
     from onward import App
+    from onward.model.ledger import FailedBatch
     from onward.model.recovery import FailureGroup
 
 LONG_OUTAGE = 24 * 3600.0
@@ -58,24 +60,35 @@ class Standing:
         return sum(counts.get(status, 0) for counts in self.documents.values() for status in statuses)
 
 
-def look(app: App) -> Standing:
-    """Read from the store how everything stands."""
+def look(
+    app: App, sources: Sequence[str] | None = None, *, late: Callable[[Standing], Overdue] | None = None
+) -> Standing:
+    """Read from the store how everything stands; of many sources only these are told, in this order.
+
+    Counting what is overdue takes a look at many documents. With `late` that is asked instead, and only if a need
+    speaks of it.
+    """
     store, rules = app.store, Rules.of(app.settings)
     standing = Standing(redact(app.settings.store), _size(app))
     standing.documents = store.document_counts()
-    standing.sources = [_source(app, source) for source in sorted(store.sources())]
+    told = sorted(store.sources()) if sources is None else sources
+    batches = store.failed_batches()
+    standing.sources = [_source(app, source, batches) for source in told]
     standing.stages = _stages(app)
     standing.failures, standing.other_failures = _groups(app)
     standing.outages = _outages(app)
-    standing.set_aside = _batches(app, rules)
+    standing.set_aside = _batches(app, rules, batches)
     standing.stuck = without_event(store, rules, store.now() - rules.stuck_after)
     standing.retry_job = retry_job(store, rules)
-    standing.overdue = overdue(store, rules)
     standing.worker = worker_command(store)
     standing.workers = [
         {"worker": one["worker"], "version": one.get("version", ""), "last_seen": iso(one["last_seen"])}
         for one in store.workers()
     ]
+    if late is None:
+        standing.overdue = overdue(store, rules)
+    elif not standing.workers and not _due(standing):
+        standing.overdue = late(standing)
     standing.needs = [*_outage_needs(standing), *_work_needs(standing), *_failure_needs(standing)]
     return standing
 
@@ -91,10 +104,9 @@ def _size(app: App) -> int:
     return sum(part.stat().st_size for part in parts if part.exists())
 
 
-def _source(app: App, source: str) -> dict[str, Any]:
+def _source(app: App, source: str, batches: Sequence[FailedBatch]) -> dict[str, Any]:
     counts = app.store.document_counts(source)
-    batches = app.store.failed_batches(source)
-    set_aside = sum(len(one.items) for one in batches)
+    set_aside = sum(len(one.items) for one in batches if one.source == source)
     pending = sum(found.get("pending", 0) for found in counts.values()) - set_aside
     failed = sum(found.get(one, 0) for found in counts.values() for one in ("failed", "failed_max_retries"))
     if "archives" in counts:
@@ -203,7 +215,7 @@ def _outages(app: App) -> list[dict[str, Any]]:
     ]
 
 
-def _batches(app: App, rules: Rules) -> list[dict[str, Any]]:
+def _batches(app: App, rules: Rules, batches: Sequence[FailedBatch]) -> list[dict[str, Any]]:
     now = app.store.now()
     return [
         {
@@ -217,7 +229,7 @@ def _batches(app: App, rules: Rules) -> list[dict[str, Any]]:
             "due_in_seconds": max(0.0, one.retry_after - now),
             "error": redact(str(one.errors[-1].get("error", ""))) if one.errors else "",
         }
-        for one in app.store.failed_batches()
+        for one in batches
     ]
 
 
@@ -228,7 +240,8 @@ def _outage_needs(standing: Standing) -> list[Need]:
     needs = []
     for one in standing.outages:
         if one["by_hand"]:
-            text = f"{one['dependency']} was taken out of service by hand ({one['reason']}). When it is back"
+            why = one["reason"].rstrip(".")
+            text = f"{one['dependency']} was taken out of service by hand ({why}). When it is back"
             needs.append(Need(text, command("onward breakers close", one["dependency"])))
         elif one["needs_person"]:
             since = f" for {duration(one['seconds'])}" if one["seconds"] > LONG_OUTAGE else ""
@@ -238,8 +251,7 @@ def _outage_needs(standing: Standing) -> list[Need]:
 
 
 def _work_needs(standing: Standing) -> list[Need]:
-    due = sum(one["waiting"] for one in standing.stages if not one["next_due"])
-    job = standing.retry_job
+    due, job = _due(standing), standing.retry_job
     if due and not standing.workers:
         verb = "is" if due == 1 else "are"
         return [Need(f"{counted(due, 'event')} {verb} due, and no worker runs", standing.worker)]
@@ -263,6 +275,11 @@ def _work_needs(standing: Standing) -> list[Need]:
     text = f"{counted(waiting, 'document')} {wait} for the retry job, which {ran}"
     once = standing.worker.replace("onward worker", "onward retry-job --once")
     return [Need(text, once if standing.workers else standing.worker)]
+
+
+def _due(standing: Standing) -> int:
+    """How many events somebody could work at now."""
+    return sum(one["waiting"] for one in standing.stages if not one["next_due"])
 
 
 def _failure_needs(standing: Standing) -> list[Need]:

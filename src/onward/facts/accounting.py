@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from onward.cli.output import iso
+from onward.facts.wording import iso
 from onward.recovery.deciding import Rules
 from onward.recovery.outlook import Outlooks, describe_error
 from onward.retry.redact import redact
@@ -97,8 +97,11 @@ def totals(app: App, source: str) -> dict[str, int]:
     return {name: sum(found.values()) for name, found in app.store.document_counts(source).items()}
 
 
-def account(app: App, source: str, before: dict[str, int]) -> Account:
-    """What became of a source in this run; `before` are its totals when it began."""
+def account(app: App, source: str, before: dict[str, int], *, waiting: bool = True) -> Account:
+    """What became of a source in this run; `before` are its totals when it began.
+
+    Why something waits takes a look at many documents; without `waiting` nobody asks for it.
+    """
     from onward.pipeline.documents import source_id
     from onward.pipeline.sources import reports, source_status
 
@@ -116,7 +119,7 @@ def account(app: App, source: str, before: dict[str, int]) -> Account:
         {name: after.get(name, 0) - before.get(name, 0) for name in sorted(after.keys() | before.keys())},
         standing.failed,
         troubles,
-        [one for name in COLLECTIONS if (one := _waiting(app, source, standing, name)) is not None],
+        [one for name in COLLECTIONS if waiting and (one := _waiting(app, source, standing, name)) is not None],
         any(one.id == source_id(source) for one in troubles),
     )
 
@@ -126,7 +129,9 @@ def _troubles(app: App, source: str, standing: SourceStatus) -> Iterator[Trouble
     for collection in COLLECTIONS:
         for status in ("failed", "failed_max_retries"):
             if left > 0 and standing.count(collection, status):
-                for state in app.store.states(collection, status=status, source=source, limit=left):
+                for state in app.store.find_states(
+                    collection=collection, status=status, source=source, limit=left
+                ):
                     left -= 1
                     yield Trouble(collection, state.id, error_of(state))
 
@@ -136,7 +141,7 @@ def _waiting(app: App, source: str, standing: SourceStatus, collection: str) -> 
     if not count:
         return None
     states = app.store.states(collection, status="pending", source=source, limit=500)
-    if (down := _down(app, collection)) and any(state.row is not None for state in states):
+    if (down := outage_of(app, collection)) and any(state.row is not None for state in states):
         return Waiting(collection, count, down.next_probe, down.reason, down.dependency)
     if (
         collection == "threads"
@@ -150,7 +155,7 @@ def _waiting(app: App, source: str, standing: SourceStatus, collection: str) -> 
     return Waiting(collection, count, min(times, default=None), error)
 
 
-def _down(app: App, collection: str) -> Breaker | None:
+def outage_of(app: App, collection: str) -> Breaker | None:
     """The open breaker that a collection's documents wait for."""
     needs = {name for one in app.store.subscriptions() if one.finishes == collection for name in one.needs}
     return next((one for one in app.store.breakers() if one.open and one.dependency in needs), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from onward.cli.output import counted, iso
+from onward.facts.wording import counted, iso
 from onward.recovery.deciding import Next, Rules, decide
 from onward.retry.presets import OTHER_ROUNDS
 

@@ -1,0 +1,147 @@
+"""Threads, the one with the newest message first, page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from onward import App
+    from onward.pipeline.documents import Summary, Thread
+
+BLOCK = 200
+FEW = 1_000
+"""So many threads of a source are sorted at once; of a larger one, some are soon found among the newest."""
+MOST_MATCHES = 300
+"""Words choose among the threads of so many messages that match best."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A thread's place in the order; those without any date come last."""
+
+    id: str
+    latest: float | None
+
+    @property
+    def rank(self) -> tuple[bool, float, str]:
+        return self.latest is None, -(self.latest or 0.0), self.id
+
+    def as_text(self) -> str:
+        """The same as text, for an address."""
+        return f"{'' if self.latest is None else repr(self.latest)}~{self.id}"
+
+    @classmethod
+    def from_text(cls, text: str) -> Place | None:
+        """What `as_text` has written; None: it makes no sense, so that a list begins at its beginning."""
+        latest, mark, id = text.partition("~")
+        try:
+            return cls(id, float(latest) if latest else None) if mark else None
+        except ValueError:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A thread with its summary, as far as there is one."""
+
+    place: Place
+    thread: Thread
+    summary: Summary | None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some threads, and where the list goes on."""
+
+    threads: list[Listed]
+    more: bool
+    best_only: bool = False
+    """Words match more messages than were looked at."""
+
+
+def list_threads(
+    app: App, *, source: str | None = None, words: str = "", after: Place | None = None, limit: int = 50
+) -> Page:
+    """A page of threads; `words` as in a search, of which the messages have to have some."""
+    best_only = False
+    if words:
+        found, best_only = _matching(app, words, source)
+        places: Iterator[Place] = iter(sorted(found, key=lambda one: one.rank))
+    elif source is not None and sum(app.store.document_counts(source).get("threads", {}).values()) <= FEW:
+        places = iter(sorted(_of_source(app, source), key=lambda one: one.rank))
+    else:
+        places = _newest_first(app, after)
+    shown: list[Listed] = []
+    for one in _read(app, (one for one in places if after is None or one.rank > after.rank)):
+        if source is None or one.thread.source == source:
+            shown.append(one)
+        if len(shown) > limit:
+            break
+    return Page(shown[:limit], len(shown) > limit, best_only)
+
+
+def _read(app: App, places: Iterator[Place]) -> Iterator[Listed]:
+    from onward.pipeline.documents import Summary, Thread
+
+    while block := [one for one, _ in zip(places, range(BLOCK // 4), strict=False)]:
+        ids = [one.id for one in block]
+        threads = {one.id: one for one in app.store.get_many(Thread, ids)}
+        summaries = {one.id: one for one in app.store.get_many(Summary, ids)}
+        for one in block:
+            if one.id in threads:
+                yield Listed(one, threads[one.id], summaries.get(one.id))
+
+
+def _newest_first(app: App, after: Place | None) -> Iterator[Place]:
+    """All threads by the date of their newest message, read as far as somebody wants them."""
+    from onward.pipeline.documents import Message, Thread
+
+    highest = float("inf") if after is None or after.latest is None else after.latest
+    if after is None or after.latest is not None:
+        dates = sorted(
+            (one for one in app.store.key_values("date") if isinstance(one, int | float) and one <= highest),
+            reverse=True,
+        )
+        for start in range(0, len(dates), BLOCK):
+            block = dates[start : start + BLOCK]
+            ids = {str(thread) for _, thread in app.store.related(Message, "date", block, "thread_id")}
+            # A thread that goes on after this block was in one before.
+            newest = [
+                one for one in _places(app, sorted(ids)) if one.latest is not None and one.latest <= block[0]
+            ]
+            yield from sorted(newest, key=lambda one: one.rank)
+    behind = after.id if after is not None and after.latest is None else ""
+    while states := app.store.states(Thread, after=behind, limit=BLOCK):
+        behind = states[-1].id
+        yield from (one for one in _places(app, [state.id for state in states]) if one.latest is None)
+
+
+def _places(app: App, ids: Sequence[str]) -> list[Place]:
+    from onward.pipeline.documents import Message
+
+    latest: dict[str, float] = {}
+    for thread, date in app.store.related(Message, "thread_id", ids, "date"):
+        latest[str(thread)] = max(float(date), latest.get(str(thread), float("-inf")))
+    return [Place(id, latest.get(id)) for id in ids]
+
+
+def _of_source(app: App, source: str) -> list[Place]:
+    from onward.pipeline.documents import Thread
+
+    ids, behind = [], ""
+    while states := app.store.states(Thread, source=source, after=behind, limit=500):
+        behind = states[-1].id
+        ids += [one.id for one in states]
+    return _places(app, ids)
+
+
+def _matching(app: App, words: str, source: str | None) -> tuple[list[Place], bool]:
+    from onward.pipeline.documents import Message
+    from onward.pipeline.search import Query
+
+    wanted, unwanted = Query(words).terms()
+    hits = app.store.match(wanted, unwanted, Message, source=source)
+    messages = app.store.get_many(Message, [hit.id for hit in hits[:MOST_MATCHES]])
+    return _places(app, sorted({one.thread_id for one in messages})), len(hits) > MOST_MATCHES
