@@ -46,7 +46,6 @@ class Crew:
                 stderr=log,
                 start_new_session=True,
             )
-        self.stopped = False
 
     @property
     def pid(self) -> int:
@@ -77,12 +76,10 @@ class Crew:
 
     def halt(self) -> None:
         """Stop it in the middle of whatever it does, to go on later."""
-        self.stopped = True
         self.signal_all(Signals.SIGSTOP)
 
     def go_on(self) -> None:
         self.signal_all(Signals.SIGCONT)
-        self.stopped = False
 
     def kill(self) -> None:
         """Kill all of it, as a machine that fails would."""

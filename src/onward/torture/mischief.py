@@ -8,25 +8,23 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from os import kill
+from pathlib import Path
 from random import Random
 from typing import Protocol
 
 from onward.app import App
-from onward.ports import Store
 from onward.torture.fleet import Crew, Fleet
 from onward.torture.plan import Plan
+from onward.torture.sleeping import Sleeper, Slept
 from onward.torture.workload import ParcelArrived
 
 TRIES = 300
 """How often a moment is looked for, in all, in which a crew can be stopped; then the rest is left out."""
-LOOK_AROUND = 2.0
-"""Seconds within which the others of a fleet write something, if they can."""
 LONGEST_OUTAGE = 1.0
 
 
@@ -60,7 +58,9 @@ class Done:
     crews_killed: int = 0
     servers_killed: int = 0
     stopped: int = 0
-    """Crews that slept while others did their work."""
+    """Crews that slept while others did their work, and came late with it."""
+    unrefused: int = 0
+    """Those of them whose late works nobody has refused."""
     sent_again: int = 0
     reported: int = 0
     """Events of those that the ledger knew and reported as duplicates; the others found their document final."""
@@ -85,44 +85,20 @@ def draw(random: Random, plan: Plan, *, kills: int, server_kills: int, stops: in
     return deque(zip(sorted(random.randrange(last) for _ in acts), acts, strict=True))
 
 
-class Sleeper:
-    """A crew that is stopped, while its leases lapse and others take its work over."""
-
-    def __init__(self, crew: Crew, store: Store, lease: float) -> None:
-        self.crew = crew
-        self._store = store
-        self._lease = lease
-        self._workers = [one.worker for one in crew.members(store)]
-        self._rows: list[int] = []
-        self._before = self._counts()
-        self._gives_up = time.monotonic() + LOOK_AROUND
-        self.others_write = False
-        """Whether the rest of the fleet goes on; not if it was stopped with the whole store locked."""
-
-    def look(self) -> bool | None:
-        """Whether its work was done by others: yes, no (it is of no use to wait any longer), or not yet."""
-        if not self.others_write and self._counts() != self._before:
-            self.others_write = True
-            self._gives_up = time.monotonic() + 4 * self._lease
-            self._rows = [one.row for worker in self._workers for one in self._store.claimed(worker)]
-            if not self._rows:
-                return False  # it had nothing to do
-        if self.others_write and not any(self._store.claimed(worker) for worker in self._workers):
-            states = self._store.row_states(self._rows)
-            if any(states.get(row, "done") == "done" for row in self._rows):
-                return True
-        return False if time.monotonic() > self._gives_up else None
-
-    def _counts(self) -> object:
-        return self._store.document_counts(), self._store.counts()
-
-
 class Mischief:
     """Does what is on a schedule, as far as the moment allows."""
 
     def __init__(
-        self, schedule: Schedule, fleet: Fleet, app: App, plan: Plan, servers: Sequence[Server], random: Random
+        self,
+        schedule: Schedule,
+        fleet: Fleet,
+        app: App,
+        plan: Plan,
+        servers: Sequence[Server],
+        random: Random,
+        diary: Path,
     ) -> None:
+        """`diary`: where workers note what was refused."""
         self.schedule = schedule
         self.done = Done()
         self.sleeper: Sleeper | None = None
@@ -131,6 +107,7 @@ class Mischief:
         self._plan = plan
         self._servers = servers
         self._random = random
+        self._diary = diary
         self._vain = 0
         """How often no crew could be stopped, or one was in vain: with the store locked, or with nothing to do."""
 
@@ -170,10 +147,11 @@ class Mischief:
             return
         self.sleeper.crew.go_on()
         self.sleeper = None
-        if answer:
-            self.done.stopped += 1
-        else:
+        if answer is Slept.IN_VAIN:
             self._put_off(finished)
+        else:
+            self.done.stopped += 1
+            self.done.unrefused += answer is Slept.UNREFUSED
 
     def _put_off(self, finished: int) -> None:
         """Kills are promised. To stop a crew a moment has to be found, and others are due meanwhile."""
@@ -187,7 +165,8 @@ class Mischief:
                 return self._send_again(fed)
             case Act.KILL_SERVER:
                 return self._kill_server()
-        crews = [one for one in self._fleet.crews if not one.stopped]
+        # Whoever was woken is left in peace until it has answered.
+        crews = [one for one in self._fleet.crews if self.sleeper is None or one is not self.sleeper.crew]
         if not crews:
             return False
         crew = self._random.choice(crews)
@@ -230,7 +209,7 @@ class Mischief:
         if self.sleeper is not None or awake < 2 or not self._halted_without_suspect(crew):
             return False
         try:
-            self.sleeper = Sleeper(crew, self._app.store, self._fleet.lease)
+            self.sleeper = Sleeper(crew, self._app.store, self._fleet.lease, self._diary)
         except BaseException:
             crew.go_on()
             raise
@@ -250,6 +229,10 @@ class Mischief:
         return False
 
     def _kill_server(self) -> bool:
+        if self.sleeper is not None:
+            if self.sleeper.is_awake:
+                return False
+            self.sleeper.cut_off = True
         server = self._servers[self.done.servers_killed % len(self._servers)]  # all of them, in turn
         server.kill()
         threading.Event().wait(self._random.uniform(0.0, LONGEST_OUTAGE))

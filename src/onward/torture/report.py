@@ -65,6 +65,7 @@ class Report:
             "server_kills": done.servers_killed,
             "kills_a_minute": round(self.kills_a_minute, 1),
             "zombies": done.stopped,
+            "zombies_unrefused": done.unrefused,
             "late_works_refused": self.refused,
             "sent_again": done.sent_again,
             "duplicates_reported": done.reported,

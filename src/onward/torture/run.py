@@ -19,7 +19,7 @@ from onward.torture.report import Report
 from onward.torture.scratch import Scratch
 from onward.torture.workload import Label, Parcel, ParcelArrived, Piece, build
 
-LEASE = 5.0
+LEASE = 3.0
 """Seconds; short, so that what a dead or stopped crew held comes back soon."""
 STALL_SECONDS = 180.0
 """If nothing moves for so long, nothing will."""
@@ -144,7 +144,7 @@ class _Run:
             stops=-(-order.kills // STOP_EVERY) if order.workers > 1 else 0,
         )
         self._order, self._scratch, self._plan, self._app, self._fleet = order, scratch, plan, app, fleet
-        self._mischief = Mischief(schedule, fleet, app, plan, scratch.servers, random)
+        self._mischief = Mischief(schedule, fleet, app, plan, scratch.servers, random, scratch.diary)
         self._feeder = _Feeder(app, plan)
         self._began = began
         self._show = show

@@ -20,8 +20,8 @@ from onward.torture.workload import DIARY, PREFIX, build
 _HURRIED = {
     "retry_backoff_seconds": "0.2",
     "retry_job_interval_seconds": "10",
-    "retry_job_base_delay_seconds": "0.5",
-    "retry_job_max_delay_seconds": "4",
+    "retry_job_base_delay_seconds": "0.1",
+    "retry_job_max_delay_seconds": "0.8",
     "time_limit_seconds": "120",
     "metrics_backend": "noop",
 }

@@ -166,7 +166,7 @@ def note_refused(told: AnySignal) -> None:
     """Write down that a late work was refused; in one piece, for several processes write there."""
     if isinstance(told, Dropped) and told.verdict == "fenced":
         with Path(os.environ[DIARY]).open("ab", buffering=0) as diary:
-            diary.write(f"{told.service} {told.row} {' '.join(told.ids)}\n".encode())
+            diary.write(f"{os.getpid()} {told.row} {told.service} {' '.join(told.ids)}\n".encode())
 
 
 PREFIX = "ONWARD_TORTURE_PREFIX"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from onward.app import App
+from onward.runtime import signals
 from onward.runtime.work import Work
-from tests.runtime.processes.stage import AT_ONCE, Page, PagesFound, Word, bring, state, words
+from tests.runtime.processes.stage import AT_ONCE, Observed, Page, PagesFound, Word, bring, state, words
 
 
 @pytest.mark.parametrize("kind", ("def", "async def"))
@@ -54,3 +55,30 @@ def test_what_a_checkpoint_committed_can_be_seen_by_others_at_once(app: App, nei
     bring(app, "a")
     app.work_until_idle()
     assert seen == [True, False]
+
+
+@pytest.mark.parametrize("kind", ("def", "async def"))
+def test_a_checkpoint_that_is_refused_is_told_as_a_dropped_work(app: App, neighbour: App, kind: str) -> None:
+    observed, tries = Observed(app), list[int]()
+
+    def is_taken_over(work: Work) -> bool:
+        tries.append(work.try_number)
+        if len(tries) > 1:
+            return False
+        (worker,) = [one["worker"] for one in neighbour.store.workers()]
+        neighbour.store.release(worker)
+        return True
+
+    def read(page: Page, work: Work) -> None:
+        if is_taken_over(work):
+            work.checkpoint(1)
+
+    async def read_async(page: Page, work: Work) -> None:
+        if is_taken_over(work):
+            await work.checkpoint(1)
+
+    app.service("reading", on=PagesFound, finishes=Page)(read if kind == "def" else read_async)
+    bring(app, "a")
+    app.work_until_idle()
+    assert observed.of(signals.Dropped) == [("reading", ("a",))], "once: nothing more came of it"
+    assert observed.of(signals.Finished) == [("reading", ("a",))], "by whoever took it over"

@@ -17,6 +17,8 @@ MONITORING = {
     "amtool": ("prometheus-alertmanager", ("amtool",)),
 }
 """What tests of metrics and alerts run: its Debian package, and its names, of which Debian has changed some."""
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+"""What tests of the console look at its pages with."""
 
 
 def find_monitoring(title: str) -> str | None:
@@ -33,8 +35,19 @@ def missing_monitoring() -> list[str]:
     ]
 
 
+def find_browser() -> str | None:
+    """Where a browser is."""
+    return next((path for name in BROWSERS if (path := shutil.which(name))), None)
+
+
+def missing_browser() -> list[str]:
+    """Whether there is no browser on this machine, and what to do about it."""
+    remedy = f"Chromium: found no `{BROWSERS[0]}` on this machine; install it: apt-get install {BROWSERS[0]}"
+    return [] if find_browser() else [remedy]
+
+
 if __name__ == "__main__":
-    reasons = missing() + missing_monitoring()
+    reasons = missing() + missing_monitoring() + missing_browser()
     for reason in reasons:
         Console(soft_wrap=True).print(reason, style="bold red", markup=False, highlight=False)
     sys.exit(1 if reasons else 0)
