@@ -30,6 +30,7 @@ HOT = {
     # settling and publishing
     "rows": "INTEGER PRIMARY KEY",
     "done_rows": "INTEGER PRIMARY KEY",
+    "close_rows": "INTEGER PRIMARY KEY",
     "update_row": "INTEGER PRIMARY KEY",
     "waiting_keys": "ledger_key (key=?)",
     "twin": "ledger_key (key=?)",
@@ -77,6 +78,7 @@ HOT = {
     "states_by_id": "sqlite_autoindex_documents_1 (collection=? AND id=?)",
     "due_batches": "failed_batches_due (retry_after<?)",
     "failed_batch": "documents_batch (failed_batch=?)",
+    "unfinished_states": "documents_unfinished (collection=? AND id>?)",
     "idle_items": "documents_batch (failed_batch=?)",
     # finding
     "statuses": "sqlite_autoindex_documents_1 (collection=? AND id=?)",
@@ -116,7 +118,7 @@ ORDERED = (
     "prune_unrouted", "due_batches", "idle_items", "listed", "dead_letters", "find_letters",
     "find_archived_letters", "failure_groups", "actions",
 )  # fmt: skip
-STORED = "ledger|documents|bodies|keys"
+STORED = "ledger|completed|documents|bodies|keys"
 
 
 class Planner(Protocol):
@@ -220,7 +222,7 @@ class PostgresPlanner:
     def indexes(self) -> list[str]:
         query = """SELECT indexrelid::regclass::text FROM pg_index WHERE indrelid = ANY ($1::regclass[])
                    AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conindid = indexrelid)"""
-        tables = "{documents,ledger,failed_batches,failure_groups,keys,actions,strangers}"
+        tables = "{documents,ledger,completed,failed_batches,failure_groups,keys,actions,strangers}"
         return sorted(name for (name,) in self.connection.execute(query.encode(), [tables]).fetchall())
 
 
@@ -244,10 +246,14 @@ INSERT INTO keys SELECT n, 'thread', to_jsonb('thread ' || n / 5) FROM generate_
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, key, due, deaths, priority,
                     worker, lease, settled_at, source, fingerprint, announced, copied)
 SELECT n, 'service ' || n % 6,
-       (ARRAY['done', 'done', 'waiting', 'claimed', 'dead', 'dead', 'archived', 'unrouted'])[n % 8 + 1],
+       (ARRAY['dead', 'claimed', 'waiting', 'claimed', 'dead', 'dead', 'archived', 'unrouted'])[n % 8 + 1],
        'event ' || n, 'Type ' || n % 300, 1, '{}', n, 'key ' || n, n, n % 19 / 17, n % 3,
        'worker ' || n % 100, n, n, 'source ' || n % 200, 'print ' || n % 300, nullif(n / 8 % 3, 2) * n,
        nullif(n / 8 % 3, 2)
+FROM generate_series(1, 8000) n;
+INSERT INTO completed (settled_at, id, timestamp, due, deaths, tries, not_ready, round, service, event_type,
+                       event_id, ids, data)
+SELECT n, n, n, n, 0, 0, 0, 1, 'service ' || n % 6, 'Type', 'event ' || n, '[]', '{}'
 FROM generate_series(1, 8000) n;
 INSERT INTO failed_batches (id, service, source, errors, retry_after, created_at)
 SELECT 'batch ' || n, 'service', 'source', '{}', n, n FROM generate_series(1, 2000) n;

@@ -273,9 +273,11 @@ class Settlement:
     def only_adds(self) -> bool:
         """Whether it closes a delivery that went well, and makes nothing true but that there are new documents."""
         more = self.removes or self.replaces or self.emits or self.texts or self.vectors or self.cursor
-        if more or not self.closes or self.dependencies is not None:
+        if more or self.reads or not self.closes or self.starts or self.dependencies is not None:
             return False
-        return all(isinstance(part, Done) for part in self.parts)
+        if not all(isinstance(part, Done) for part in self.parts):
+            return False
+        return all(new.failure is None for new in self.adds)
 
 
 class Verdict(StrEnum):

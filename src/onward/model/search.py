@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 MARK_START, MARK_END = "\x02", "\x03"
 """What stands around a matching word in an excerpt, until somebody shows it."""
@@ -12,16 +12,15 @@ Filter = tuple[str, str, str | float]
 """Only documents whose key stands in a relation (`=`, `>=`, `<`, `like`) to a value."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextHit:
+# Tuples: of these there is one for every document that may be meant.
+class TextHit(NamedTuple):
     """A document that full text found; the higher its score, the better."""
 
     id: str
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class VectorHit:
+class VectorHit(NamedTuple):
     """A document and its similarity to what was asked."""
 
     id: str

@@ -99,7 +99,12 @@ class Reader(Protocol):
         ...
 
     def children(
-        self, document: type[Document], of: type[Document], ids: Sequence[str], *, unlike: str | None = None
+        self,
+        document: type[Document] | str,
+        of: type[Document] | str,
+        ids: Sequence[str],
+        *,
+        unlike: str | None = None,
     ) -> list[Found]:
         """The documents of a kind that were made from these, each with its parent's id.
 
@@ -359,8 +364,12 @@ class Store(Reader, Recovery, Announcing, Protocol):
         parents: type[Document] | str,
         source: str | None = None,
         filters: Sequence[Filter] = (),
+        each_parent: bool = False,
     ) -> list[VectorHit]:
-        """All documents of a model's vector space, nearest first; filters ask for their parents' keys."""
+        """All documents of a model's vector space, nearest first; filters ask for their parents' keys.
+
+        With `each_parent`, of each parent's documents only the nearest.
+        """
         ...
 
     def not_placed(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TypeVar
 
 from onward.model.ledger import MAX_COMMIT_BYTES, MAX_COMMIT_DOCUMENTS, Settled, Settlement, Verdict
@@ -32,6 +34,7 @@ class Finished:
 
 
 Done = list[tuple[Finished, Settled]]
+Reported = tuple[Call, Settlement | None, Future[Verdict] | None]
 
 
 class Commits:
@@ -44,7 +47,11 @@ class Commits:
         self._lease = lease
         self._wake = wake
         self._told = told
-        self._queue: deque[tuple[Call, Settlement | None, Future[Verdict] | None]] = deque()
+        self._queue: deque[Reported] = deque()
+        self._taken: dict[int, list[Reported]] = {}
+        """What is being committed just now."""
+        self._moving = threading.Lock()
+        """What goes from the queue to a commit, or back, is at every moment in one of them."""
         self._abandoned: set[Call] = set()
         self._closed = False
 
@@ -53,7 +60,20 @@ class Commits:
 
     def rows(self) -> set[int]:
         """The rows whose calls are in here."""
-        return {call.handling.delivery.row for call, _, _ in list(self._queue) if not call.handling.lost}
+        with self._moving:
+            known = [list(self._queue), *self._taken.values()]
+        return {call.handling.delivery.row for some in known for call, _, _ in some if not call.handling.lost}
+
+    def whole(self) -> int:
+        """How many of what comes next may be committed beside other commits."""
+        return sum(1 for _ in takewhile(_is_whole, list(self._queue)))
+
+    def take(self, count: int | None = None) -> list[Reported]:
+        """What comes next, all or so many, for `flush`."""
+        with self._moving:
+            taken = [self._queue.popleft() for _ in range(len(self._queue) if count is None else count)]
+            self._taken[id(taken)] = taken
+        return taken
 
     def report(self, call: Call, settlement: Settlement | None) -> None:
         """A call is over; None: nothing can come of it any more."""
@@ -105,12 +125,13 @@ class Commits:
             if answer is not None:
                 answer.set_result(Verdict.FENCED)
 
-    def flush(self, also: Callable[[], T]) -> T:
-        """Commit all that is finished; the last group shares its transaction with `also`.
+    def flush(self, also: Callable[[], T], taken: list[Reported] | None = None) -> T:
+        """Commit all that is finished, or what was taken; the last group shares its transaction with `also`.
 
         When the store fails, what is not committed stays here.
         """
-        groups = list(self._groups()) or [[]]
+        taken = self.take() if taken is None else taken
+        groups = list(self._groups(taken)) or [[]]
         try:
             for group in groups[:-1]:
                 self._commit(group, _nothing)
@@ -120,8 +141,10 @@ class Commits:
                 self._refuse_checkpoints(groups)
             raise
         finally:
-            for group in reversed(groups):
-                self._put_back(group)
+            with self._moving:
+                for group in reversed(groups):
+                    self._put_back(group)
+                del self._taken[id(taken)]
 
     def _commit(self, group: list[Finished], also: Callable[[], T]) -> T:
         """Commit a group together, else one by one; what is committed leaves the list."""
@@ -194,12 +217,11 @@ class Commits:
                 one.call.handling.left += 1
             self._queue.appendleft((one.call, one.settlement, one.answer))
 
-    def _groups(self) -> Iterator[list[Finished]]:
+    def _groups(self, taken: Iterable[Reported]) -> Iterator[list[Finished]]:
         """What is finished, in groups that one transaction may hold."""
         group: list[Finished] = []
         documents = size = 0
-        for _ in range(len(self._queue)):
-            call, settlement, answer = self._queue.popleft()
+        for call, settlement, answer in taken:
             if settlement is None:
                 continue
             if answer is None:
@@ -222,6 +244,12 @@ class Commits:
             group.append(Finished(call, settlement, answer))
         if group:
             yield group
+
+
+def _is_whole(reported: Reported) -> bool:
+    """Whether a call is all there is of its delivery; of several, the last one closes it."""
+    call, _, answer = reported
+    return answer is None and len(call.handling.calls) == 1
 
 
 def _nothing() -> None:

@@ -23,6 +23,7 @@ from onward.retry import Ladder
 from onward.runtime import signals
 from onward.runtime.board import Board
 from onward.runtime.commits import MAX_GROUP, Commits, Done
+from onward.runtime.flights import MOST_FLIGHTS, Flights
 from onward.runtime.handling import Call, Context, Handling, prepare
 from onward.runtime.lanes import Lane, LoopLane, ThreadLane
 from onward.runtime.machine import describe_process
@@ -39,7 +40,7 @@ LEASE = 60.0
 TICK = 1.0
 BUSY_TICK = 0.25
 MANY = 100
-"""So many works are settled beside the next claims, where the store can do two things at once."""
+"""So many works are settled beside the next claims, where the store can do several things at once."""
 CANCEL_GRACE = 2.0
 """Seconds that a cancelled coroutine gets to end before it counts as one that cannot be stopped."""
 
@@ -126,7 +127,10 @@ class Engine:
         self._uncertain = False
         """The store went away in the middle of a commit, which may have been made all the same."""
         # Calls of the store that take a while must not keep the handlers on the loop waiting.
-        self._asker = ThreadPoolExecutor(2, "onward-store") if store.remote else None
+        self._asker = ThreadPoolExecutor(1 + MOST_FLIGHTS, "onward-store") if store.remote else None
+        self._flights = Flights(self._wake_loop)
+        self._withdrawing = threading.Lock()
+        """A commit that opens a breaker takes calls back, too, in a thread of its own."""
         self._prober = Prober(store, registry, self.bus, self.hooks)
         self._lanes: list[Lane] = []
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -185,6 +189,9 @@ class Engine:
                     break
         finally:
             await self._end()
+        while (error := self._flights.failure()) is not None:
+            if not isinstance(error, StoreUnavailable):  # else it is settled meanwhile, or will be done again
+                raise error
         if self._stuck:
             return Ending.STUCK
         if self.settings.suspects and not self._claims:
@@ -240,6 +247,7 @@ class Engine:
             self._wiring.stop()
         for lane in self._lanes:
             lane.stop()
+        await self._flights.land()
         await self._end_tasks()
         try:
             self._commits.flush(lambda: None)
@@ -271,7 +279,7 @@ class Engine:
 
     def _under_way(self) -> bool:
         # In this order: a call is reported before it leaves its lane.
-        return any(lane.load for lane in self._lanes) or bool(self._commits)
+        return any(lane.load for lane in self._lanes) or bool(self._commits) or bool(self._flights)
 
     async def _ask(self, call: Callable[[], T]) -> T:
         """What the store answers."""
@@ -300,6 +308,7 @@ class Engine:
             os._exit(0)  # a handler has forked: this is the copy, and it owns nothing here
         try:
             if self._uncertain:
+                await self._flights.land()
                 await self._ask(self._give_back_unknown)
                 self._uncertain = False
             if self._wiring is not None and not self._draining:
@@ -336,9 +345,10 @@ class Engine:
             except TimeoutError:
                 self._look_again()
         self._woken = True
-        # Calls that end without ever waiting come in a row; one commit for all of them.
+        # Calls that end without ever waiting come in a row; one commit for all of them. But while the last ones
+        # are being committed, more can be claimed beside these.
         count = -1
-        while count < len(self._commits) < MAX_GROUP:
+        while count < len(self._commits) < MAX_GROUP and not (self._flights and self._told_meanwhile()):
             count = len(self._commits)
             await asyncio.sleep(0)
 
@@ -364,6 +374,11 @@ class Engine:
         return self.store.next_due([lane.service.name for lane in self._lanes])
 
     async def _settle_and_claim(self) -> bool:
+        if len(self._flights) >= MOST_FLIGHTS and len(self._commits) >= MAX_GROUP:
+            # What is claimed and handled faster than it is committed must not pile up.
+            await self._flights.land(all_of_them=False)
+        if (error := self._flights.failure()) is not None:
+            raise error
         wanting = [] if self._draining else self._wanting()
         if not self._commits and not wanting:
             return False
@@ -385,11 +400,12 @@ class Engine:
             with contextlib.nullcontext() if self.store.remote else self.context.turns.committing():
                 return self._commits.flush(claim)
 
-        failed: BaseException | None = None
         if self._much_to_do(wanting):
-            failed = await self._side_by_side(claim)
+            failed = await self._side_by_side(claim if wanting else None)
         else:
+            await self._flights.land()
             _feed(await self._ask(flush))
+            failed = None
         if wiring is not None:
             # Not before the commit: what is not claimed after all is to be offered again.
             for lane, deliveries in self._got:
@@ -404,26 +420,34 @@ class Engine:
         return settled or self._claims > before
 
     def _much_to_do(self, wanting: Sequence[tuple[Lane, int]]) -> bool:
-        """Whether what is to be settled and what is to be claimed are worth a transaction each.
+        """Whether what is to be settled is worth a transaction of its own, or others are under way already.
 
         Not for what needs something: a breaker that one settlement opens holds for the claims with it.
         """
-        if not self.store.remote or len(self._commits) < MANY:
+        if not self.store.remote or any(lane.service.needs for lane, _ in wanting):
             return False
-        return bool(wanting) and not any(lane.service.needs for lane, _ in wanting)
+        whole = self._commits.whole()
+        return whole >= MANY or (bool(self._flights) and whole == len(self._commits))
 
-    async def _side_by_side(self, claim: Callable[[], Claimed]) -> BaseException | None:
-        """Settle and claim at the same time; what is claimed first begins first. Answers why settling failed."""
-
-        async def claim_and_begin() -> None:
-            _feed(await self._ask(lambda: self.store.atomically(claim)))
-
-        settled, claimed = await asyncio.gather(
-            self._ask(lambda: self._commits.flush(lambda: None)), claim_and_begin(), return_exceptions=True
-        )
-        if isinstance(claimed, BaseException):
-            raise settled if isinstance(settled, BaseException) else claimed
-        return settled
+    async def _side_by_side(self, claim: Callable[[], Claimed] | None) -> BaseException | None:
+        """Claim while others settle; what is claimed first begins first. Answers why settling failed."""
+        whole = self._commits.whole()
+        starts = whole >= MANY and len(self._flights) < MOST_FLIGHTS
+        if starts:
+            commit = partial(self._commits.flush, _nothing, self._commits.take(whole))
+            self._flights.start(asyncio.get_running_loop().run_in_executor(self._asker, commit))
+        try:
+            if claim is not None:
+                _feed(await self._ask(partial(self.store.atomically, claim)))
+            elif not starts:
+                await self._flights.land(all_of_them=False)
+        except BaseException as error:
+            await self._flights.land()
+            raise self._flights.failure() or error from None
+        if self._wiring is not None:
+            await self._flights.land()  # what they settle is acknowledged next
+            return self._flights.failure()
+        return None
 
     def _wanting(self) -> list[tuple[Lane, int]]:
         now = self.store.now()
@@ -476,7 +500,8 @@ class Engine:
                 log.info("%s: a work was dropped, its delivery is %s", one.call.service.name, settled.verdict)
             elif one.answer is None:
                 log_outcome(one.call, one.settlement)
-            if self.hooks and one.answer is None:
+            # Of a checkpoint, only that it was refused: its call comes back with nothing to commit.
+            if self.hooks and (one.answer is None or settled.verdict is not Verdict.COMMITTED):
                 tell(self.hooks, one.call, one.settlement, settled)
             if settled.opened or settled.closed:
                 self._breakers_moved(settled)
@@ -506,16 +531,17 @@ class Engine:
     # -- taking back
 
     def _withdraw(self, lane: Lane) -> bool:
-        deliveries: dict[int, list[Call]] = {}
-        for call in lane.withdraw():
-            # By hand-over, not by row: a worker that slept past its lease may hold a row twice.
-            deliveries.setdefault(id(call.handling), []).append(call)
-        for first, *others in deliveries.values():
-            # Together: settled one by one they would come back as so many events.
-            first.ids = [*first.ids, *(id for call in others for id in call.ids)]
-            first.handling.left -= len(others)
-            self._commits.report(first, first.released())
-        return bool(deliveries)
+        with self._withdrawing:
+            deliveries: dict[int, list[Call]] = {}
+            for call in lane.withdraw():
+                # By hand-over, not by row: a worker that slept past its lease may hold a row twice.
+                deliveries.setdefault(id(call.handling), []).append(call)
+            for first, *others in deliveries.values():
+                # Together: settled one by one they would come back as so many events.
+                first.ids = [*first.ids, *(id for call in others for id in call.ids)]
+                first.handling.left -= len(others)
+                self._commits.report(first, first.released())
+            return bool(deliveries)
 
     def _withdraw_all(self) -> bool:
         return sum(self._withdraw(lane) for lane in self._lanes) > 0
@@ -582,6 +608,10 @@ class Engine:
 
     def _newer_alive(self, service: str, version: int) -> bool:
         return any(worker.get("services", {}).get(service, 0) >= version for worker in self.store.workers())
+
+
+def _nothing() -> None:
+    """Claim nothing."""
 
 
 def _feed(claimed: Claimed) -> None:

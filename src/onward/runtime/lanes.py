@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import threading
@@ -90,8 +89,8 @@ class Lane:
     def withdraw(self) -> list[Call]:
         """Take back the calls that have not begun."""
         taken: list[Call] = []
-        with contextlib.suppress(IndexError):
-            while True:
+        with self._moving:  # else a slot that has just seen one waiting would find none
+            while self.waiting:
                 taken.append(self.waiting.pop())
         return taken
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -83,6 +84,8 @@ class Hooks:
 
     def __init__(self) -> None:
         self._hooks: list[Hook] = []
+        self._calling = threading.RLock()
+        """Several commits may end at once; observers are told of one thing after the other."""
 
     def __bool__(self) -> bool:
         return bool(self._hooks)
@@ -91,9 +94,10 @@ class Hooks:
         self._hooks.append(hook)
 
     def __call__(self, signal: AnySignal) -> None:
-        for hook in self._hooks:
-            try:
-                hook(signal)
-            except Exception as error:
-                broken = Failure.of(error, at=0.0, service="").traceback
-                log.error("an observer failed on %s\n%s", type(signal).__name__, broken)
+        with self._calling:
+            for hook in self._hooks:
+                try:
+                    hook(signal)
+                except Exception as error:
+                    broken = Failure.of(error, at=0.0, service="").traceback
+                    log.error("an observer failed on %s\n%s", type(signal).__name__, broken)

@@ -403,6 +403,11 @@ class _NotingReader:
         return self._store.unfinished(document, key, values, children=children)
 
     def children(
-        self, document: type[Document], of: type[Document], ids: Sequence[str], *, unlike: str | None = None
+        self,
+        document: type[Document] | str,
+        of: type[Document] | str,
+        ids: Sequence[str],
+        *,
+        unlike: str | None = None,
     ) -> list[Found]:
         return self._store.children(document, of, ids, unlike=unlike)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onward.model.ledger import Dead, Done, Verdict, Wait
-from tests.store.stage import LEASE, Stage, failure, word
+from tests.store.stage import LEASE, Stage, failure, settlement, word
 
 
 def test_a_work_is_committed_once(stage: Stage) -> None:
@@ -26,6 +26,20 @@ def test_a_zombie_writes_nothing(stage: Stage) -> None:
     assert stage.rows("waiting", "listening") == 0
     assert stage.state("a").status == "pending"
     assert stage.settle(living, Done(["a"])).verdict is Verdict.COMMITTED
+
+
+def test_a_zombie_writes_nothing_for_an_event_without_documents_either(stage: Stage) -> None:
+    stage.store.publish([stage.noticed("a"), stage.noticed("b")])
+    zombies = stage.store.claim("zombie", "listening", limit=2, lease=LEASE)
+    stage.store.release("zombie", [zombies[0].row])
+    (living,) = stage.store.claim("living", "listening", limit=1, lease=LEASE)
+    late = stage.store.settle([settlement(one, Done(), adds=[word(f"late {one.row}")]) for one in zombies])
+    assert [one.verdict for one in late] == [Verdict.FENCED, Verdict.COMMITTED]
+    assert stage.store.document_counts() == {"words": {"processed": 1}}
+    assert (stage.rows("claimed", "listening"), stage.rows("done", "listening")) == (1, 1)
+    assert stage.settle(living, Done(), adds=[word("w")]).verdict is Verdict.COMMITTED
+    assert stage.settle(living, Done(), adds=[word("x")]).verdict is Verdict.FENCED
+    assert stage.store.document_counts() == {"words": {"processed": 2}}
 
 
 def test_a_zombie_can_neither_fail_nor_give_up_what_another_handles(stage: Stage) -> None:

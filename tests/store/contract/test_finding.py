@@ -326,6 +326,51 @@ def test_a_new_place_takes_the_old_one(library: Stage) -> None:
     assert [id for id, *_ in _nearest(library, 1, 0, model="other")] == ["of a"]
 
 
+def _place(stage: Stage, id: str, *numbers: float, **more: object) -> None:
+    """Place a word, in a work of a page that is as good as any other."""
+    stage.bring(f"for {id} at {numbers}")
+    delivery = stage.take()
+    vectors = [PlacedVector("words", id, "m", _vector(*numbers))]
+    stage.settle(delivery, Done([delivery.inputs[0].id]), vectors=vectors, **more)
+
+
+def test_of_each_parent_only_the_nearest(library: Stage) -> None:
+    _place(library, "second of b", 0.8, 0.6, adds=[word("second of b", parent="pages/b")])
+    assert [id for id, *_ in _nearest(library, 1, 0)] == ["of a", "second of b", "of c", "of b"]
+    each = _nearest(library, 1, 0, each_parent=True)
+    assert [(id, parent) for id, parent, _ in each] == [("of a", "a"), ("second of b", "b"), ("of c", "c")]
+    ada = _nearest(library, 0, 1, each_parent=True, filters=[("author", "=", "Ada"), ("date", ">=", 1.0)])
+    assert [id for id, *_ in ada] == ["of c", "of a"]
+
+
+def test_who_has_asked_before_hears_what_has_changed_since(library: Stage) -> None:
+    assert [id for id, *_ in _nearest(library, 1, 0)] == ["of a", "of c", "of b"]
+    _place(library, "of b", 0.9, 0.1)
+    assert [id for id, *_ in _nearest(library, 1, 0)] == ["of a", "of b", "of c"], "one has moved"
+    _place(library, "new", 2, 0, adds=[word("new", parent="pages/c")])
+    assert [id for id, *_ in _nearest(library, 1, 0)] == ["new", "of a", "of b", "of c"]
+    assert [id for id, *_ in _nearest(library, 1, 0, source="t")] == ["new", "of c"]
+    library.store.remove_documents([("words", "of a")])
+    assert [id for id, *_ in _nearest(library, 1, 0)] == ["new", "of b", "of c"]
+    library.store.forget("s")
+    assert [id for id, *_ in _nearest(library, 1, 0)] == ["new", "of c"]
+
+
+def test_what_was_never_committed_is_near_to_nothing(library: Stage) -> None:
+    assert len(_nearest(library, 1, 0)) == 3
+    inside: list[str] = []
+
+    def move_and_break() -> None:
+        _place(library, "of b", 5, 0)
+        inside.extend(id for id, *_ in _nearest(library, 1, 0))
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        library.store.atomically(move_and_break)
+    assert inside == ["of b", "of a", "of c"]
+    assert [id for id, *_ in _nearest(library, 1, 0)] == ["of a", "of c", "of b"]
+
+
 # -- going
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from onward.model.ledger import Charge, Dead, Done, Wait
+from onward.model.events import Envelope
+from onward.model.ledger import SUSPECT_DEATHS, Charge, Dead, Done, Wait
 from onward.ports.recovery import Held
 from tests.store.stage import LEASE, NOON, Stage, failure, word
 
@@ -115,3 +116,24 @@ def test_a_distribution_among_the_totals_is_kept_in_buckets(stage: Stage) -> Non
         stage.store.observe_total("retry_job_duration_seconds", seconds)
     kept = stage.store.totals()["retry_job_duration_seconds"]
     assert kept == {"le:0.25": 2, "le:10": 1, "le:inf": 1, "sum": 100_007.4, "count": 4}
+
+
+def test_rows_are_counted_by_service_and_state(stage: Stage) -> None:
+    for id in ("dead", "archived"):
+        stage.bring(id)
+        stage.settle(stage.take(), Dead([id], failure=failure()))
+    (archived,) = [one.row for one in stage.store.dead_letters() if ("pages", "archived") in one.documents]
+    stage.store.archive_letters([archived])
+    stage.bring("done")
+    stage.settle(stage.take(), Done(["done"]))
+    stage.bring("deadly")
+    for _ in range(SUSPECT_DEATHS):
+        stage.store.bury("anna", [stage.take().row])
+    stage.bring("claimed")
+    stage.take()
+    stage.bring("waiting")
+    stage.store.publish([Envelope("Unheard", "{}", "event", stage.store.now())])
+    assert stage.store.counts() == {
+        "reading": {"waiting": 2, "claimed": 1, "done": 1, "dead": 1, "archived": 1},
+        "": {"unrouted": 1},
+    }

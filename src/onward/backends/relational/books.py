@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from onward.backends.relational.database import Database
 from onward.backends.relational.findings import Findings, forget_findings
@@ -121,6 +121,14 @@ class Row:
             "settled_at": self.settled_at,
             "fingerprint": self.fingerprint,
         }
+
+
+class Closed(NamedTuple):
+    """What is to be known of a row that was settled unread."""
+
+    row: int
+    source: str | None
+    generation: int
 
 
 @dataclass(slots=True)
@@ -310,6 +318,19 @@ class Books:
                 if doc is not None and doc.row == row.id:
                     doc.row = None
                     self.change(key)
+
+    def close_rows(self, held: Mapping[int, int]) -> dict[int, Closed]:
+        """Settle rows that name no documents; answers those that were still held under these tokens."""
+        tokens: dict[int, list[int]] = {}
+        for row, token in held.items():
+            tokens.setdefault(token, []).append(row)
+        closed: dict[int, Closed] = {}
+        for token, rows in tokens.items():  # most are claimed for the first time
+            closed.update(
+                {found[0]: Closed(*found) for found in self.db.fetch("close_rows", self.now, rows, token)}
+            )
+        self.read_generations({one.source for one in closed.values()})
+        return closed
 
     def named(self, row: Row) -> Iterator[tuple[Key, Doc | None, int]]:
         """The documents that a row names, as they stand now, each with its round in the row."""

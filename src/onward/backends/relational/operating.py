@@ -98,6 +98,7 @@ def forget_some(books: Books, source: str) -> int | None:
     docs = db.read("documents_of_source", source)
     rows = db.read("rows_of_source", source)
     if not rows and not docs:
+        db.send("forget_completed", source)
         db.send("forget_tallies", source)
         return None
     removed = books.delete([tuple(key) for key in docs])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from onward.backends.relational.books import Books, Doc, Key, Row, requested
+from onward.backends.relational.books import Books, Closed, Doc, Key, Row, requested
 from onward.backends.relational.publishing import begin_round, publish
 from onward.backends.relational.returning import give_back, give_back_try, to_queue
 from onward.model import breaker as breakers
@@ -32,15 +32,41 @@ from onward.model.ledger import (
 
 def settle(books: Books, settlements: Sequence[Settlement]) -> list[Settled]:
     """Apply settlements in order; each sees what those before it did."""
-    books.read_rows([settlement.row for settlement in settlements])
-    books.read_generations({row.source for row in books.rows.values() if row is not None})
-    books.read_documents(books.keys_of(books.rows))
+    plain = _plain(settlements)
+    closed = books.close_rows(plain) if plain else {}
+    if len(plain) < len(settlements):
+        books.read_rows([one.row for one in settlements if one.row not in plain])
+        books.read_generations({row.source for row in books.rows.values() if row is not None})
+        books.read_documents(books.keys_of(books.rows))
     books.read_documents(_keys(settlements))
-    answers = [_settle_one(books, settlement) for settlement in settlements]
+    answers = [
+        _add_all(books, settlement, closed) if settlement.row in plain else _settle_one(books, settlement)
+        for settlement in settlements
+    ]
     books.write()
     for answer in answers[:1]:
         answer.woken = frozenset(books.woken)
     return answers
+
+
+def _plain(settlements: Sequence[Settlement]) -> dict[int, int]:
+    """The rows, with their tokens, of what most events lead to that name no documents.
+
+    They need not be read to be settled: there is nothing to weigh.
+    """
+    if len({one.row for one in settlements}) < len(settlements):
+        return {}  # one of them is not the last word on its row
+    return {one.row: one.token for one in settlements if one.collection is None and one.only_adds}
+
+
+def _add_all(books: Books, settlement: Settlement, closed: Mapping[int, Closed]) -> Settled:
+    """A settlement whose row is closed already, if it was its to close."""
+    found = closed.get(settlement.row)
+    if found is None or found.generation != books.generation(found.source):
+        return Settled(Verdict.FENCED)
+    for new in settlement.adds:
+        _add(books, found.source, new)
+    return Settled(Verdict.COMMITTED)
 
 
 def _keys(settlements: Iterable[Settlement]) -> Iterator[Key]:
@@ -69,30 +95,23 @@ def _settle_one(books: Books, settlement: Settlement) -> Settled:
     if not _holds(books, settlement):
         give_back(books, row)
         return Settled(Verdict.STALE)
-    if not row.ids and settlement.only_adds:
-        # What most events lead to that name no documents; there is nothing to weigh.
-        for new in settlement.adds:
-            _add(books, row, new)
-        books.finish(row)
-        return Settled(Verdict.COMMITTED)
     return _Applied(books, settlement, row).apply()
 
 
-def _add(books: Books, row: Row, new: NewDocument) -> None:
+def _add(books: Books, source: str | None, new: NewDocument) -> bool:
     if new.source is None:
-        new.source = _source_of(books, row, new.parent)
-    if books.add(new) and new.failure is not None:
-        books.note(row.service, new.collection, new.failure, 1)
+        new.source = _source_of(books, source, new.parent)
+    return books.add(new)
 
 
-def _source_of(books: Books, row: Row, parent: str | None) -> str | None:
+def _source_of(books: Books, source: str | None, parent: str | None) -> str | None:
     """What a work makes belongs where its parent does, else where its event does."""
     if parent is not None:
         collection, _, id = parent.partition("/")
         doc = books.document((collection, id))
         if doc is not None:
             return doc.source
-    return row.source
+    return source
 
 
 def _holds(books: Books, settlement: Settlement) -> bool:
@@ -138,7 +157,8 @@ class _Applied:
             key = (replacement.collection, replacement.id)
             replace_content(books, key, replacement.body, replacement.keys)
         for new in settlement.adds:
-            _add(books, row, new)
+            if _add(books, row.source, new) and new.failure is not None:
+                books.note(row.service, new.collection, new.failure, 1)
         for part in settlement.parts:
             match part:
                 case Done():

@@ -100,10 +100,15 @@ class RelationalStore(AnnouncingStore, RetryStore, LetterStore, SteeringStore, G
         return set(found)
 
     def children(
-        self, document: type[Document], of: type[Document], ids: Sequence[str], *, unlike: str | None = None
+        self,
+        document: type[Document] | str,
+        of: type[Document] | str,
+        ids: Sequence[str],
+        *,
+        unlike: str | None = None,
     ) -> list[Found]:
-        prefix = f"{of.collection}/"
-        found = self.db.read("children_of", [prefix + id for id in ids], document.collection, unlike)
+        prefix = f"{_collection(of)}/"
+        found = self.db.read("children_of", [prefix + id for id in ids], _collection(document), unlike)
         return [Found(parent.removeprefix(prefix), *more) for parent, *more in found]
 
     def states(
@@ -116,6 +121,9 @@ class RelationalStore(AnnouncingStore, RetryStore, LetterStore, SteeringStore, G
         limit: int = 100,
     ) -> list[DocumentState]:
         collection = _collection(document)
+        if status is not None:
+            behind = (collection, after)
+            return self.find_states(collection=collection, status=status, source=source, after=behind, limit=limit)
         found = self.db.read("listed", collection, status, source, after, limit)
         return [read_state(collection, values) for values in found]
 
@@ -160,16 +168,20 @@ class RelationalStore(AnnouncingStore, RetryStore, LetterStore, SteeringStore, G
         parents: type[Document] | str,
         source: str | None = None,
         filters: Sequence[Filter] = (),
+        each_parent: bool = False,
     ) -> list[VectorHit]:
-        return searching.nearest(
-            self.db,
+        return self._nearest(
             vector,
             model=model,
             collection=_collection(document),
             parents=_collection(parents),
             source=source,
             filters=filters,
+            each_parent=each_parent,
         )
+
+    def _nearest(self, vector: bytes, **about: Any) -> list[VectorHit]:
+        return searching.nearest(self.db, vector, **about)
 
     def not_placed(
         self, document: type[Document] | str, model: str, *, after: str = "", limit: int = 500
@@ -320,12 +332,12 @@ class RelationalStore(AnnouncingStore, RetryStore, LetterStore, SteeringStore, G
 
     @transactional
     def prune(self, *, keep_seconds: float, keep_count: int) -> int:
-        gone = self.db.read("prune_many", keep_count)
-        gone += self.db.read("prune_old", self.now() - keep_seconds)
-        gone += self.db.read("prune_unrouted", self.now() - KEEP_UNROUTED_SECONDS)
+        gone = self.db.run("prune_many", keep_count)
+        gone += self.db.run("prune_old", self.now() - keep_seconds)
+        gone += self.db.run("prune_unrouted", self.now() - KEEP_UNROUTED_SECONDS)
         self.db.send("forget_strangers", self.now() - KEEP_STRANGERS_SECONDS)
         self.db.send("forget_workers", self.now() - KEEP_WORKERS_SECONDS)
-        return self.db.run("delete_rows", gone) if gone else 0
+        return gone
 
     def next_due(self, services: Sequence[str], *, suspects: bool = False) -> float | None:
         due: list[float] = []
@@ -432,7 +444,7 @@ class RelationalStore(AnnouncingStore, RetryStore, LetterStore, SteeringStore, G
         return operating.forget_some(self._books(), source)
 
     def counts(self) -> dict[str, dict[str, int]]:
-        return _nested(self.db.read("counts"))
+        return _nested(self.db.read("row_counts"))
 
     def document_counts(self, source: str | None = None) -> dict[str, dict[str, int]]:
         return _nested(self.db.read("document_counts", source))

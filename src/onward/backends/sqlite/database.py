@@ -18,7 +18,7 @@ from pydantic_core import from_json
 
 from onward.ports import StoreError, StoreFull, StoreUnavailable
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 BUSY_SECONDS = 30.0
 BUSY_STEP = 0.001
 WRITER_CACHE, READER_CACHE = 8_000, 1_000

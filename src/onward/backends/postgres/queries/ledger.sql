@@ -18,7 +18,7 @@ ON CONFLICT (service) DO UPDATE SET
 DELETE FROM subscriptions WHERE service = $1;
 
 -- name: rename_rows
-UPDATE ledger SET service = $1 WHERE service = $2 AND state <> 'done';
+UPDATE ledger SET service = $1 WHERE service = $2;
 
 -- name: rename_batches
 UPDATE failed_batches SET service = $1 WHERE service = $2;
@@ -160,7 +160,26 @@ SELECT id, service, state, key, collection, ids, round, priority, due, tries, no
 FROM ledger WHERE id = ANY ($1::bigint[]) {lock FOR UPDATE};
 
 -- name: done_rows
-UPDATE ledger SET state = 'done', settled_at = $1, lease = NULL WHERE id = ANY ($2::bigint[]);
+WITH gone AS (
+  DELETE FROM ledger WHERE id = ANY ($2::bigint[])
+  RETURNING id, timestamp, due, deaths, tries, not_ready, round, service, event_type, event_id, worker, source,
+            collection, ids, data, reason)
+INSERT INTO completed (settled_at, id, timestamp, due, deaths, tries, not_ready, round, service, event_type, event_id,
+                       worker, source, collection, ids, data, reason)
+SELECT $1::float8, gone.* FROM gone;
+
+-- The same for rows that name no documents, if they are still held under this token.
+-- name: close_rows
+WITH gone AS (
+  DELETE FROM ledger WHERE id = ANY ($2::bigint[]) AND token = $3 AND state = 'claimed' AND collection IS NULL
+  RETURNING id, timestamp, due, deaths, tries, not_ready, round, service, event_type, event_id, worker, source,
+            collection, ids, data, reason, generation),
+kept AS (
+  INSERT INTO completed (settled_at, id, timestamp, due, deaths, tries, not_ready, round, service, event_type,
+                         event_id, worker, source, collection, ids, data, reason)
+  SELECT $1::float8, id, timestamp, due, deaths, tries, not_ready, round, service, event_type, event_id, worker,
+         source, collection, ids, data, reason FROM gone)
+SELECT id, source, generation FROM gone;
 
 -- name: update_row
 UPDATE ledger SET
@@ -211,19 +230,20 @@ ORDER BY due, id LIMIT 1;
 -- name: next_suspect :value
 SELECT due FROM ledger WHERE service = $1 AND state = 'waiting' AND deaths >= 2 ORDER BY due LIMIT 1;
 
--- name: prune_old :column
-SELECT id FROM ledger WHERE state = 'done' AND settled_at < $1::float8
-ORDER BY settled_at LIMIT 5000 {lock FOR UPDATE SKIP LOCKED};
+-- name: prune_old
+DELETE FROM completed WHERE ctid = ANY (ARRAY (
+  SELECT ctid FROM completed WHERE settled_at < $1::float8 ORDER BY settled_at LIMIT 5000 FOR UPDATE SKIP LOCKED));
 
--- name: prune_many :column
-SELECT id FROM ledger
-WHERE state = 'done' AND settled_at <= (SELECT settled_at FROM ledger WHERE state = 'done'
-                                        ORDER BY settled_at DESC OFFSET $1::bigint LIMIT 1)
-ORDER BY settled_at LIMIT 10000 {lock FOR UPDATE SKIP LOCKED};
+-- name: prune_many
+DELETE FROM completed WHERE ctid = ANY (ARRAY (
+  SELECT ctid FROM completed
+  WHERE settled_at <= (SELECT settled_at FROM completed ORDER BY settled_at DESC OFFSET $1::bigint LIMIT 1)
+  ORDER BY settled_at LIMIT 10000 FOR UPDATE SKIP LOCKED));
 
--- name: prune_unrouted :column
-SELECT id FROM ledger WHERE state = 'unrouted' AND due < $1::float8
-ORDER BY due LIMIT 5000 {lock FOR UPDATE SKIP LOCKED};
+-- name: prune_unrouted
+DELETE FROM ledger WHERE id = ANY (ARRAY (
+  SELECT id FROM ledger WHERE state = 'unrouted' AND due < $1::float8
+  ORDER BY due LIMIT 5000 FOR UPDATE SKIP LOCKED));
 
 -- name: under_way :value
 SELECT count(*) FROM ledger WHERE state = 'claimed' AND service = ANY ($1::text[]);
@@ -279,8 +299,13 @@ SELECT collection, id FROM documents WHERE source = $1 LIMIT 1000;
 -- name: rows_of_source :column
 SELECT id FROM ledger WHERE source = $1 LIMIT 1000;
 
+-- name: forget_completed
+DELETE FROM completed WHERE source = $1;
+
 -- name: counts
-SELECT service, state, count(*) FROM ledger GROUP BY service, state;
+SELECT service, state, count(*) FROM ledger GROUP BY service, state
+UNION ALL
+SELECT service, 'done', count(*) FROM completed GROUP BY service;
 
 -- name: document_counts
 SELECT collection, status, sum(n)::bigint FROM tallies

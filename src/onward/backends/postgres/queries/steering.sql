@@ -16,6 +16,15 @@ WHERE collection = $1 AND id > $2 AND ($3::text IS NULL OR status = $3) AND ($4:
   AND ($5::float8 IS NULL OR coalesce(updated_at, 0) < $5::float8)
 ORDER BY id LIMIT $6;
 
+-- name: unfinished_states
+SELECT collection, id, status, attempt_count, last_attempt_time, created_at, updated_at, last_error, attempts, retry_at,
+       priority, revision, round, "row", dead_letter, source, parent, failed_batch
+FROM documents
+WHERE collection = $1 AND id > $2 AND status = $3
+  AND status NOT IN ('processed', 'failed', 'failed_max_retries', 'discarded') AND doc > 0
+  AND ($4::text IS NULL OR source = $4) AND ($5::float8 IS NULL OR coalesce(updated_at, 0) < $5::float8)
+ORDER BY id LIMIT $6;
+
 -- name: given_up_states
 SELECT collection, id, status, attempt_count, last_attempt_time, created_at, updated_at, last_error, attempts, retry_at,
        priority, revision, round, "row", dead_letter, source, parent, failed_batch

@@ -7,9 +7,9 @@ FROM ledger WHERE id = $1;
 
 -- Few settled events are kept, and of those the latest are looked through: nothing leads from a document to them.
 -- name: rows_naming
-SELECT id, service, state, event_type, event_id, timestamp, round, due, tries, not_ready, deaths, lease,
+SELECT id, service, 'done', event_type, event_id, timestamp, round, due, tries, not_ready, deaths, NULL,
        worker, reason, settled_at, json_array_length(ids)
-FROM (SELECT * FROM ledger WHERE state = 'done' ORDER BY settled_at DESC LIMIT 5000) AS latest
+FROM (SELECT * FROM completed ORDER BY settled_at DESC LIMIT 5000) AS latest
 WHERE position(to_json($2::text)::text IN data) > 0
   AND (collection IS NULL
        OR (collection = $1 AND EXISTS (SELECT 1 FROM json_array_elements(ids) one WHERE one ->> 0 = $2)))
@@ -17,6 +17,11 @@ ORDER BY settled_at DESC, id DESC LIMIT $3;
 
 -- name: children_counts
 SELECT collection, status, count(*) FROM documents WHERE parent = $1 GROUP BY collection, status;
+
+-- name: row_counts
+SELECT service, state, count(*) FROM ledger GROUP BY service, state
+UNION ALL
+SELECT service, 'done', count(*) FROM completed GROUP BY service;
 
 -- name: held
 SELECT worker, service, count(*), sum(json_array_length(ids)), min(lease),

@@ -158,6 +158,12 @@ FROM ledger WHERE id IN (SELECT value FROM json_each(?));
 -- name: done_rows
 UPDATE ledger SET state = 'done', settled_at = ?, lease = NULL WHERE id IN (SELECT value FROM json_each(?));
 
+-- The same for rows that name no documents, if they are still held under this token.
+-- name: close_rows
+UPDATE ledger SET state = 'done', settled_at = ?1, lease = NULL
+WHERE id IN (SELECT value FROM json_each(?2)) AND token = ?3 AND state = 'claimed' AND collection IS NULL
+RETURNING id, source, generation;
+
 -- name: update_row
 UPDATE ledger SET
   state = :state, ids = :ids, round = :round, due = :due, tries = :tries, not_ready = :not_ready, able = :able,
@@ -203,15 +209,15 @@ SELECT min(due) FROM ledger WHERE service = ? AND state = 'waiting' AND deaths <
 SELECT min(due) FROM ledger WHERE service = ? AND state = 'waiting' AND deaths >= 2;
 
 -- name: prune_old
-SELECT json_group_array(id) FROM
+DELETE FROM ledger WHERE id IN
   (SELECT id FROM ledger WHERE state = 'done' AND settled_at < ? ORDER BY settled_at LIMIT 5000);
 
 -- name: prune_many
-SELECT json_group_array(id) FROM
+DELETE FROM ledger WHERE id IN
   (SELECT id FROM ledger WHERE state = 'done' ORDER BY settled_at DESC LIMIT 10000 OFFSET ?);
 
 -- name: prune_unrouted
-SELECT json_group_array(id) FROM
+DELETE FROM ledger WHERE id IN
   (SELECT id FROM ledger WHERE state = 'unrouted' AND due < ? ORDER BY due LIMIT 5000);
 
 -- name: under_way
@@ -270,6 +276,9 @@ FROM (SELECT collection, id FROM documents WHERE source = ? LIMIT 1000);
 
 -- name: rows_of_source
 SELECT json_group_array(id) FROM (SELECT id FROM ledger WHERE source = ? LIMIT 1000);
+
+-- name: forget_completed
+DELETE FROM ledger WHERE source = ? AND state = 'done';
 
 -- name: counts
 SELECT json_group_array(json_array(service, state, n))
@@ -403,7 +412,7 @@ WHERE texts MATCH ?1 AND texts.rowid IN (
 
 -- name: placed
 SELECT d.id, substr(d.parent, length(?4) + 2), v.vector
-FROM vectors v JOIN documents d ON d.doc = v.doc
+FROM vectors v CROSS JOIN documents d ON d.doc = v.doc -- in this order: both are read from front to back
 WHERE v.model = ?1 AND d.collection = ?2 AND (?3 IS NULL OR d.source = ?3)
   AND (json_array_length(?5) = 0 OR EXISTS (
     SELECT 1 FROM documents p WHERE p.collection = ?4 AND p.id = substr(d.parent, length(?4) + 2)

@@ -19,6 +19,17 @@ FROM (SELECT * FROM documents
         AND (?5 IS NULL OR coalesce(updated_at, 0) < ?5)
       ORDER BY id LIMIT ?6);
 
+-- name: unfinished_states
+SELECT json_group_array(json_array(collection, id, status, attempt_count, last_attempt_time, created_at,
+                                   updated_at, iif(typeof(last_error) = 'text', last_error, NULL),
+                                   iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision,
+                                   round, row, dead_letter, source, parent, failed_batch))
+FROM (SELECT * FROM documents INDEXED BY documents_unfinished
+      WHERE collection = ?1 AND id > ?2 AND status = ?3
+        AND status NOT IN ('processed', 'failed', 'failed_max_retries', 'discarded')
+        AND (?4 IS NULL OR source = ?4) AND (?5 IS NULL OR coalesce(updated_at, 0) < ?5)
+      ORDER BY id LIMIT ?6);
+
 -- name: given_up_states
 SELECT json_group_array(json_array(collection, id, status, attempt_count, last_attempt_time, created_at,
                                    updated_at, iif(typeof(last_error) = 'text', last_error, NULL),

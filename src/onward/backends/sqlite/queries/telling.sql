@@ -38,6 +38,26 @@ SELECT json_group_array(json_array(value,
          (SELECT count(*) FROM ledger WHERE state = 'dead' AND service = value)))
 FROM json_each(?);
 
+-- name: row_counts
+-- Each state by the index that holds only it: rows are wide, and a backlog of them is long.
+SELECT json_group_array(json_array(service, state, n)) FROM (
+  SELECT service, 'waiting' AS state, sum(n) AS n FROM (
+    SELECT service, count(*) AS n FROM ledger INDEXED BY ledger_due
+    WHERE state = 'waiting' AND deaths < 2 GROUP BY service
+    UNION ALL
+    SELECT service, count(*) FROM ledger INDEXED BY ledger_suspect
+    WHERE state = 'waiting' AND deaths >= 2 GROUP BY service) GROUP BY service
+  UNION ALL
+  SELECT service, state, count(*) FROM ledger INDEXED BY ledger_claimed WHERE state = 'claimed' GROUP BY service
+  UNION ALL
+  SELECT service, state, count(*) FROM ledger INDEXED BY ledger_done WHERE state = 'done' GROUP BY service
+  UNION ALL
+  SELECT service, state, count(*) FROM ledger INDEXED BY ledger_dead_service WHERE state = 'dead' GROUP BY service
+  UNION ALL
+  SELECT service, state, count(*) FROM ledger INDEXED BY ledger_unrouted WHERE state = 'unrouted' GROUP BY service
+  UNION ALL
+  SELECT service, state, count(*) FROM ledger INDEXED BY ledger_archived WHERE state = 'archived' GROUP BY service);
+
 -- name: next_unannounced
 SELECT min(due) FROM ledger
 WHERE service = ? AND state = 'waiting' AND deaths < 2 AND priority = ? AND due <= ? AND announced IS NULL;

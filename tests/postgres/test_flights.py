@@ -1,0 +1,236 @@
+"""Commits that fly beside claims and handlers: bounded, heard of, told one at a time."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter, deque
+from typing import Any
+
+import pytest
+
+from onward import App, Settings, Work
+from onward.backends.postgres import PostgresStore
+from onward.ports import StoreConflict, StoreUnavailable
+from onward.runtime.engine import Engine
+from onward.runtime.flights import MOST_FLIGHTS
+from onward.runtime.handling import Call
+from onward.runtime.lanes import Lane
+from onward.runtime.signals import AnySignal, BreakerMoved, Hooks
+from tests.postgres.stage import Opener, at_once
+from tests.store.stage import Noticed, Page, PagesFound, Word
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few works are many."""
+    monkeypatch.setattr("onward.runtime.engine.MANY", 5)
+    monkeypatch.setattr("onward.runtime.engine.MAX_GROUP", 20)
+
+
+@pytest.fixture
+def app(opened: Opener, postgres_store_url: str) -> App:
+    return App(store=opened(postgres_store_url), settings=Settings())
+
+
+@pytest.mark.usefixtures("hurried")
+def test_what_is_claimed_faster_than_it_is_committed_does_not_pile_up(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @app.service("listening", on=Noticed)
+    async def listen(event: Noticed, work: Work) -> None:
+        work.add(Word(id=event.what))
+
+    many = 1000
+    app.publish(*(Noticed(what=f"{number}") for number in range(many)))
+    engine = app.engine(until_idle=True)
+    held: list[int] = []
+    go_on = threading.Event()
+    flush, land = engine._commits.flush, engine._flights.land
+
+    def held_up(also: Any, taken: Any = None) -> Any:
+        if taken is not None:
+            go_on.wait(60)
+        return flush(also, taken)
+
+    async def landed(*, all_of_them: bool = True) -> None:
+        if len(engine._flights) == MOST_FLIGHTS and not go_on.is_set():
+            held.append(engine._claims)
+            go_on.set()
+        await land(all_of_them=all_of_them)
+
+    monkeypatch.setattr(engine._commits, "flush", held_up)
+    monkeypatch.setattr(engine._flights, "land", landed)
+    engine.run()
+    assert len(held) == 1
+    assert held[0] < many / 2, "it waits for one of its commits before it claims more"
+    assert app.store.counts()["listening"] == {"done": many}
+
+
+@pytest.mark.usefixtures("hurried")
+def test_what_goes_wrong_with_the_last_commit_is_not_kept_quiet(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    @app.service("listening", on=Noticed)
+    async def listen(event: Noticed, work: Work) -> None:
+        engine.drain()
+
+    app.publish(*(Noticed(what=f"{number}") for number in range(40)))
+    engine = app.engine(until_idle=True)
+    flush = engine._commits.flush
+
+    def broken(also: Any, taken: Any = None) -> Any:
+        answer = flush(also, taken)
+        if taken is not None:
+            raise ZeroDivisionError
+        return answer
+
+    monkeypatch.setattr(engine._commits, "flush", broken)
+    with pytest.raises(ZeroDivisionError):
+        engine.run()
+    assert app.store.counts()["listening"].keys() <= {"done", "waiting"}
+
+
+def test_observers_are_told_of_one_thing_after_the_other() -> None:
+    hooks, told = Hooks(), 0
+
+    def count(signal: AnySignal) -> None:
+        nonlocal told
+        before = told
+        time.sleep(0)  # lets another thread go first
+        told = before + 1
+
+    def tell() -> None:
+        for _ in range(300):
+            hooks(BreakerMoved("model", True))
+
+    hooks.add(count)
+    at_once([tell] * 4)
+    assert told == 1200
+
+
+def test_calls_are_taken_back_by_one_at_a_time(app: App) -> None:
+    """A commit that opens a breaker does so beside the engine, which may be about to begin them."""
+    taken_back: list[tuple[bool, bool]] = []
+    lane: Lane = None  # type: ignore[assignment]  # known once the engine is at work
+
+    class Watched(deque[Call]):
+        def pop(self) -> Call:  # type: ignore[override]
+            taken_back.append((lane._moving.locked(), engine._withdrawing.locked()))
+            return super().pop()
+
+    async def read(page: Page, work: Work) -> None:
+        nonlocal lane
+        if not taken_back:
+            (lane,) = engine._lanes
+            lane.waiting = Watched(lane.waiting)
+            engine._withdraw(lane)
+
+    app.service("reading", on=PagesFound, finishes=Page, concurrency=1)(read)
+    pages = [Page(id=f"{number}") for number in range(5)]
+    app.publish(PagesFound.of(pages), documents=pages)
+    engine = app.engine(until_idle=True)
+    engine.run()
+    assert taken_back == [(True, True)] * 4
+    assert app.store.document_counts() == {"pages": {"processed": 5}}
+
+
+# -- everything at once
+
+
+class Chaos:
+    """Commits whose answers are lost, or that meet others; a neighbour who takes rows away."""
+
+    def __init__(self, store: PostgresStore, random: random.Random) -> None:
+        self._execute = store.db._execute
+        self._store = store
+        self._random = random
+        self._left = 12
+        self.engine: Engine | None = None
+        self._lock = threading.Lock()
+        self.done: Counter[str] = Counter()
+
+    def __call__(self, connection: Any, text: str, values: Any = None, *, binary: bool = False) -> Any:
+        kind = self._draw() if text == "COMMIT" else None
+        if kind == "conflict":
+            raise StoreConflict("two transactions met")
+        if kind == "before":
+            connection.close()
+            raise StoreUnavailable("the connection was lost")
+        answer = self._execute(connection, text, values, binary=binary)
+        if kind == "after":
+            connection.close()
+            raise StoreUnavailable("the connection was lost")
+        return answer
+
+    def _draw(self) -> str | None:
+        with self._lock:
+            at_work = self.engine is not None and self.engine._lanes
+            if not at_work or not self._left or self._random.random() > 0.1:
+                return None
+            self._left -= 1
+            kind = self._random.choice(("conflict", "before", "after"))
+            self.done[kind] += 1
+            return kind
+
+
+@pytest.mark.usefixtures("hurried")
+@pytest.mark.parametrize("seed", range(2))
+def test_whatever_happens_while_commits_fly_each_work_counts_once(
+    app: App, opened: Opener, postgres_store_url: str, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr("onward.runtime.engine.TICK", 0.02)
+    store, neighbour, fate = app.store, opened(postgres_store_url), random.Random(seed)
+    assert isinstance(store, PostgresStore)
+    lock = threading.Lock()
+    calls: Counter[str] = Counter()
+    engines: list[Engine] = []
+
+    def receipt(of: str) -> Word:
+        with lock:
+            calls[of] += 1
+            number = calls[of]
+            dice = fate.random()
+        if dice < 0.05:
+            neighbour.release(engines[-1].worker)  # as if its leases had lapsed
+        if dice > 0.995:
+            engines[-1].stop()
+        return Word(id=f"{of}:{number}")
+
+    @app.service("listening", on=Noticed)
+    async def listen(event: Noticed, work: Work) -> None:
+        work.add(receipt(event.what))
+
+    @app.service("reading", on=PagesFound, finishes=Page)
+    def read(page: Page, work: Work) -> None:
+        work.add(receipt(page.id), parent=None)
+
+    @app.service("counting", on=PagesFound)
+    async def count(event: PagesFound, work: Work) -> None:
+        if work.cursor is None:
+            work.add(receipt(f"seen {event.page_ids[0]}"))
+            await work.checkpoint("seen")
+
+    events, pages = 400, 150
+    app.publish(*(Noticed(what=f"{number}") for number in range(events)))
+    for start in range(0, pages, 3):
+        found = [Page(id=f"page {number}") for number in range(start, start + 3)]
+        app.publish(PagesFound.of(found), documents=found)
+    chaos = Chaos(store, fate)
+    monkeypatch.setattr(store.db, "_execute", chaos)
+    services, due = list(app.registry.services), True
+    while due:
+        engines.append(app.engine(until_idle=True))
+        chaos.engine = engines[-1]
+        engines[-1].run()
+        chaos.engine = None
+        assert not engines[-1]._commits._taken
+        store.bury(engines[-1].worker, [])  # as whoever has started it does
+        due = not store.is_quiet(services, services, until=store.now() + 60)
+    assert sum(chaos.done.values()) > 3, "enough has happened"
+    for name, states in store.counts().items():
+        assert states.keys() == {"done"}, name
+    assert store.document_counts()["pages"] == {"processed": pages}
+    words = [state.id for state in store.states(Word, limit=10_000)]
+    per = Counter(word.rpartition(":")[0] for word in words)
+    assert len(per) == events + pages + pages // 3
+    assert [one for one, n in per.items() if n > 1] == []
