@@ -215,6 +215,29 @@ def test_a_message_that_comes_while_its_thread_is_looked_at_is_in_the_summary(
     assert summary.messages == 2
 
 
+def test_it_is_not_summarised_without_a_message_that_it_was_asked_for_with(
+    pipeline: Pipeline, folder: Path
+) -> None:
+    """A mailbox loses a mail that another one has, too: until that is read again, the mail is away."""
+    (folder / "a.mbox").write_bytes(mbox(mail("9", "Else."), QUESTION))
+    (folder / "b.mbox").write_bytes(mbox(mail("8", "Else again."), QUESTION))
+    pipeline.submit(folder)
+    pipeline.run("ingestion", "parsing", "chunking", "embedding", "orchestration")
+    thread = pipeline.messages()["1"].thread_id
+    (folder / "a.mbox").write_bytes(mbox(mail("9", "Else.")))
+    pipeline.submit(folder)
+    pipeline.run("ingestion")
+    assert pipeline.step("parsing")
+    assert "1" not in pipeline.messages()
+    pipeline.run("summarization")
+    assert pipeline.app.get(Summary, thread) is None
+    pipeline.run()
+    pipeline.check_at_rest()
+    summary = pipeline.summary_of("1")
+    assert summary is not None
+    assert [one.sentence for one in summary.citations] == ["How does it work?"]
+
+
 def test_chunks_that_are_embedded_before_their_message_is_finished_do_not_leave_its_thread_waiting(
     pipeline: Pipeline, archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -189,6 +189,26 @@ def test_what_was_there_before_wins_over_what_an_interrupted_fetch_has_found(
     assert sorted(pipeline.messages()) == ["1"]
 
 
+def test_what_is_there_again_wins_over_what_is_read_while_it_is_fetched(
+    pipeline: Pipeline, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The archive in between takes the place of the one before, just when that is found unchanged."""
+    monkeypatch.setattr(ingestion, "CHECKPOINT_ITEMS", 1)
+    (folder / "a.txt").write_text("The first text.")
+    pipeline.ingest(folder)
+    (folder / "a.txt").write_text("What stood there in between.")
+    pipeline.submit(folder)
+    pipeline.run("ingestion")
+    (folder / "a.txt").write_text("The first text.")
+    (folder / "b.txt").write_text("Something new, to stop at.")
+    pipeline.submit(folder)
+    with pipeline.at_each_checkpoint(lambda work: pipeline.run("parsing")):
+        pipeline.run("ingestion")
+    pipeline.run()
+    pipeline.check_at_rest()
+    assert pipeline.texts() == ["Something new, to stop at.", "The first text."]
+
+
 def test_a_fetch_that_dies_at_the_same_place_again_does_not_get_on(
     pipeline: Pipeline, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,7 @@ from tests.pipeline.stage import STAGES, Pipeline, mail, mbox, scratch_pipeline
 Write = Callable[[Path], None]
 
 A, B, C = (mail(id, f"The text of {id}.", subject=id) for id in "abc")
+RENAMED_C = mail("c", "The text of c.", subject="c, as another list shows it")
 REPLY = mail("r", "A reply to a.", references=["a"])
 OTHER_REPLY = mail("s", "Another reply to a.", references=["a"])
 
@@ -64,6 +65,14 @@ VERSIONS: dict[str, Sequence[Write]] = {
         _folder(a_mbox=mbox(A, C), b_mbox=mbox(B)),
         _folder(a_mbox=mbox(A), b_mbox=mbox(B, C)),
     ],
+    "two mailboxes that share a mail in turn, each with its own subject": [
+        _folder(a_mbox=mbox(A, C), b_mbox=mbox(B)),
+        _folder(a_mbox=mbox(A), b_mbox=mbox(B, RENAMED_C)),
+    ],
+    "a reply that leaves one of two mailboxes": [
+        _folder(a_mbox=mbox(A, REPLY), b_mbox=mbox(B, REPLY)),
+        _folder(a_mbox=mbox(A), b_mbox=mbox(B, REPLY)),
+    ],
 }
 HOUR = 3600.0
 
@@ -99,7 +108,8 @@ def _what_it_says(pipeline: Pipeline) -> dict[str, Any]:
         summary = pipeline.summary_of(name)
         assert summary is not None
         chunks = sorted((chunk.position, chunk.text) for chunk in pipeline.chunks_of(name))
-        found[name] = (message.body, chunks, summary.messages, [one.sentence for one in summary.citations])
+        quoted = [one.sentence for one in summary.citations]
+        found[name] = (message.subject, message.body, chunks, summary.subject, summary.messages, quoted)
     return found
 
 
@@ -137,6 +147,20 @@ def test_a_worker_may_die_at_a_checkpoint_of_the_new_version(name: str) -> None:
 @settings(max_examples=500 if nightly else 15, deadline=None, suppress_health_check=list(HealthCheck))
 @example(name="a mail that moves to another mailbox", plan=[0, 1, 0], between=[[("ingestion", 1)]] * 3)
 @example(name="a mail that leaves one of two mailboxes", plan=[0, 1], between=[[(one, 9) for one in STAGES[:2]]])
+@example(
+    name="a mail that leaves one of two mailboxes",
+    plan=[0, 1],
+    between=[
+        [("ingestion", 1), ("parsing", 1)],
+        [("parsing", 1), ("chunking", 1), ("embedding", 1), ("orchestration", 1)],
+        [],
+    ],
+)
+@example(
+    name="two mailboxes that share a mail in turn, each with its own subject",
+    plan=[0, 1],
+    between=[[(one, 9) for one in STAGES], [("ingestion", 1), ("parsing", 3)], []],
+)
 def test_in_whatever_order_the_versions_go_through_the_stages_the_last_one_stays(
     name: str, plan: list[int], between: list[list[tuple[str, int]]]
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from onward import Document
+from onward.pipeline import uploads
 
 Kind = Literal["source", "mbox", "eml", "html", "text", "markdown", "rst", "code", "pdf"]
 MAIL = frozenset({"mbox", "eml"})
@@ -47,6 +48,13 @@ class Archive(Document, collection="archives", keys=("source_id", "origin", "blo
     def title(self) -> str:
         """What a person calls it."""
         return self.path or self.source.rstrip("/").rsplit("/", 1)[-1]
+
+    def key_values(self) -> list[tuple[str, str | float]]:
+        """As of any document; who asks for an upload names its blob, too, or it would be collected."""
+        pairs = super().key_values()
+        if self.blob is None and (upload := uploads.read_location(self.source)) is not None:
+            pairs.append(("blob", upload.digest))
+        return pairs
 
 
 class Attached(BaseModel):
@@ -122,6 +130,10 @@ class Thread(Document, collection="threads"):
     """Chunks that could not be embedded."""
     covers: str = ""
     """A digest of what was complete when its summary was last asked for."""
+
+    def to_be_asked_for(self) -> Thread:
+        """The same thread, of which a summary has to be asked for again, whatever it holds by then."""
+        return self.model_copy(update={"covers": ""})
 
 
 class Chunk(Document, collection="chunks"):

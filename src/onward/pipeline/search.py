@@ -156,12 +156,15 @@ def _nearest(app: App, query: Query, filters: Sequence[Filter]) -> dict[str, flo
     embedder = app.embedder
     (vector,) = embedder.embed([" ".join(wanted)]).astype("<f4")
     hits = app.store.nearest(
-        vector.tobytes(), Chunk, model=embedder.model, parents=Message, source=query.source, filters=filters
+        vector.tobytes(),
+        Chunk,
+        model=embedder.model,
+        parents=Message,
+        source=query.source,
+        filters=filters,
+        each_parent=True,
     )
-    near: dict[str, float] = {}
-    for hit in hits:
-        near.setdefault(hit.parent, max(0.0, hit.score))
-    return near
+    return {parent: max(0.0, score) for _, parent, score in hits}
 
 
 def _hit(one: Ranked, message: Message, excerpt: tuple[str, str] | None) -> Hit:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from onward import App, Document, Status
+from onward.pipeline import uploads
 from onward.pipeline.documents import Archive, Chunk, Message, Report, Task, source_id
 from onward.pipeline.events import ChunksPrepared, SourceSubmitted
 from onward.pipeline.fetching import canonical
@@ -86,11 +87,13 @@ def reports(app: App, source: str) -> dict[str, dict[str, int]]:
         return {}
     fetched = app.get(Report, Document.make_id("report", id, request.submission))
     messages: dict[str, int] = {}
-    archives = app.store.find(Archive, "source_id", [id])
-    for archive in app.store.get_many(Archive, [one.id for one in archives if one.id != id]):
-        read = app.get(Report, Document.make_id("report", archive.id, archive.submission))
-        for name, count in read.counts.items() if read else ():
-            messages[name] = messages.get(name, 0) + count
+    archives = [one.id for one in app.store.find(Archive, "source_id", [id]) if one.id != id]
+    for start in range(0, len(archives), 500):
+        some = app.store.get_many(Archive, archives[start : start + 500])
+        told = [Document.make_id("report", one.id, one.submission) for one in some]
+        for report in app.store.get_many(Report, told):
+            for name, count in report.counts.items():
+                messages[name] = messages.get(name, 0) + count
     return {"source": fetched.counts if fetched else {}, "messages": messages}
 
 
@@ -117,7 +120,8 @@ def known_source(app: App, location: str) -> str:
 
 def _blobs_of(app: App, source: str) -> set[str]:
     id = source_id(source)
-    found: set[str] = set()
+    upload = uploads.read_location(source)
+    found = set[str]() if upload is None else {upload.digest}
     archives = [one.id for one in app.store.find(Archive, "source_id", [id])]
     for start in range(0, len(archives), 500):
         found |= {one.blob for one in app.store.get_many(Archive, archives[start : start + 500]) if one.blob}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import urlsplit
 
+from onward.pipeline import uploads
 from onward.pipeline.fetching.addresses import Guard as Guard
-from onward.pipeline.fetching.containers import Taker
+from onward.pipeline.fetching.containers import Found, Taker
 from onward.pipeline.fetching.errors import Broken as Broken
 from onward.pipeline.fetching.errors import Encrypted as Encrypted
 from onward.pipeline.fetching.errors import EndlessRedirects as EndlessRedirects
@@ -29,16 +33,25 @@ from onward.pipeline.fetching.location import canonical as canonical
 from onward.pipeline.fetching.location import is_url, shown
 
 
-def fetch(location: str, limits: Limits, scratch: Path, *, guard: Guard | None = None) -> Iterator[Item]:
+def fetch(
+    location: str,
+    limits: Limits,
+    scratch: Path,
+    *,
+    guard: Guard | None = None,
+    open_blob: Callable[[str], BinaryIO] | None = None,
+) -> Iterator[Item]:
     """Yield what is in a source, one item after the other; raise if the source itself cannot be taken.
 
     `location` is canonical. An item is good until the next is asked for. What cannot be taken of a source is an
     item with a `problem`, and the others go on. Temporary files in `scratch` are gone when the iterator ends or
-    is closed.
+    is closed. `open_blob` opens the bytes of an upload.
     """
     with tempfile.TemporaryDirectory(dir=scratch, prefix="fetch-") as folder:
         taker = Taker(limits, Path(folder))
-        if is_url(location):
+        if open_blob is not None and (upload := uploads.read_location(location)) is not None:
+            items = _take_upload(upload, taker, open_blob)
+        elif is_url(location):
             items = _fetch_url(location, taker, guard or Guard(allow_private=limits.allow_private))
         else:
             items = fetch_path(Path(location), taker)
@@ -53,6 +66,13 @@ def fetch(location: str, limits: Limits, scratch: Path, *, guard: Guard | None =
                 f"there is nothing to ingest in {shown(location)!r}: {taker.skipped}; give mail, web pages, "
                 "PDF, Markdown, reST, source code or other text"
             )
+
+
+def _take_upload(upload: uploads.Upload, taker: Taker, open_blob: Callable[[str], BinaryIO]) -> Iterator[Item]:
+    with closing(open_blob(upload.digest)) as stream:
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(0)
+        yield from taker.take(Found("", upload.name, stream, size, file=stream))
 
 
 def _fetch_url(url: str, taker: Taker, guard: Guard) -> Iterator[Item]:

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from onward.pipeline import uploads
 from onward.pipeline.fetching.errors import UnusableSource
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=//)|(file):", re.IGNORECASE)
@@ -34,6 +35,10 @@ def canonical(location: str) -> str:
         if not parts.path:
             raise UnusableSource(f"{location!r} names no file: {_ALLOWED}")
         return _canonical_path(unquote(parts.path, errors="surrogateescape"))
+    if scheme == uploads.SCHEME:
+        if uploads.read_location(location) is None:
+            raise UnusableSource(f"{shown(location)!r} names no upload: upload the file again")
+        return location
     if scheme not in _DEFAULT_PORTS:
         raise UnusableSource(f"{shown(location)!r} has the scheme {scheme!r}, which is not fetched: {_ALLOWED}")
     return canonical_url(location)

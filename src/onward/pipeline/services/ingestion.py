@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from onward import App, Document, DocumentState, OnwardError, Permanent, Reader, Status, Work
-from onward.pipeline.documents import MAIL, Archive, Message, Report, origin_of
+from onward.pipeline.documents import MAIL, Archive, Message, Report, Thread, origin_of
 from onward.pipeline.events import ArchiveIngested, EmbeddingsGenerated, SourceSubmitted
 from onward.pipeline.fetching import Item, Limits, fetch
 
@@ -65,6 +65,8 @@ class _Ingestion:
         self.paths: set[str] = set()
         self.troubled: list[str] = []
         """What could not be looked into: what was below it may still be there."""
+        self.contested = False
+        """A place held something else before, which may have been read meanwhile."""
         self.counts = {"items": 0, "new": 0, "unchanged": 0, "failed": 0, "removed": 0}
         self._said = 0
         self._committed_at = time.monotonic()
@@ -73,11 +75,14 @@ class _Ingestion:
         scratch = Path(self.app.settings.home) / "scratch"
         scratch.mkdir(parents=True, exist_ok=True)
         _sweep(scratch)
-        for item in fetch(self.request.source, limits_of(self.app), scratch):
+        for item in fetch(self.request.source, limits_of(self.app), scratch, open_blob=self.app.blobs.open):
             self._take(item)
             if self._said >= CHECKPOINT_ITEMS or time.monotonic() - self._committed_at > CHECKPOINT_SECONDS:
                 self._checkpoint()
         self._settle_others()
+        if self.contested and self._lost_any():
+            self.work.wait(self.app.store.now())  # to be fetched once more, for what is not known any more
+            return
         request = self.request
         report = Report(id=report_id(request), source=request.source, archive_id=request.id, counts=self.counts)
         self.work.add(report, parent=None)
@@ -212,12 +217,18 @@ class _Ingestion:
 
     def _bring_back(self, other: Archive) -> None:
         """The place holds again what it held before a newer archive, which must not win."""
+        self.contested = True
         found = self.work.store.find(Archive, "origin", [other.origin])
         now = [one.id for one in found if one.id in self.current and one.id in self.known]
         archives = [one for one in self.work.store.get_many(Archive, now) if one.submission < other.submission]
         if archives and other.submission == self.request.submission:
             self.work.remove(other)  # an earlier try has found it; both would be of this submission
         self._reread(archives)
+
+    def _lost_any(self) -> bool:
+        """Whether an archive that was taken for unchanged had to give way to a newer one while this ran."""
+        found = self.work.store.find(Archive, "source_id", [self.request.id])
+        return not {one.id for one in found} >= self.current & self.known.keys()
 
     def _reread(self, archives: Sequence[Archive]) -> None:
         for archive in archives:
@@ -278,5 +289,8 @@ def remove_messages(work: Work, ids: Sequence[str], *, cursor: object) -> None:
         for message in messages:
             work.remove(message)
         threads = sorted({message.thread_id for message in messages})
+        # A message that comes back from another archive looks like the one that went: a digest cannot tell.
+        for thread in work.store.get_many(Thread, threads):
+            work.replace(thread.to_be_asked_for())
         work.emit(EmbeddingsGenerated(thread_ids=threads))
         work.checkpoint(cursor)
