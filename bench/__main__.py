@@ -12,7 +12,7 @@ import click
 from bench.table import Row, print_table, render_markdown
 from onward.torture.servers import ServerError
 
-PARTS = ("policy", "ledger", "postgres", "rabbitmq", "retry_job", "observing", "pipeline")
+PARTS = ("policy", "ledger", "postgres", "rabbitmq", "retry_job", "observing", "console", "pipeline")
 BEGIN, END = "<!-- bench -->", "<!-- /bench -->"
 
 

@@ -23,5 +23,6 @@ printf '%s\n' "postgresql://onward:$postgres@postgres:5432/onward" >"$folder/sto
 printf 'default_user = onward\ndefault_pass = %s\n' "$rabbitmq" >"$folder/rabbitmq_login"
 printf '%s\n' "amqp://onward:$rabbitmq@rabbitmq:5672/" >"$folder/bus_url"
 password >"$folder/grafana_password"
+password >"$folder/console_token"
 chmod 444 "$folder"/*
 echo "The passwords are in $folder."

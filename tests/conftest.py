@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from onward.backends import open_store
 from onward.torture.servers import PostgresServer, Proxy, RabbitServer, missing, postgres, rabbitmq
-from onward.torture.servers.__main__ import missing_monitoring
+from onward.torture.servers.__main__ import missing_browser, missing_monitoring
 from tests.sweeping import sweep_store
 
 REPORT = "report"
 LEFT_OUT = "left out: "
+
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+    # Tests start hundreds of processes: each would compile every module again, and do little else.
+    os.environ["PYTHONPYCACHEPREFIX"] = str(Path(__file__).parents[1] / ".pytest_cache" / "compiled")
 
 
 @pytest.fixture
@@ -35,7 +40,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     left_out = [test for test in terminalreporter.stats.get("skipped", []) if LEFT_OUT in str(test.longrepr)]
     if left_out:
         terminalreporter.section(f"{len(left_out)} tests were left out", sep="!", red=True, bold=True)
-        for reason in missing() + missing_monitoring():
+        for reason in missing() + missing_monitoring() + missing_browser():
             terminalreporter.line(reason, red=True, bold=True)
 
 

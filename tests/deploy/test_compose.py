@@ -28,6 +28,7 @@ MONITORING = {name: one for name, one in SERVICES.items() if "profiles" in one}
 PLAIN = {"ONWARD_LOG_FORMAT", "ONWARD_METRICS_ADDRESS", "PUSHGATEWAY_URL"}
 """Variables of ours that hold a value, not the name of a file."""
 KNOWN = {variable(name) + end for name in Settings.model_fields for end in ("", IN_FILE)}
+SERVERS, WORKERS = ("postgres", "rabbitmq"), ("worker", "retry-job")
 UNITS = {"s": 1, "m": 60, "h": 3600}
 DOCKERFILE = re.sub(r"\\\n\s*", "", (DEPLOY / "Dockerfile").read_text())
 
@@ -51,9 +52,9 @@ def instructions(name: str) -> list[str]:
 # -- compose.yml
 
 
-def test_there_are_a_store_a_bus_workers_and_a_retry_job() -> None:
-    assert [name for name in SERVICES if name not in MONITORING] == ["postgres", "rabbitmq", "worker", "retry-job"]
-    assert list(OURS) == ["worker", "retry-job"]
+def test_there_are_a_store_a_bus_workers_a_retry_job_and_a_console() -> None:
+    assert [name for name in SERVICES if name not in MONITORING] == [*SERVERS, *WORKERS, "console"]
+    assert list(OURS) == [*WORKERS, "console"]
 
 
 def test_monitoring_is_there_for_those_who_ask_for_it() -> None:
@@ -64,7 +65,7 @@ def test_monitoring_is_there_for_those_who_ask_for_it() -> None:
         assert name in MONITORING or not one.get("depends_on", {}).keys() & MONITORING.keys()
 
 
-@pytest.mark.parametrize("name", list(OURS))
+@pytest.mark.parametrize("name", WORKERS)
 def test_metrics_are_had_inside_of_the_network_alone(name: str) -> None:
     one = OURS[name]
     settings = load_settings({key: value for key, value in one["environment"].items() if key in PLAIN})
@@ -110,8 +111,8 @@ def test_what_monitoring_mounts_is_there(name: str) -> None:
 
 def test_nobody_else_on_the_network_is_let_in() -> None:
     ports = {name: one["ports"] for name, one in SERVICES.items() if "ports" in one}
-    assert list(ports) == ["grafana"]
-    assert all(port.startswith("127.0.0.1:") for port in ports["grafana"])
+    assert list(ports) == ["console", "grafana"]
+    assert all(port.startswith("127.0.0.1:") for those in ports.values() for port in those)
     environment = SERVICES["grafana"]["environment"]
     assert environment["GF_SECURITY_ADMIN_PASSWORD__FILE"] == "/run/secrets/grafana_password"
     assert environment["GF_USERS_ALLOW_SIGN_UP"] == "false"
@@ -119,7 +120,7 @@ def test_nobody_else_on_the_network_is_let_in() -> None:
 
 @pytest.mark.parametrize("name", list(OURS))
 def test_every_command_is_one_that_onward_accepts(name: str) -> None:
-    assert parse(OURS[name]["command"]).info_name == name
+    assert parse(OURS[name]["command"]).info_name == {"console": "serve"}.get(name, name)
 
 
 @pytest.mark.parametrize("name", list(OURS))
@@ -136,11 +137,11 @@ def test_every_container_is_checked_and_comes_back(name: str) -> None:
     if words[0] == "onward":
         assert parse(words[1:]).info_name == "workers"
     else:
-        assert words[0] in ("pg_isready", "rabbitmq-diagnostics", "wget")
+        assert words[0] in ("pg_isready", "python", "rabbitmq-diagnostics", "wget")
 
 
 def test_only_a_worker_must_have_a_worker_to_be_healthy() -> None:
-    asks = {name: parse(one["healthcheck"]["test"][2:]).params["here"] for name, one in OURS.items()}
+    asks = {name: parse(OURS[name]["healthcheck"]["test"][2:]).params["here"] for name in WORKERS}
     assert asks == {"worker": True, "retry-job": False}
 
 
@@ -150,6 +151,17 @@ def test_who_needs_another_waits_until_that_is_healthy(name: str) -> None:
     assert "postgres" in waits
     assert {one["condition"] for one in waits.values()} == {"service_healthy"}
     assert waits.keys() <= SERVICES.keys()
+
+
+def test_the_console_wants_a_token_and_is_asked_where_it_listens() -> None:
+    one = SERVICES["console"]
+    address = parse(one["command"]).params["address"]
+    assert one["environment"]["ONWARD_TOKEN_FILE"] == "/run/secrets/console_token"
+    port = address.rpartition(":")[2]
+    assert [published.rpartition(":")[2] for published in one["ports"]] == [port]
+    script = one["healthcheck"]["test"][-1]
+    compile(script, "healthcheck", "exec")
+    assert f"http://127.0.0.1:{port}/readyz" in script
 
 
 def test_a_worker_may_finish_what_it_runs_before_it_is_killed() -> None:

@@ -60,6 +60,10 @@ PIPELINE_PACKAGES = frozenset(
     }
 )
 """What `onward[pipeline]` installs, by the names it is imported by."""
+CONSOLE_PACKAGES = frozenset(
+    {"fastapi", "jinja2", "markdown_it", "markupsafe", "multipart", "python_multipart", "starlette", "uvicorn"}
+)
+"""What `onward[console]` installs."""
 
 
 class _NotThere(click.ClickException):
@@ -105,11 +109,12 @@ class _Commands(click.Group):
             click.echo("Stopped.", err=True)
             raise SystemExit(INTERRUPTED) from None
         except ModuleNotFoundError as error:
-            if ctx.params["debug"] or (error.name or "").partition(".")[0] not in PIPELINE_PACKAGES:
+            extra = _extra_of((error.name or "").partition(".")[0])
+            if ctx.params["debug"] or not extra:
                 raise
             raise click.ClickException(
-                f"the package {error.name!r} is missing, which the pipeline needs.\n"
-                'Install it with: pip install "onward[pipeline]"'
+                f"the package {error.name!r} is missing, which the {extra} needs.\n"
+                f'Install it with: pip install "onward[{extra}]"'
             ) from error
         except Exception as error:
             if ctx.params["debug"] or _is_of_output(error):
@@ -118,6 +123,13 @@ class _Commands(click.Group):
             raise click.ClickException(
                 f"This should not have happened: {found}\nRun `onward --debug …` to see where it came from."
             ) from error
+
+
+def _extra_of(package: str) -> str:
+    """The extra of Onward that installs a package; empty: none does."""
+    if package in CONSOLE_PACKAGES:
+        return "console"
+    return "pipeline" if package in PIPELINE_PACKAGES else ""
 
 
 def _is_of_output(error: BaseException) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def list_threads(
 def _read(app: App, places: Iterator[Place]) -> Iterator[Listed]:
     from onward.pipeline.documents import Summary, Thread
 
-    while block := [one for one, _ in zip(places, range(BLOCK // 4), strict=False)]:
+    while block := list(islice(places, max(1, BLOCK // 4))):
         ids = [one.id for one in block]
         threads = {one.id: one for one in app.store.get_many(Thread, ids)}
         summaries = {one.id: one for one in app.store.get_many(Summary, ids)}

@@ -1,0 +1,376 @@
+"""What the API takes and answers; `/openapi.json` is made from it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from onward.console.submitting import LONGEST_URL
+
+Time = Annotated[
+    str | None, Field(description="A time in ISO 8601, in UTC.", examples=["2026-03-09T14:30:00+00:00"])
+]
+Progress = Literal[
+    "queued", "fetching", "extracting", "chunking", "embedding", "indexing", "processing", "done", "failed"
+]
+Counts = dict[str, dict[str, int]]
+"""How many documents each collection has, by their status in the store."""
+MOST_IN_BATCH = 100
+
+
+def _whole(given: object) -> object:
+    """To JSON, 3.0 is an integer."""
+    return int(given) if isinstance(given, float) and given.is_integer() else given
+
+
+class Answer(BaseModel):
+    """What is answered may gain fields; whoever reads it should not mind."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class Given(BaseModel):
+    """What is taken is taken exactly: a misspelt field is refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
+
+
+class ProblemDetails(BaseModel):
+    """What went wrong (RFC 9457)."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = "about:blank"
+    title: str = Field(examples=["Not found"])
+    status: int = Field(examples=[404])
+    detail: str = Field(description="What was wrong, with which value, and what to do about it.")
+
+
+# -- submitting
+
+
+class SubmittedURL(Given):
+    """A page or file on the web, to be fetched."""
+
+    url: str = Field(
+        min_length=1,
+        max_length=LONGEST_URL,
+        json_schema_extra={"pattern": "^[hH][tT][tT][pP][sS]?://"},
+        examples=["https://example.org/list.mbox.gz"],
+    )
+    type: Literal["url"] = "url"
+
+
+class SubmittedText(Given):
+    """A text, as it is."""
+
+    content: str = Field(min_length=1, examples=["The vent tube was blocked, so the gauge drifted."])
+    type: Literal["text"] = "text"
+    title: str = Field(
+        "",
+        max_length=200,
+        description="What it is called; `.md` or `.py` at its end say what it is.",
+        examples=["Notes.md"],
+    )
+
+
+class Accepted(Answer):
+    """A document that was submitted."""
+
+    id: str = Field(description="For `GET /v3/documents/{id}`.")
+    status: Progress
+    source: str = Field(description="Its canonical location, without credentials.")
+    duplicate: bool = Field(description="It was known already, and nothing was done.")
+
+
+class BatchAnswer(Answer):
+    """What became of one of a batch."""
+
+    index: int = Field(description="Which of the list it was, from 0.")
+    status_code: int = Field(description="What it would have been answered alone: 202, 200 or 422.")
+    document: Accepted | None = None
+    problem: ProblemDetails | None = None
+
+
+class BatchAnswers(Answer):
+    accepted: int
+    duplicates: int
+    refused: int
+    results: list[BatchAnswer]
+
+
+# -- documents
+
+
+class Metadata(Answer):
+    """What there is to know beside the status."""
+
+    error: str | None = Field(None, description="Why it failed last; also while it waits to be tried again.")
+    failed_documents: int = Field(0, description="Of a source: how many of its documents were given up.")
+    set_aside: int = Field(0, description="Of a source: how many of its documents wait in a failed batch.")
+
+
+class DocumentStatus(Answer):
+    """Where a document stands."""
+
+    id: str
+    collection: str
+    status: Progress = Field(description="`failed` only at the end: until then `queued`, with `next_retry`.")
+    tries: int = Field(description="How often it was tried, in all rounds.")
+    rounds: int
+    next_retry: Time = Field(None, description="When it is tried again, if it waits for that.")
+    processing_metadata: Metadata
+
+
+class DocumentBrief(DocumentStatus):
+    """A document in a list."""
+
+    source: str | None = None
+    created_at: Time = None
+    updated_at: Time = None
+
+
+class Next(Answer):
+    """What happens next, and why."""
+
+    kind: str
+    text: str
+    command: str = ""
+    at: Time = None
+
+
+class Document(DocumentBrief):
+    """A document, and all that came from it if it is a source."""
+
+    documents: Counts = Field(
+        default_factory=dict, description="Of a source: its documents by collection and status."
+    )
+    parent: str | None = None
+    revision: int
+    next: Next
+    content: dict[str, Any] = Field(description="What the store holds of it.")
+
+
+class Documents(Answer):
+    documents: list[DocumentBrief]
+    next: str | None = Field(None, description="Give it as `after` for the next page; null: this is the last.")
+
+
+class Asked(Given):
+    """How to try it again."""
+
+    reset: bool = Field(False, description="Count its rounds from the beginning.")
+
+
+class Touched(Answer):
+    """How many documents something has changed."""
+
+    id: str
+    touched: int
+    text: str = ""
+
+
+class Forgetting(Answer):
+    """What forgetting a source removes."""
+
+    id: str
+    source: str
+    documents: int
+    dry_run: bool
+
+
+# -- searching and tasks
+
+
+class Hit(Answer):
+    rank: int
+    id: str
+    thread_id: str
+    subject: str
+    author: str
+    date: Time = None
+    source: str
+    excerpt: str
+    text_score: float
+    similarity: float
+
+
+class Found(Answer):
+    query: str
+    total: int
+    page: int
+    note: str = Field(description="What was odd, such as a model that is down; empty if nothing was.")
+    results: list[Hit]
+
+
+class Task(Answer):
+    """One ingestion of one source."""
+
+    id: str
+    document_id: str = Field(description="The document that stands for its source.")
+    source: str
+    submission: int = Field(description="Of which submission of its source it is; the last one counts.")
+    current: bool = Field(description="No later one has taken its place.")
+    submitted_at: Time = None
+    status: Literal["running", "completed", "partially_completed", "failed"]
+
+
+class Tasks(Answer):
+    tasks: list[Task]
+    next: str | None = None
+
+
+class TaskProgress(Task):
+    documents: Counts
+    pending: int
+    failed: int
+    set_aside: int
+    done: int
+    total: int
+    items: dict[str, int] = Field(description="What became of the source's items.")
+    messages: dict[str, int] = Field(description="What became of the messages in them.")
+    failures: list[dict[str, Any]]
+    waiting: list[dict[str, Any]]
+
+
+# -- operating
+
+
+class Operation(Answer):
+    """A change that takes a while."""
+
+    id: str
+    title: str
+    running: bool
+    done: int
+    total: int
+    text: str
+    problem: str | None = None
+    began: Time = None
+    ended: Time = None
+
+
+class Changed(Answer):
+    """What a change has done, or would do."""
+
+    dry_run: bool = False
+    touches: int = Field(description="How many documents, letters or other things it is about.")
+    text: str
+    final: bool = Field(description="It cannot be undone.")
+    operation: str | None = Field(None, description="Where to see how it goes, if it takes a while.")
+
+
+class Pace(Given):
+    """How fast to put things back."""
+
+    canary: Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(_whole)] | None = Field(
+        None, description="Try so many first, the rest only if they go well."
+    )
+    rate: float | None = Field(None, ge=0.001, le=1_000_000, description="At most so many a second.")
+    dry_run: bool = False
+
+
+class RequeuePace(Pace):
+    """Which letters to put back, and how fast."""
+
+    group: str | None = Field(None, max_length=64, description="Only those of this failure group.")
+    error_type: str | None = Field(None, max_length=200, description="Only those with this type of error.")
+
+
+class DryRun(Given):
+    dry_run: bool = False
+
+
+class Why(Given):
+    reason: str = Field(min_length=1, max_length=500, description="For whoever wonders.", examples=["maintenance"])
+
+
+class FailureGroups(Answer):
+    failures: list[dict[str, Any]]
+    total: int
+    hidden: int = Field(description="Groups that affect nothing any more.")
+    next: int | None = None
+
+
+class Queues(Answer):
+    queues: list[dict[str, Any]]
+
+
+class Letters(Answer):
+    queue: dict[str, Any]
+    letters: list[dict[str, Any]]
+    next: int | None = None
+
+
+class Batches(Answer):
+    batches: list[dict[str, Any]]
+    total: int
+    next: int | None = None
+
+
+class Breakers(Answer):
+    breakers: list[dict[str, Any]]
+
+
+class Workers(Answer):
+    workers: list[dict[str, Any]]
+    versions: dict[str, int]
+    silent: list[dict[str, Any]]
+    not_served: list[dict[str, Any]]
+    start: str
+
+
+# -- errors of others
+
+
+class ErrorReport(BaseModel):
+    """A failure somewhere else, as Onward's `http` reporter sends it."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, hide_input_in_errors=True)
+
+    id: str = Field("", max_length=100, description="So that one that is sent twice is counted once.")
+    at: str = Field("", max_length=60, description="ISO 8601; without it, now.")
+    service: str = Field("", max_length=200)
+    error_type: str = Field(min_length=1, max_length=200)
+    message: str = Field("", max_length=100_000)
+    traceback: str = Field("", max_length=200_000)
+    kind: str = Field("", max_length=50)
+    fingerprint: str = Field("", max_length=64, pattern=r"^[0-9a-f]*$")
+    place: str = Field("", max_length=500)
+    worker: str = Field("", max_length=300)
+    version: str = Field("", max_length=200)
+    dependency: str | None = Field(None, max_length=200)
+    collection: str | None = Field(None, max_length=200)
+    documents: list[Annotated[str, Field(max_length=600)]] = Field(default_factory=list, max_length=100)
+    document_count: Annotated[int, Field(ge=0, le=1_000_000_000), BeforeValidator(_whole)] = 0
+
+
+class ErrorReports(Given):
+    errors: list[ErrorReport] = Field(min_length=1, max_length=1_000)
+
+
+class Taken(Answer):
+    taken: int
+    known: int = Field(description="They were sent before, and not counted again.")
+
+
+class KeptErrors(Answer):
+    errors: list[ErrorReport]
+    total: int = Field(description="How many are kept and match.")
+
+
+class ErrorStats(Answer):
+    received: int = Field(description="Since this server was started.")
+    kept: int
+    most: int = Field(description="How many are kept; then the oldest go.")
+    services: dict[str, int]
+    error_types: dict[str, int]
+    groups: dict[str, int] = Field(description="By fingerprint; `GET /v3/failures/{fingerprint}` tells more.")
+    oldest: Time = None
+    newest: Time = None
+
+
+class Health(Answer):
+    status: Literal["ok", "not ok"]
+    checks: dict[str, str]

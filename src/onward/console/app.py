@@ -1,0 +1,56 @@
+"""The console and the API as one web app."""
+
+from __future__ import annotations
+
+import time
+from importlib import resources
+
+from fastapi import FastAPI
+from starlette.staticfiles import StaticFiles
+
+from onward.app import App
+from onward.console import api, pages
+from onward.console.guarding import Guard, Limits
+from onward.console.live import Live
+from onward.console.operations import Operations
+from onward.console.problems import add_handlers
+from onward.console.pulse import Pulse
+from onward.console.recent import Recent
+from onward.console.sessions import Sessions
+from onward.facts.overdue import Overdue
+
+LOCAL = ("localhost", "127.0.0.1", "::1")
+LATE_SECONDS = 10.0
+"""What is overdue is counted again after so long, though nothing else has changed."""
+
+
+def build(app: App, *, hosts: frozenset[str] = frozenset(LOCAL), token: str | None = None) -> Guard:
+    """The web app for a store; `hosts` are the names that it answers to."""
+    web = FastAPI(
+        title="Onward",
+        version="3",
+        description="Submit documents, see what becomes of them, and put right what went wrong.",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+    )
+    web.state.onward = app
+    web.state.sessions = Sessions(token)
+    web.state.operations = Operations()
+    web.state.pulse = Pulse()
+    web.state.late = Recent[Overdue](LATE_SECONDS)
+    web.state.live = Live(lambda name: pages.render_part(web, name), lambda: _spent(app))
+    add_handlers(web)
+    api.add_routes(web)
+    pages.add_routes(web)
+    web.mount("/static", StaticFiles(directory=str(resources.files("onward.console") / "static")))
+    settings = app.settings
+    limits = Limits(
+        upload_bytes=settings.serve_max_upload_bytes, requests_per_second=settings.serve_requests_per_second
+    )
+    return Guard(web, sessions=web.state.sessions, hosts=hosts, limits=limits)
+
+
+def _spent(app: App) -> float:
+    """The time that this thread has used; where the store is a server, also what that has worked meanwhile."""
+    return time.monotonic() if app.store.remote else time.thread_time()

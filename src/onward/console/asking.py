@@ -1,0 +1,39 @@
+"""What every page and every call of the API gets: the app, and who asks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import Depends, Request
+from starlette.datastructures import FormData, UploadFile
+
+from onward.app import App
+from onward.console.operations import Operations
+from onward.console.problems import Problem
+from onward.console.sessions import COOKIE, Sessions
+
+
+def _onward(request: Request) -> App:
+    app: App = request.app.state.onward
+    return app
+
+
+def _operations(request: Request) -> Operations:
+    operations: Operations = request.app.state.operations
+    return operations
+
+
+async def _own_form(request: Request) -> AsyncIterator[FormData]:
+    """A form that this server gave to this browser; whatever another site makes it send is refused."""
+    async with request.form() as form:
+        given = form.get("form_token", "")
+        sessions: Sessions = request.app.state.sessions
+        if isinstance(given, UploadFile) or not sessions.is_own_form(request.cookies.get(COOKIE), given):
+            raise Problem(403, "This form is too old", "Go back, load the page again, and send it once more.")
+        yield form
+
+
+Onward = Annotated[App, Depends(_onward)]
+Running = Annotated[Operations, Depends(_operations)]
+OwnForm = Annotated[FormData, Depends(_own_form)]

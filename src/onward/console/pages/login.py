@@ -1,0 +1,52 @@
+"""Logging in with the token, where one is needed."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import RedirectResponse, Response
+
+from onward.console.asking import OwnForm
+from onward.console.rendering import page, set_session
+from onward.console.sessions import COOKIE, Sessions
+
+router = APIRouter()
+
+
+@router.get("/login")
+def show(request: Request, next: str = "/", ended: bool = False) -> Response:
+    """Ask for the token."""
+    sessions: Sessions = request.app.state.sessions
+    wanted = own_path(next)
+    if sessions.lets_in(None, request.cookies.get(COOKIE)):
+        return RedirectResponse(wanted, 303)
+    return page(request, "login.html", wrong=False, next=wanted, ended=ended)
+
+
+@router.post("/login")
+async def log_in(request: Request) -> Response:
+    """Begin a session for who knows the token. Another site gains nothing by logging somebody in."""
+    sessions: Sessions = request.app.state.sessions
+    form = await request.form()
+    wanted = own_path(str(form.get("next", "/")))
+    if sessions.needs_token and not sessions.is_token(str(form.get("token", "")).strip()):
+        return page(request, "login.html", status=401, wrong=True, next=wanted, ended=False)
+    response = RedirectResponse(wanted, 303)
+    set_session(response, request, sessions.begin())
+    return response
+
+
+@router.post("/logout")
+def log_out(request: Request, form: OwnForm) -> Response:
+    """End the session of this browser."""
+    sessions: Sessions = request.app.state.sessions
+    sessions.end(request.cookies.get(COOKIE, ""))
+    response = RedirectResponse("/login?ended=true" if sessions.needs_token else "/", 303)
+    response.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=request.url.scheme == "https")
+    return response
+
+
+def own_path(path: str) -> str:
+    """A path of this server; whatever else somebody was led here with, the overview."""
+    # A browser takes \ for /, leaves out control characters, and reads //host as another server.
+    own = path.startswith("/") and path[1:2] not in ("/", "\\") and path.isprintable()
+    return path if own else "/"

@@ -1,0 +1,212 @@
+"""Serving the console: on an address of this machine, or behind a token on any other."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import ipaddress
+import signal
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+from typing import cast
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+from onward.app import App
+from onward.console.app import LOCAL, build
+from onward.console.guarding import Guard
+from onward.retry import OnwardError
+
+PATIENCE = 5
+"""Seconds that open requests get to end."""
+REQUEST_SECONDS = 20.0
+"""In so long a request has to begin; twice as long at most, for it is looked at in such steps."""
+MOST_CONNECTIONS = 2_500
+OTHER_FILES = 200
+LEAST_TOKEN = 16
+"""Characters of a token that other machines may guess at."""
+
+
+class CannotServe(OnwardError):
+    """The console cannot be started as it was asked for; the message says what to do."""
+
+
+class _Server(uvicorn.Server):
+    """A server that ends its streams before it waits for requests to end."""
+
+    def __init__(self, config: uvicorn.Config, ending: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ending = ending
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # Not kept, to be raised again at the end: that would kill the process before it has put things away.
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._ending()
+        await super().shutdown(sockets)
+
+
+class _Connection(H11Protocol):
+    """A connection that is closed when nothing whole comes over it for a while."""
+
+    _waiting: asyncio.TimerHandle | None = None
+    _looked = False
+    _seen: RequestResponseCycle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._waiting = self.loop.call_later(REQUEST_SECONDS, self._look)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+        super().connection_lost(exc)
+
+    def _look(self) -> None:
+        cycle = cast("RequestResponseCycle | None", self.cycle)  # none before the first
+        at_rest = cycle is None or cycle.response_complete
+        if at_rest and self._looked and self._seen is cycle:
+            self.transport.close()  # no new request since the last look
+            return
+        self._looked, self._seen = at_rest, cycle
+        self._waiting = self.loop.call_later(REQUEST_SECONDS, self._look)
+
+
+def serve(
+    app: App,
+    address: str,
+    *,
+    ready: Callable[[str], None] | None = None,
+    also: Callable[[Callable[[], None]], None] | None = None,
+) -> None:
+    """Serve until SIGINT or SIGTERM; `ready` is told the URL, `also` is given what ends it."""
+    host, port = split_address(address)
+    token = app.settings.token.get_secret_value() if app.settings.token else None
+    _check_token(address, host, token)
+    listening = _listen(host, port)
+    web = build(app, hosts=_names(app, host), token=token)
+    state = web.web.state
+
+    def ending() -> None:
+        state.live.close()
+        state.operations.stop()
+        state.monitoring.stop()
+
+    server = _Server(configure(web), ending)
+
+    def end() -> None:
+        server.should_exit = True
+
+    shown = f"[{host}]" if ":" in host else host
+    with listening:
+        if ready is not None:
+            ready(f"http://{shown}:{listening.getsockname()[1]}/")
+        if also is not None:
+            also(end)
+        # What was imported stays: to look through all of it for garbage, again and again, keeps pages waiting.
+        gc.collect()
+        gc.freeze()
+        server.run(sockets=[listening])
+
+
+def configure(web: Guard, *, patience: int = PATIENCE) -> uvicorn.Config:
+    """How the server treats connections, whoever runs it."""
+    return uvicorn.Config(
+        web,
+        http=_Connection,
+        ws="none",
+        log_config=None,
+        log_level="error",  # of each request that makes no sense there would be a line
+        access_log=False,
+        server_header=False,
+        proxy_headers=True,
+        forwarded_allow_ips="127.0.0.1,::1",
+        timeout_graceful_shutdown=patience,
+        limit_concurrency=_most_connections(),
+        lifespan="off",
+    )
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """The host and the port of an address."""
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    if not host or not port.isdecimal() or int(port[:6]) > 65535:
+        raise CannotServe(f"{address!r} is no address: give a host and a port, such as 127.0.0.1:8321.")
+    return host, int(port)
+
+
+def _check_token(address: str, host: str, token: str | None) -> None:
+    if _is_local(host):
+        return
+    make = 'python3 -c "import secrets; print(secrets.token_urlsafe(24))"'
+    if not token:
+        raise CannotServe(
+            f"{address} can be reached from other machines, so a token is needed: set ONWARD_TOKEN to a long "
+            f"random text, such as `{make}` prints, or serve on 127.0.0.1."
+        )
+    if len(token) < LEAST_TOKEN:
+        raise CannotServe(
+            f"{address} can be reached from other machines, and ONWARD_TOKEN has only {len(token)} characters: "
+            f"give it at least {LEAST_TOKEN}, such as `{make}` prints."
+        )
+
+
+def _most_connections() -> int:
+    """How many connections there may be: each is an open file, and some are needed for the store."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return MOST_CONNECTIONS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_CONNECTIONS + OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if soft == resource.RLIM_INFINITY:
+        return MOST_CONNECTIONS
+    return max(10, min(MOST_CONNECTIONS, soft - OTHER_FILES))
+
+
+def _is_local(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _names(app: App, host: str) -> frozenset[str]:
+    """The names that this server answers to: a page of another name may be an attacker's that points here."""
+    named = [one.strip().lower() for one in app.settings.serve_hosts.split(",") if one.strip()]
+    names = {*LOCAL, host.lower(), *named}
+    if host in ("0.0.0.0", "::"):
+        names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
+    return frozenset(names)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except socket.gaierror as error:
+        raise CannotServe(f"there is no address {host!r} on this machine ({error.strerror}).") from error
+    listening = socket.socket(family, kind, protocol)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(where)
+        listening.listen(2048)
+    except OSError as error:
+        listening.close()
+        raise CannotServe(
+            f"{host}:{port} cannot be used: {error.strerror}. Choose another one with --address, such as "
+            f"--address 127.0.0.1:{port + 1 if 0 < port < 65535 else 8322}."
+        ) from error
+    return listening

@@ -1,0 +1,123 @@
+"""Errors that other programs report: counted once, in their groups, and the newest kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from onward import App
+from onward.backends import reporting
+from onward.console.api.errors import Errors
+from onward.retry import Exponential
+from onward.settings import Settings
+from tests.console.stage import Site, serving
+from tests.console.test_api_submitting import assert_problem
+
+REPORT = {"id": "r-1", "error_type": "KeyError", "message": "no subject", "service": "billing"}
+
+
+def report(site: Site, *reports: dict[str, Any]) -> tuple[int, int]:
+    answer = site.client.post("/api/errors", json={"errors": reports})
+    assert answer.status_code == 202, answer.text
+    told = answer.json()
+    return told["taken"], told["known"]
+
+
+def get(site: Site, path: str) -> dict[str, Any]:
+    told: dict[str, Any] = site.client.get(path).json()
+    return told
+
+
+def break_something(app: App, times: int = 1) -> None:
+    for number in range(times):
+        try:
+            raise LookupError(f"no account {number} at postgres://app:hunter2@db/x")
+        except LookupError as error:
+            app.report_error(error, service="billing")
+
+
+def test_the_http_reporter_is_understood(site: Site) -> None:
+    """The real one, from its own thread, over a real connection."""
+    sender = App(settings=Settings(error_reporter_type="http", error_reporter_url=site.url), version="shop 2")
+    break_something(sender, times=30)
+    sender.stop_reporting()
+    (group,) = site.app.store.failure_groups()
+    assert (group.service, group.error_type, group.failures) == ("billing", "LookupError", 30)
+    assert group.place.endswith("test_api_errors:break_something")
+    assert group.versions == {"shop 2": 30}
+    assert "hunter2" not in group.message + group.traceback
+    kept = get(site, "/api/errors?limit=3")
+    assert (kept["total"], len(kept["errors"])) == (30, 3)
+    assert kept["errors"][0]["fingerprint"] == group.fingerprint
+    assert get(site, "/v3/failures?all=true")["failures"][0]["fingerprint"] == group.fingerprint
+
+
+def test_the_http_reporter_shows_its_token(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reporting, "_BACKOFF", Exponential(0.001, cap=0.001))
+    with serving(site.app, token="s3cret-token") as guarded:
+        for url, groups in (
+            (guarded.url, 0),
+            (guarded.url.replace("://", "://:s3cret-token@"), 1),
+        ):
+            sender = App(settings=Settings(error_reporter_type="http", error_reporter_url=url))
+            break_something(sender)
+            sender.stop_reporting()
+            assert len(site.app.store.failure_groups()) == groups
+
+
+def test_one_that_is_sent_twice_is_counted_once(site: Site) -> None:
+    assert report(site, REPORT, REPORT, REPORT | {"id": "r-2"}) == (2, 1)
+    assert report(site, REPORT) == (0, 1)
+    (group,) = site.app.store.failure_groups()
+    assert group.failures == 2
+    assert report(site, {"error_type": "A"}, {"error_type": "A"}) == (2, 0), "without an id each one counts"
+
+
+def test_an_error_without_a_fingerprint_joins_those_that_are_alike(site: Site) -> None:
+    report(site, REPORT | {"message": "no account 17"}, REPORT | {"id": "r-2", "message": "no account 4711"})
+    report(site, REPORT | {"id": "r-3", "service": "mail"})
+    assert sorted(one.failures for one in site.app.store.failure_groups()) == [1, 2]
+
+
+def test_secrets_and_odd_texts_are_cleaned(site: Site) -> None:
+    odd = REPORT | {"message": "password=tinder \0 here", "traceback": "api_key=tinder", "at": "yesterday"}
+    report(site, odd)
+    (kept,) = get(site, "/api/errors")["errors"]
+    assert "tinder" not in str(kept) + str(site.app.store.failure_groups())
+    assert kept["at"].startswith("20")
+
+
+def test_what_is_kept_is_bounded_and_counted(site: Site) -> None:
+    errors = Errors(most=3)
+    site_errors = [f"r-{n}" for n in range(5)]
+    from onward.console.api.models import ErrorReport
+
+    for id in site_errors:
+        errors.take(site.app, [ErrorReport(id=id, error_type="A")])
+    assert [one.id for one in errors.newest()] == ["r-4", "r-3", "r-2"]
+    assert errors.received == 5
+
+
+def test_stats_tell_what_was_reported(site: Site) -> None:
+    report(
+        site, REPORT, REPORT | {"id": "r-2", "error_type": "ValueError"}, REPORT | {"id": "r-3", "service": "mail"}
+    )
+    told = get(site, "/api/stats")
+    assert (told["received"], told["kept"], told["most"]) == (3, 3, 10_000)
+    assert told["services"] == {"billing": 2, "mail": 1}
+    assert told["error_types"] == {"KeyError": 2, "ValueError": 1}
+    assert len(told["groups"]) == 3
+    assert [one["id"] for one in get(site, "/api/errors?service=mail")["errors"]] == ["r-3"]
+
+
+def test_bad_reports_are_told_what_is_wrong(site: Site) -> None:
+    def send(body: Any) -> Any:
+        return site.client.post("/api/errors", json=body)
+
+    assert_problem(send({}), 422, "errors is missing")
+    assert_problem(send({"errors": []}), 422, "errors", "at least 1")
+    assert_problem(send({"errors": [{"message": "x"}]}), 422, "errors.0.error_type is missing")
+    assert_problem(send({"errors": [REPORT | {"fingerprint": "<b>"}]}), 422, "fingerprint", "'<b>'")
+    assert_problem(send({"errors": [REPORT] * 1_001}), 422, "errors", "at most 1000")
+    assert site.app.store.failure_groups() == []

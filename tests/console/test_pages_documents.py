@@ -1,0 +1,294 @@
+"""Documents in the console: finding them, what each is, what happens to it next, and changing that."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+from onward.console.changes_documents import read_when
+from onward.console.rendering import document_path
+from onward.facts.finding import Unusable
+from onward.facts.listing import source_key
+from onward.model.ledger import Dead
+from tests.cli.ledger import fail, failure, finish, set_aside
+from tests.cli.stage import SAMPLE
+from tests.console.shop import ODD, Shop, open_shop, words
+from tests.console.stage import HTML, Site
+from tests.store.stage import page, word
+
+SECRET = "https://reader:tinder@lists.example.org/mbox"
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    """Pages of somebody else's app: one failed, one done, one set aside, one with an odd id that waits."""
+    with open_shop(tmp_path) as found:
+        fail(found.on, "broken")
+        finish(found.on, "good")
+        set_aside(found.on, "late")
+        found.on.bring(ODD, text="an odd page", source=SECRET)
+        yield found
+
+
+def path_of(id: str, collection: str = "pages") -> str:
+    return document_path(collection, id)
+
+
+def tire(shop: Shop, id: str) -> None:
+    """Let the document that waits fail in its last round."""
+    shop.on.settle(shop.on.take(), Dead([id], failure=failure("once more", "f00d1234"), final=False))
+    shop.on.store.give_up([("pages", id)])
+
+
+# -- the list
+
+
+def test_every_document_is_on_one_page_and_only_one(library: Site) -> None:
+    path, seen, pages = "/documents", [], 0
+    while path:
+        page = library.page(path)
+        seen += re.findall(r'<td class="titled"><span><a href="(/documents/[^"]+)"', page)
+        further = re.search(r'rel="next" href="([^"]+)"', page)
+        path, pages = html.unescape(further[1]) if further else "", pages + 1
+    total = sum(sum(found.values()) for found in library.app.store.document_counts().values())
+    assert len(seen) == len(set(seen)) == total
+    assert pages == -(-total // 50)
+    assert f"50 of {total}" in library.page("/documents")
+
+
+def test_they_are_chosen_by_collection_status_and_source(shop: Shop) -> None:
+    assert "1 of 1" in (failed := shop.words("/documents?status=failed"))
+    assert "text of broken" in failed
+    assert "it broke" in failed, "its error stands beside it"
+    assert "No document stands so" in shop.words("/documents?collection=pages&status=discarded")
+    of_source = shop.words("/documents?" + urlencode({"source": source_key(SECRET)}))
+    assert "an odd page" in of_source
+    assert "text of broken" not in of_source
+    assert "No such source" in shop.words("/documents?source=nowhere")
+
+
+def test_given_up_documents_count_as_failed(shop: Shop) -> None:
+    tire(shop, ODD)
+    listed = shop.words("/documents?status=failed")
+    assert "2 of 2" in listed
+    assert "given up" in listed
+
+
+def test_a_password_in_a_source_or_a_text_is_in_no_page_and_no_address(shop: Shop) -> None:
+    shop.on.store.add_documents([page("linked", SECRET)])
+    for path in ("/documents", path_of(ODD), path_of("linked"), "/"):
+        text = shop.page(path)
+        assert "lists.example.org" in text
+        assert "tinder" not in text, path
+
+
+def test_one_is_found_by_the_beginning_of_its_id(library: Site) -> None:
+    id = library.app.store.states("threads", limit=1)[0].id
+    found = words(library.page(f"/documents?q={id[:10]}"))
+    assert id in found
+    assert "No id begins so" in library.page("/documents?q=zzzz")
+    assert "/search?q=zzzz" in library.page("/documents?q=zzzz")
+
+
+def test_a_whole_id_leads_to_its_document(shop: Shop) -> None:
+    assert "What happens next" in shop.words("/documents?q=broken")
+    assert "What happens next" in shop.words("/documents?" + urlencode({"q": ODD}))
+    assert "What happens next" in shop.words("/documents?q=pages/broken&collection=pages")
+
+
+# -- what it is
+
+
+def test_a_message_is_shown_as_a_mail(library: Site) -> None:
+    store = library.app.store
+    id = next(one.id for one in store.states("messages", status="processed") if _quotes(library, one.id))
+    page = library.page(document_path("messages", id))
+    assert '<span class="quote">' in page
+    assert "Read the thread" in page
+    assert all(f"<dt>{name}</dt>" in page for name in ("From", "Date", "Thread", "Archive"))
+
+
+def _quotes(library: Site, id: str) -> bool:
+    from onward.pipeline.documents import Message
+
+    message = library.app.get(Message, id)
+    return message is not None and any(kind == "quote" for kind, _, _ in message.spans)
+
+
+@pytest.mark.parametrize("collection", ("archives", "chunks", "threads", "summaries", "tasks", "reports"))
+def test_whatever_there_is_has_a_page(library: Site, collection: str) -> None:
+    for state in library.app.store.states(collection, limit=3):
+        assert "What happens next" in library.page(document_path(collection, state.id))
+
+
+def test_a_document_of_another_app_is_shown_as_it_is(shop: Shop) -> None:
+    page = shop.page(path_of("broken"))
+    assert "&#34;text&#34;: &#34;text of broken&#34;" in page
+
+
+def test_an_odd_id_leads_to_its_page_and_back(shop: Shop) -> None:
+    assert path_of(ODD) in shop.page("/documents")
+    page = shop.page(path_of(ODD))
+    assert "an odd page" in page
+    assert "<d>" not in page
+    live = re.search(r'data-live="([^"]+)"', page)
+    assert live is not None
+    assert "What happens next" in next(shop.watch(html.unescape(live[1]).removeprefix("/live")))
+    assert f"Discard pages/{ODD}?" in shop.words(
+        f"/confirm/discard?{urlencode({'collection': 'pages', 'id': ODD})}"
+    )
+
+
+def test_a_document_that_is_not_there_is_said_to_be_missing(shop: Shop) -> None:
+    assert "is gone" in shop.words(path_of("nothing"), 404)
+    assert "no document" in shop.words("/confirm/retry?collection=pages&id=nothing", 404)
+
+
+def test_bytes_are_saved_and_never_shown(library: Site, shop: Shop) -> None:
+    id = library.app.store.states("messages", status="failed")[0].id
+    answer = library.client.get("/raw" + document_path("messages", id).removeprefix("/documents"))
+    assert answer.headers["content-type"] == "application/octet-stream"
+    assert answer.headers["content-disposition"] == f'attachment; filename="{id}.eml"'
+    assert "sandbox" in answer.headers["content-security-policy"]
+    assert answer.content in SAMPLE.read_bytes()
+    assert b"\x80\xa5\xca\xef" in answer.content
+    assert "has no bytes of its own" in shop.words("/raw/pages/broken", 404)
+
+
+def test_a_child_leads_to_its_parent_and_back(shop: Shop) -> None:
+    shop.on.store.add_documents([word(f"word-{number}", parent="pages/good") for number in range(3)])
+    assert path_of("word-1", "words") in shop.page(path_of("good"))
+    assert "words made from it 3 processed" in shop.words(path_of("good"))
+    assert path_of("good") in shop.page(path_of("word-1", "words"))
+
+
+# -- what happens next, and its life
+
+
+def test_what_happens_next_is_said_with_its_reason(shop: Shop) -> None:
+    assert "Failed for good: ValueError: it broke" in shop.words(path_of("broken"))
+    assert "Nothing: it is processed" in shop.words(path_of("good"))
+    assert "no worker runs; start one" in shop.words(path_of(ODD))
+    late = shop.words(path_of("late"))
+    assert "Set aside: its batch" in late
+    assert "Failed batch" in late
+
+
+def test_a_wait_is_told_as_a_time_that_the_browser_keeps_fresh(shop: Shop) -> None:
+    shop.on.settle(shop.on.take(), Dead([ODD], failure=failure("not yet", "f00d1234"), final=False))
+    page = shop.page(path_of(ODD))
+    sentence = re.search(r"<p class=\"wrap\">(Due .*?)</p>", page)
+    assert sentence is not None, page
+    assert "<time datetime=" in sentence[1]
+    assert not re.search(r"Due in \d", sentence[1])
+
+
+def test_a_life_is_told_with_errors_and_where_they_lead(shop: Shop) -> None:
+    life = shop.words(path_of("broken"))
+    assert re.search(r"Its life Created .* Failed for good .*round 1 .*ValueError: it broke", life)
+    links = shop.links(path_of("broken"))
+    assert "/failures/f00d1234" in links
+    assert any(one.startswith("/letters/") for one in links)
+
+
+def test_a_page_shows_what_becomes_of_its_document(shop: Shop) -> None:
+    said = shop.watch("/document" + path_of("broken").removeprefix("/documents"))
+    assert "Failed for good" in next(said)
+    shop.site.do("discard", {"collection": "pages", "id": "broken"})
+    assert "an operator gave it up" in next(said)
+
+
+# -- changing it
+
+
+def test_retrying_puts_a_failed_document_back(shop: Shop) -> None:
+    asked = shop.words("/confirm/retry?collection=pages&id=broken")
+    assert "It will be tried again now." in asked
+    assert "It can be undone" in asked
+    assert shop.on.state("broken").retry_at is None, "a question changes nothing"
+    done = shop.site.do("retry", {"collection": "pages", "id": "broken"})
+    assert "It will be tried again now." in words(done)
+    assert shop.on.state("broken").retry_at is not None
+    assert shop.actions() == [("console", "retry", 1)]
+
+
+def test_a_schedule_is_set_and_cancelled(shop: Shop) -> None:
+    at = shop.on.store.now() + 7200
+    done = shop.site.do("schedule", {"collection": "pages", "id": "broken", "at": "2h"})
+    retry_at = shop.on.state("broken").retry_at
+    assert retry_at is not None
+    assert retry_at >= at
+    assert "Cancel the schedule" in done
+    assert "Scheduled by an operator for" in words(done)
+    shop.site.do("unschedule", {"collection": "pages", "id": "broken"})
+    assert shop.on.state("broken").retry_at is None
+    assert [action for _, action, _ in shop.actions()] == ["retry", "retry cancel"]
+
+
+def test_a_reset_counts_rounds_anew_and_is_final(shop: Shop) -> None:
+    assert "This is final." in shop.words("/confirm/reset?collection=pages&id=good")
+    shop.site.do("reset", {"collection": "pages", "id": "good"})
+    assert shop.on.state("good").status == "pending"
+    assert shop.on.state("good").attempt_count == 0
+
+
+def test_a_discarded_document_can_be_put_back(shop: Shop) -> None:
+    shop.site.do("discard", {"collection": "pages", "id": "broken"})
+    assert shop.on.state("broken").status == "discarded"
+    assert "Retry now" in shop.words(path_of("broken"))
+    shop.site.do("retry", {"collection": "pages", "id": "broken"})
+    assert shop.on.state("broken").retry_at is not None
+
+
+def test_what_is_processed_is_left_alone(shop: Shop) -> None:
+    for change in ("discard", "retry", "schedule"):
+        asked = shop.page(f"/confirm/{change}?collection=pages&id=good")
+        assert "processed already" in asked
+        assert f'<button class="main">{change.title()}' not in asked
+        shop.site.do(change, {"collection": "pages", "id": "good"})
+    assert shop.on.state("good").status == "processed"
+    assert shop.actions() == []
+
+
+def test_only_what_fits_is_offered(shop: Shop) -> None:
+    assert "Reset and retry" in (good := shop.words(path_of("good")))
+    assert "Discard" not in good
+    assert "Retry now" not in good
+    shop.on.store.add_documents([word("nobodys")])
+    nobodys = shop.words(path_of("nobodys", "words"))
+    assert "Retry now" not in nobodys
+    assert "Reset" not in nobodys
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    (
+        ("30m", 1800.0),
+        ("2h", 7200.0),
+        ("1.5d", 129_600.0),
+        ("1970-01-12T13:46:50", 10.0),
+        ("1970-01-12t14:46:50+01:00", 10.0),
+    ),
+)
+def test_a_time_is_a_span_or_a_date(text: str, seconds: float) -> None:
+    assert read_when(text, 1_000_000.0) == 1_000_000.0 + seconds
+
+
+@pytest.mark.parametrize("text", ("soon", "", "-1h", "1969-01-01", "9000-01-01", "10 000h", "1h\n2h"))
+def test_a_time_that_makes_no_sense_is_refused_with_a_remedy(text: str) -> None:
+    with pytest.raises(Unusable, match="give"):
+        read_when(text, 1_000_000.0)
+
+
+def test_a_wrong_time_changes_nothing_and_is_explained(shop: Shop) -> None:
+    answer = shop.site.client.get(
+        "/confirm/schedule", params={"collection": "pages", "id": "broken", "at": "soon"}, headers=HTML
+    )
+    assert answer.status_code == 422
+    assert "is no time: give a span" in words(answer.text)
+    assert shop.on.state("broken").retry_at is None

@@ -1,0 +1,306 @@
+"""Searching, reading threads, and looking at settings."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from onward import App
+from onward.console.markdown import render_markdown, without_sources
+from onward.console.pages.search import marked
+from onward.console.pages.settings import list_settings
+from onward.console.schedules import draw
+from onward.facts.policies import describe
+from onward.facts.searching import first_lines
+from onward.facts.threads import Place, list_threads
+from onward.model.ledger import NewDocument
+from onward.pipeline.documents import Cited, Message, Summary, Thread
+from onward.pipeline.sources import submit
+from onward.retry.presets import Ladder
+from onward.settings import Settings, load_settings, variable
+from tests.cli.stage import mail, write_mailbox
+from tests.console.stage import Site, serving
+
+AUTHOR = re.compile(r'<span class="faint wrap">([^<]+) · <time')
+
+
+def threads_of(page: str) -> list[str]:
+    return re.findall(r'class="hit" href="/threads/([0-9a-f]{32})', page)
+
+
+# -- searching
+
+
+def test_a_search_shows_what_matches_and_where_to_read_it(library: Site) -> None:
+    page = library.page('/search?q=tide+"vent+tube"+-storm')
+    assert "<mark>" in page
+    assert "the word <b>tide</b>, the words together <b>vent tube</b>, without <b>storm</b>" in page
+    thread, message = re.findall(r'class="hit" href="/threads/(\w+)\?at=(\w+)#m-\w+"', page)[0]
+    found = library.app.get(Message, message)
+    assert found is not None
+    assert found.thread_id == thread
+    assert f'id="m-{message}"' in library.page(f"/threads/{thread}?at={message}")
+
+
+def test_a_search_is_narrowed_by_its_filters(library: Site) -> None:
+    source = library.app.store.sources()[0]
+    everybody = library.page("/search?q=the")
+    names = [name.partition("&lt;")[0].strip() for name in AUTHOR.findall(everybody)]
+    assert len(set(names)) > 1
+    one = library.page(f"/search?q=the&author={quote(names[0].upper())}")
+    assert f"by <b>{names[0].upper()}</b>" in one
+    assert AUTHOR.findall(one)
+    assert all(names[0] in name for name in AUTHOR.findall(one))
+    assert "Nothing found" in library.page("/search?q=the&until=1999")
+    assert "<mark>" in library.page(f"/search?q=the&source={quote(source)}&since=1999-12")
+
+
+def test_what_is_not_found_comes_with_something_to_try(library: Site) -> None:
+    page = library.page("/search?q=xyzzyq&author=nobody&since=2020")
+    assert "Nothing found" in page
+    assert 'href="/search?q=xyzzyq&amp;since=2020">without author<' in page
+    assert 'href="/search?q=xyzzyq">without any filter<' in page
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    (
+        ("/search?q=%2D%2D", "There is no word in it to look for."),
+        ("/search?q=a&since=never", "From: &#39;never&#39; is no date. Give a date such as 2026-03-09"),
+        ("/search?q=a&source=nowhere", "There is no source &#39;nowhere&#39;"),
+        ("/search?q=the&page=400", "There is no such page"),
+        ("/search?q=%00%ff%ed%a0%80", "There is no word in it to look for."),
+    ),
+)
+def test_what_cannot_be_looked_for_is_said(path: str, said: str, library: Site) -> None:
+    assert said in library.page(path)
+
+
+def test_a_search_goes_on_on_the_next_page(library: Site) -> None:
+    first = library.page("/search?q=the")
+    (path,) = re.findall(r'rel="next" href="([^"]+)"', first)
+    second = library.page(path.replace("&amp;", "&"))
+    assert '<ol class="list hits" start="21">' in second
+    shown = [set(re.findall(r"\?at=(\w+)#", page)) for page in (first, second)]
+    assert len(shown[0]) == 20
+    assert not shown[0] & shown[1]
+    assert 'rel="prev"' in second
+
+
+def test_marks_that_came_with_a_mail_do_no_more_than_mark() -> None:
+    assert marked("a \x02b\x03 <i>c") == "a <mark>b</mark> &lt;i&gt;c"
+    assert marked("\x03\x03a\x02\x02<b>") == "a<mark>&lt;b&gt;</mark>"
+    assert marked("\x02abcdef\x03 gh", 4) == "<mark>abcd</mark>…"
+    assert marked("\x02" * 50 + "x") == "<mark>x</mark>"
+
+
+# -- threads
+
+
+def test_threads_are_listed_newest_first_with_what_they_say_first(library: Site) -> None:
+    page = library.page("/threads")
+    ids = threads_of(page)
+    latest = [max(one.date or 0 for one in _messages(library.app, id)) for id in ids]
+    assert len(ids) == sum(library.app.store.document_counts()["threads"].values())
+    assert latest == sorted(latest, reverse=True)
+    summary = library.app.get(Summary, ids[0])
+    assert summary is not None
+    assert first_lines(summary.markdown)[:40].replace("'", "&#39;") in page
+
+
+def _messages(app: App, thread: str) -> list[Message]:
+    return app.store.get_many(Message, [one.id for one in app.store.find(Message, "thread_id", [thread])])
+
+
+def test_pages_of_threads_join_without_gaps(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where threads have the same date, or none."""
+    monkeypatch.setattr("onward.facts.threads.BLOCK", 2)
+    undated = [mail(100 + n, f"undated {n}", "x").replace(b"Date: ", b"X-Date: ") for n in range(3)]
+    dated = [mail(n % 4, f"subject {n}", "x").replace(b"<%d@" % (n % 4), b"<n%d@" % n) for n in range(12)]
+    late = mail(59, "Re: subject 0", "x", thread=0).replace(b"<0@", b"<n0@")
+    submit(site.app, str(write_mailbox(tmp_path / "many.mbox", [*undated, *dated, late])))
+    site.app.work_until_idle()
+    everything = list_threads(site.app, limit=100)
+    assert len(everything.threads) == 15
+    assert [one.place.latest is None for one in everything.threads[-3:]].count(True) in (0, 3)
+    for source in (None, site.app.store.sources()[0]):
+        pages, after = [], None
+        while True:
+            one = list_threads(site.app, source=source, after=after, limit=2)
+            pages += [each.place.id for each in one.threads]
+            if not one.more:
+                break
+            after = Place.from_text(one.threads[-1].place.as_text())
+        assert pages == [each.place.id for each in everything.threads], source
+
+
+def test_threads_are_filtered_by_words_and_source(library: Site) -> None:
+    words = list_threads(library.app, words="the", limit=100).threads
+    assert [one.place.rank for one in words] == sorted(one.place.rank for one in words)
+    found = threads_of(library.page('/threads?q="vent+tube"'))
+    assert 0 < len(found) < len(threads_of(library.page("/threads")))
+    for id in found:
+        assert any("vent tube" in one.body.lower() for one in _messages(library.app, id))
+    assert "No thread has this" in library.page("/threads?q=xyzzyq")
+    assert "There is no source" in library.page("/threads?source=nowhere")
+    assert threads_of(library.page("/threads?after=nonsense")) == threads_of(library.page("/threads"))
+
+
+def test_citations_lead_to_the_messages_they_rest_on(library: Site) -> None:
+    summary = max(
+        (one for id in threads_of(library.page("/threads")) if (one := library.app.get(Summary, id))),
+        key=lambda one: len(one.citations),
+    )
+    page = library.page(f"/threads/{summary.id}")
+    assert len(summary.citations) > 2
+    for cited in summary.citations:
+        assert f'<a class="cite" href="#m-{cited.message_id}">{cited.number}</a>' in page
+        assert page.count(f'id="m-{cited.message_id}"') == 1
+    assert "### Sources" not in page
+    assert "<h3>Sources</h3>" not in page
+
+
+def test_quotes_are_folded_signatures_dimmed_and_attachments_listed(site: Site, tmp_path: Path) -> None:
+    quoted = "\n".join(f"> line {n}" for n in range(9))
+    text = f"Ada wrote:\n{quoted}\n\nI agree with it.\n\n> but this\n\nNot with that.\n\n-- \nBob of the harbour\n"
+    submit(site.app, str(write_mailbox(tmp_path / "q.mbox", [mail(1, "Quotes", text)])))
+    site.app.work_until_idle()
+    page = site.page(f"/threads/{threads_of(site.page('/threads'))[0]}")
+    assert re.search(r'<details class="quote"><summary>\d+ quoted lines</summary><div>[^<]*&gt; line 0', page)
+    assert re.search(r'<span class="quote">[^<]*&gt; but this', page)
+    assert re.search(r'<span class="signature">[^<]*Bob of the harbour', page)
+
+
+def test_what_is_missing_of_a_thread_is_said(site: Site, tmp_path: Path) -> None:
+    answer = mail(2, "Re: Lost", "We never saw the first one.", thread=1)
+    submit(site.app, str(write_mailbox(tmp_path / "m.mbox", [answer])))
+    site.app.work_until_idle()
+    (id,) = threads_of(site.page("/threads"))
+    page = site.page(f"/threads/{id}")
+    assert "The message that began this thread is not in the archive." in page
+    summary = site.app.get(Summary, id)
+    assert summary is not None
+    site.app.store.remove_documents([("summaries", id)])
+    assert "There is no summary yet." in site.page(f"/threads/{id}")
+    assert "There is no summary yet." in site.page("/threads")
+    assert "There is no thread" in site.page("/threads/nothing", 404).replace("there is", "There is")
+
+
+def test_a_long_thread_is_read_page_by_page(site: Site, tmp_path: Path) -> None:
+    mails = [mail(n, "Long", f"Message number {n} says this.", thread=None if n == 0 else 0) for n in range(60)]
+    submit(site.app, str(write_mailbox(tmp_path / "long.mbox", mails)))
+    site.app.work_until_idle()
+    (id,) = threads_of(site.page("/threads"))
+    last = max(_messages(site.app, id), key=lambda one: one.date or 0.0)
+    first = site.page(f"/threads/{id}")
+    assert first.count('<article class="card mail"') == 50
+    assert "1 to 50 of 60 messages" in first
+    assert f'id="m-{last.id}"' not in first
+    assert "51 to 60 of 60 messages" in site.page(f"/threads/{id}?page=2")
+    assert f'id="m-{last.id}"' in site.page(f"/threads/{id}?at={last.id}")
+    summary = site.app.get(Summary, id)
+    assert summary is not None
+    cited = Cited(number=1, message_id=last.id, sentence="It says this.")
+    told = summary.model_copy(update={"markdown": "Said [1].", "citations": [cited]})
+    site.app.store.replace_document(NewDocument("summaries", id, told.to_json(), told.source))
+    assert f'class="cite" href="/threads/{id}?at={last.id}#m-{last.id}"' in site.page(f"/threads/{id}")
+    assert f'class="cite" href="#m-{last.id}"' in site.page(f"/threads/{id}?page=2")
+
+
+def test_a_store_of_another_app_has_nothing_to_read(tmp_path: Path) -> None:
+    app = App(store=f"sqlite:///{tmp_path}/orders.db", settings=load_settings({"ONWARD_HOME": str(tmp_path)}))
+    with serving(app) as site:
+        assert "There is nothing to search yet" in site.page("/search")
+        assert "There is nothing to search yet" in site.page("/search?q=order")
+        assert "There are no threads yet" in site.page("/threads")
+        assert "There are no threads yet" in site.page("/threads?q=order")
+        site.page("/threads/a%2Fb%25%22", 404)
+        assert "The retry ladder" in site.page("/settings")
+    app.close()
+
+
+# -- Markdown
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    (
+        ("[1] and [2]", '<p><a class="cite" href="#m-a">1</a> and [2]</p>'),
+        ("`[1]`", "<p><code>[1]</code></p>"),
+        ("# Title", "<h3>Title</h3>"),
+        ("<b>x</b>", "<p>&lt;b&gt;x&lt;/b&gt;</p>"),
+        ("[x](javascript:alert(1))", "<p>[x](javascript:alert(1))</p>"),
+        ("[x](JaVaScRiPt:alert(1))", "<p>[x](JaVaScRiPt:alert(1))</p>"),
+        ("[x](data:text/html,x)", "<p>[x](data:text/html,x)</p>"),
+        ("[x](//evil.example)", "<p>[x](//evil.example)</p>"),
+        ("[x](/settings)", "<p>[x](/settings)</p>"),
+        ("[1]: https://evil.example", '<p><a class="cite" href="#m-a">1</a>: https://evil.example</p>'),
+        (
+            "[x](https://a.example/?q=\"'<>)",
+            '<p><a href="https://a.example/?q=%22\'%3C%3E" rel="noopener noreferrer nofollow">x</a></p>',
+        ),
+    ),
+)
+def test_markdown_is_rendered_without_harm(text: str, html: str) -> None:
+    assert str(render_markdown(text, {1: "#m-a"})).strip() == html
+
+
+def test_an_image_is_not_loaded() -> None:
+    assert "<img" not in render_markdown("![x](https://evil.example/x.png) ![y][1]", {1: "#"})
+
+
+def test_the_list_of_sources_is_left_out_only_where_it_is_one() -> None:
+    assert without_sources("Said [1].\n\n### Sources\n\n1. Ada `x`\n") == "Said [1].\n"
+    assert without_sources("### Sources\nare dry") == "### Sources\nare dry"
+    assert without_sources("a\n### Sources\nof water") == "a\n### Sources\nof water"
+
+
+# -- settings
+
+
+def test_every_setting_is_listed_with_its_default_and_where_it_comes_from(tmp_path: Path) -> None:
+    environ = {"ONWARD_CONCURRENCY": "7", "ONWARD_HOME": str(tmp_path)}
+    groups = list_settings(load_settings(environ), environ)
+    shown = {one.variable: one for rows in groups.values() for one in rows}
+    assert shown.keys() == {variable(name) for name in Settings.model_fields}
+    assert all(groups.values()), "no group is empty"
+    seven = shown["ONWARD_CONCURRENCY"]
+    assert (seven.value, seven.default, seven.changed, seven.where) == ("7", "3", True, "ONWARD_CONCURRENCY")
+    assert not shown["ONWARD_STORE"].changed, "its default lies in the data folder"
+    assert shown["ONWARD_HOME"].changed
+    assert [one.variable for one in shown.values() if one.changed] == ["ONWARD_HOME", "ONWARD_CONCURRENCY"]
+
+
+def test_the_ladder_is_drawn_and_its_product_said(library: Site) -> None:
+    page = library.page("/settings")
+    assert "an archive gets up to 3 × 3 tries before it is given up" in page
+    assert page.count('<svg class="schedule"') == 5
+    assert page.count('class="band"') == 8, "the waits of not ready are drawn at random"
+    assert "SQLite, version" in page
+
+
+def test_tries_stand_at_their_times() -> None:
+    not_ready, transient, _, batch, *_ = (draw(one) for one in describe(Ladder()))
+    assert not_ready is not None
+    assert transient is not None
+    assert batch is not None
+    assert [one.text for one in transient.tries] == ["Try 1: at once", "Try 2: after 5 s", "Try 3: after 15 s"]
+    places = [one.x for one in transient.tries]
+    assert places == sorted(places)
+    assert not transient.random
+    assert not_ready.tries[1].text == "Try 2: after 0 s to 0.25 s"
+    assert [one.width for one in not_ready.tries] == sorted(one.width for one in not_ready.tries)
+    assert batch.endless
+    assert {one.number for one in batch.tries} == set(range(1, len(batch.tries) + 1))
+
+
+def test_a_thread_is_found_under_any_id(site: Site) -> None:
+    odd = 'a/b "c" %20?#'
+    thread = Thread(id=odd, source="s", root="r", subject="Odd")
+    site.app.store.add_documents([NewDocument("threads", odd, thread.to_json(), "s")])
+    assert "<h1>Odd</h1>" in site.page(f"/threads/{quote(odd, safe='')}")
+    (path,) = re.findall(r'class="hit" href="([^"]+)"', site.page("/threads"))
+    assert "<h1>Odd</h1>" in site.page(path)

@@ -1,0 +1,117 @@
+"""Workers and breakers in the console: who is alive, what nobody does, and what is down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.console.shop import ODD, Shop, open_shop
+
+READER = {"host": "box", "pid": 17, "version": "shop 1.1", "services": {"reading": 1}, "alone": False}
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    with open_shop(tmp_path) as found:
+        yield found
+
+
+def test_where_nobody_works_it_says_how_to_begin(shop: Shop) -> None:
+    assert "No worker is alive. Start one: onward worker --app MODULE:APP" in shop.words("/workers")
+
+
+def test_a_worker_is_shown_with_what_it_does(shop: Shop) -> None:
+    shop.on.store.enlist("box:17:f00d", READER)
+    assert "box process 17 nothing reading shop 1.1" in shop.words("/workers")
+    shop.on.bring(ODD)
+    shop.on.claim(worker="box:17:f00d")
+    assert f"reading: 1 event pages/{ODD}" in shop.words("/workers")
+    assert "/documents/pages/a%2Fb%20%22c%22%20%252F%3F%23%26%3Cd%3E" in shop.links("/workers")
+
+
+def test_versions_side_by_side_are_said(shop: Shop) -> None:
+    shop.on.store.enlist("box:17:f00d", READER)
+    assert "side by side" not in shop.words("/workers")
+    shop.on.store.enlist("box:18:beef", READER | {"pid": 18, "version": "shop 1.2"})
+    assert "2 versions work side by side: shop 1.1 1 worker , shop 1.2 1 worker" in shop.words("/workers")
+
+
+def test_one_who_is_silent_and_holds_something_is_said(shop: Shop) -> None:
+    shop.on.bring("page-1")
+    shop.on.claim(worker="gone:9:dead")
+    text = shop.words("/workers")
+    assert "gone:9:dead is silent and still holds events; they are given back" in text
+    assert "pages/page-1" in text
+
+
+def test_services_that_nobody_runs_are_said(shop: Shop) -> None:
+    shop.on.store.enlist("box:17:f00d", READER)
+    shop.on.store.publish([shop.on.noticed("one"), shop.on.noticed("two")])
+    text = shop.words("/workers")
+    assert "No worker runs listening: 2 events wait, the oldest is due" in text
+    assert "onward worker --app MODULE:APP --services listening" in text
+    assert "No worker runs reading" not in text
+
+
+def test_a_breaker_is_shown_with_reason_remedy_and_what_waits(shop: Shop) -> None:
+    assert "printer closed Needed by drawing." in shop.words("/workers")
+    assert "No breaker has been open in the last 30 days." in shop.words("/workers")
+    shop.on.store.open_breaker("printer", "it burns: password=tinder <b>", remedy="fetch water")
+    page = shop.page("/workers")
+    assert "tinder" not in page
+    assert "it burns: password=*** &lt;b&gt;" in page
+    assert "fetch water" in page
+    assert 'aria-label="printer: 1 time, not over yet"' in page
+
+
+def test_a_breaker_is_opened_by_hand_with_a_reason(shop: Shop) -> None:
+    asked = shop.page("/confirm/open-breaker?name=printer")
+    assert 'name="reason"' in asked
+    assert "It can be undone" in asked
+    done = shop.site.do("open-breaker", {"name": "printer", "reason": "new paper"})
+    assert "printer is out of service." in done
+    (breaker,) = shop.on.store.breakers()
+    assert (breaker.open, breaker.by_hand, breaker.reason) == (True, True, "new paper")
+    assert shop.actions() == [("console", "breakers open", 1)]
+
+
+def test_without_a_reason_it_stays_closed(shop: Shop) -> None:
+    assert "`reason` is empty" in shop.site.do("open-breaker", {"name": "printer", "reason": " "})
+    assert shop.on.store.breakers() == []
+
+
+def test_one_that_is_down_already_can_be_taken_in_hand(shop: Shop) -> None:
+    shop.on.store.open_breaker("printer", "it burns")
+    assert "It is down already (it burns)" in shop.words("/confirm/open-breaker?name=printer")
+
+
+def test_a_breaker_is_closed(shop: Shop) -> None:
+    assert "there is nothing to bring back" in shop.words("/confirm/close-breaker?name=printer")
+    shop.on.store.open_breaker("printer", "it burns")
+    assert "may go on: one at first" in shop.words("/confirm/close-breaker?name=printer")
+    assert "printer is in service again." in shop.site.do("close-breaker", {"name": "printer"})
+    assert not any(one.open for one in shop.on.store.breakers())
+    assert shop.actions() == [("console", "breakers close", 1)]
+
+
+def test_a_dependency_that_nobody_needs_is_refused(shop: Shop) -> None:
+    for change in ("open-breaker", "close-breaker"):
+        assert "there is no dependency 'oven'" in shop.words(f"/confirm/{change}?name=oven", 422)
+
+
+def test_the_page_is_live(shop: Shop) -> None:
+    parts = shop.watch("/workers")
+    assert "printer closed" in next(parts)
+    shop.on.store.open_breaker("printer", "it burns")
+    assert "it burns" in next(parts)
+
+
+def test_where_nothing_happens_nothing_changes(shop: Shop) -> None:
+    """Else all of it would be sent to everybody every second."""
+    shop.on.store.enlist("box:17:f00d", READER)
+    shop.on.store.publish([shop.on.noticed("one")])
+    shop.on.bring("page-1")
+    shop.on.claim(worker="gone:9:dead")
+    assert shop.words("/workers") == shop.words("/workers")

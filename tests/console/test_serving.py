@@ -1,0 +1,22 @@
+"""The console is there, and what is not there is said."""
+
+from __future__ import annotations
+
+from tests.console.stage import Site
+
+
+def test_the_overview_is_served(library: Site) -> None:
+    assert "<h1>Overview</h1>" in library.page("/")
+
+
+def test_what_is_not_there_is_said_to_people_and_to_programs(library: Site) -> None:
+    assert "There is nothing here" in library.page("/nothing", 404)
+    answer = library.client.get("/v3/nothing")
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
+    assert answer.json()["title"] == "Not Found"
+
+
+def test_a_live_part_is_sent_at_once(library: Site) -> None:
+    with library.client.stream("GET", "/live/overview") as stream:
+        lines = (line for line in stream.iter_lines() if line.startswith("data:"))
+        assert "1 document failed" in next(lines)
