@@ -128,7 +128,7 @@ def test_what_there_is_not_exits_with_2(failing: list[Exception]) -> None:
     assert (result.exit_code, result.stderr) == (2, "Error: there is no such thing\n")
 
 
-@pytest.mark.parametrize(("package", "extra"), [("uvicorn.config", "console"), ("numpy", "pipeline")])
+@pytest.mark.parametrize(("package", "extra"), (("uvicorn.config", "console"), ("numpy", "pipeline")))
 def test_what_a_missing_package_belongs_to_is_said(failing: list[Exception], package: str, extra: str) -> None:
     failing.append(ModuleNotFoundError(f"No module named {package!r}", name=package))
     result = CliRunner().invoke(main, ["fail"])
