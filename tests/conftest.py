@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from onward.backends import open_store
@@ -16,6 +17,10 @@ from tests.sweeping import sweep_store
 
 REPORT = "report"
 LEFT_OUT = "left out: "
+
+# How long an example takes says more of the machine than of the code.
+hypothesis.settings.register_profile("onward", deadline=None)
+hypothesis.settings.load_profile("onward")
 
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
     # Tests start hundreds of processes: each would compile every module again, and do little else.

@@ -74,7 +74,7 @@ def test_a_full_disk_is_nobodys_fault(pipeline: Pipeline, folder: Path, monkeypa
         (folder / name).write_text(f"This is {name}.")
     items = [Item(name, "text", full) for name in ("a.txt", "b.txt")]
     with monkeypatch.context() as patched:
-        patched.setattr(ingestion, "fetch", lambda *_: iter(items))
+        patched.setattr(ingestion, "fetch", lambda *_, **__: iter(items))
         pipeline.submit(folder)
         pipeline.run("ingestion")
         assert not failed(pipeline), "no item is blamed"

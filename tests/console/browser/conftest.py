@@ -26,13 +26,13 @@ T = TypeVar("T")
 LOCKED = "correct horse battery staple"
 """The token of the locked console."""
 
-# Playwright keeps an event loop in the thread of the tests, in which no other can run. So it ends with this
-# folder, and what needs a loop of its own runs in another thread.
+# Playwright keeps an event loop in the thread of the tests, in which no other can run. So it ends with each file,
+# before tests of others have their turn, and what needs a loop of its own runs in another thread.
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Chromium, started once."""
+    """Chromium, started once a file."""
     need_server("; ".join(missing_browser()))
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
@@ -57,14 +57,14 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
         one.close()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def models() -> Iterator[ModelServer]:
     """The embedder of the console in trouble."""
     with ModelServer() as server:
         yield server
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def troubled(models: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A console with the sample, a failure, a dead letter, a failed batch and an open breaker."""
     folder = tmp_path_factory.mktemp("troubled")
@@ -77,14 +77,14 @@ def troubled(models: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> I
     app.close()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def path_of(troubled: Site) -> Callable[[str], str]:
     """Where a page of the console in trouble is, by its name in `PAGES`; each is looked for once."""
     read = cache(troubled.page)
     return cache(lambda name: find_page(name, read))
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A console that wants a token."""
     app = pipeline(tmp_path_factory.mktemp("locked"), ONWARD_SERVE_REQUESTS_PER_SECOND="100000")

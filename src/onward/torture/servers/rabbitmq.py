@@ -27,6 +27,9 @@ _GREETING = b"AMQP\x00\x00\x09\x01"
 _METHOD_FRAME = b"\x01"
 _SCRIPTS = ("/usr/lib/rabbitmq/bin", "/usr/lib/rabbitmq/lib/rabbitmq_server-*/sbin", "/opt/rabbitmq/sbin")
 
+CALLS = 5
+"""So often a broker is called that does not answer."""
+
 
 class RabbitServer(PrivateServer):
     """A RabbitMQ of one's own, with its own data, ports and helper daemon; it takes about 10 s to start.
@@ -97,15 +100,19 @@ class RabbitServer(PrivateServer):
 
     def evaluate(self, expression: str) -> str:
         """Evaluates an Erlang expression inside the broker: what rabbitmqctl can do, a hundred times faster."""
-        self._running_process()
-        answer = subprocess.run(
-            ["erl_call", "-address", f"localhost:{self._dist_port}", "-e"],
-            input=f"{expression}.\n",
-            env=self._environ(),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        for _ in range(CALLS):
+            self._running_process()
+            answer = subprocess.run(
+                ["erl_call", "-address", f"localhost:{self._dist_port}", "-e"],
+                input=f"{expression}.\n",
+                env=self._environ(),
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            # A busy broker may not shake hands in time; then nothing was evaluated.
+            if "failed to connect" not in answer.stdout + answer.stderr:
+                break
         match = re.fullmatch(r"\{ok, (.*)\}\s*", answer.stdout, re.DOTALL)
         if answer.returncode != 0 or match is None:
             raise ServerError(f"RabbitMQ cannot evaluate {expression}: {answer.stdout}{answer.stderr}")
