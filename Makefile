@@ -20,7 +20,7 @@ servers: setup ## install PostgreSQL, RabbitMQ and Prometheus for the tests, whe
 	@$(BIN)/python -m onward.torture.servers || echo "Tests that need them will be left out."
 
 test: servers ## run all tests
-	$(BIN)/pytest -n 3 --dist worksteal $(ARGS)
+	$(BIN)/pytest -n 4 --dist worksteal $(ARGS)
 
 check: setup ## lint, formatting, types, layers
 	$(BIN)/ruff check .

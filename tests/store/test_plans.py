@@ -314,10 +314,10 @@ def test_every_index_serves_a_statement(planner: Planner) -> None:
     assert planner.indexes() == sorted([*INDEXES, *own])
 
 
-@pytest.mark.parametrize(("name", "step"), (("placings", "(change>?)"), ("last_placing", "SEARCH")))
+@pytest.mark.parametrize(("name", "step"), (("placings", "(change>?)"), ("last_placing", "placings_change")))
 def test_vectors_that_have_changed_are_found_by_index(name: str, step: str) -> None:
-    planner = SQLitePlanner()
-    assert planner.uses(name, step)
-    planner.drop("placings_change")
-    assert not planner.uses(name, step)
-    planner.database.close()
+    with_index, without = SQLitePlanner(), SQLitePlanner()
+    without.drop("placings_change")
+    assert [one.uses(name, step) for one in (with_index, without)] == [True, False]
+    with_index.database.close()
+    without.database.close()
