@@ -345,10 +345,9 @@ class Engine:
             except TimeoutError:
                 self._look_again()
         self._woken = True
-        # Calls that end without ever waiting come in a row; one commit for all of them. But while the last ones
-        # are being committed, more can be claimed beside these.
+        # Calls that end without ever waiting come in a row; one commit for all of them.
         count = -1
-        while count < len(self._commits) < MAX_GROUP and not (self._flights and self._told_meanwhile()):
+        while count < len(self._commits) < MAX_GROUP:
             count = len(self._commits)
             await asyncio.sleep(0)
 
