@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import click
+
 from onward.facts.finding import check_store
 from onward.settings import load_settings
 
@@ -13,6 +15,13 @@ if TYPE_CHECKING:
     from onward import App
 
 PIPELINE = "onward.pipeline.app:app"
+app_option = click.option(
+    "--app",
+    "reference",
+    default=PIPELINE,
+    metavar="MODULE:APP",
+    help="The app, such as shop.orders:app; Onward's own pipeline by default.",
+)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from onward.cli.opening import PIPELINE
+from onward.cli.opening import app_option
 from onward.cli.output import json_option, print_json
 from onward.facts.finding import check_store
 from onward.facts.wording import counted, one_line
@@ -26,13 +26,7 @@ SOME_LEFT = 3
 
 
 @click.command("retry-job")
-@click.option(
-    "--app",
-    "reference",
-    default=PIPELINE,
-    metavar="MODULE:APP",
-    help="The app, such as shop.orders:app; Onward's own pipeline by default.",
-)
+@app_option
 @click.option("--once", is_flag=True, help="Do what is due now, and end.")
 @click.option("--verbose", is_flag=True, help="Say more.")
 @json_option

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import click
 
-from onward.cli.opening import PIPELINE
+from onward.cli.opening import app_option
 from onward.settings import load_settings
 
 PATIENCE = 20.0
@@ -26,13 +26,7 @@ class WorkerEnded(click.ClickException):
 @click.option(
     "--address", metavar="HOST:PORT", help="Where to listen; ONWARD_SERVE_ADDRESS by default (127.0.0.1:8321)."
 )
-@click.option(
-    "--app",
-    "reference",
-    default=PIPELINE,
-    metavar="MODULE:APP",
-    help="The app, such as shop.orders:app; Onward's own pipeline by default.",
-)
+@app_option
 @click.option("--work", is_flag=True, help="Also run a worker of the same app; it ends with the console.")
 def serve(address: str | None, reference: str, work: bool) -> None:
     """Serve the web console and the HTTP API.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onward.cli.opening import PIPELINE, reading
+from onward.cli.opening import PIPELINE, app_option, reading
 from onward.facts.finding import PIPELINE_SERVICES, store_exists
 from onward.facts.wording import counted, duration, one_line
 from onward.retry.redact import redact
@@ -20,13 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option(
-    "--app",
-    "reference",
-    default=PIPELINE,
-    metavar="MODULE:APP",
-    help="The app, such as shop.orders:app; Onward's own pipeline by default.",
-)
+@app_option
 @click.option("--services", metavar="A,B", help="Only these services; all by default.")
 @click.option("--concurrency", type=click.IntRange(1, 1000), help="Calls at once, a service and process.")
 @click.option("--processes", type=click.IntRange(1, 64), default=1, show_default=True, help="Worker processes.")
