@@ -735,7 +735,7 @@ def postgres_machine(postgres_store_url: str) -> None:
 
 TestPostgresMachine = pytest.mark.usefixtures("postgres_machine")(PostgresMachine.TestCase)
 TestPostgresMachine.settings = settings(
-    TestMachine.settings, max_examples=int(os.environ.get("POSTGRES_EXAMPLES", "15"))
+    TestMachine.settings, max_examples=int(os.environ.get("POSTGRES_EXAMPLES", "25"))
 )
 
 

@@ -22,7 +22,7 @@ from tests.runtime.processes.fleet import until
 ROOT = Path(__file__).parents[3]
 KILLS = int(os.environ.get("PIPELINE_KILLS", "10"))
 SEED = int(os.environ.get("PIPELINE_SEED", "0")) or Random().randrange(1, 10**6)
-COPIES = 4
+COPIES = 8
 """Of the sample, each a list of its own: enough to be killed in the middle of."""
 SOME_FAILED = 3
 
