@@ -240,3 +240,74 @@ def test_whatever_happens_while_commits_fly_each_work_counts_once(
     per = Counter(word.rpartition(":")[0] for word in words)
     assert len(per) == events + pages + pages // 3
     assert [one for one, n in per.items() if n > 1] == []
+
+
+def test_the_engine_goes_on_while_the_store_is_tidied(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    handled = threading.Event()
+
+    @app.service("listening", on=Noticed)
+    async def listen(event: Noticed, work: Work) -> None:
+        handled.set()
+
+    engine = app.engine(until_idle=True)
+    reap, seen = app.store.reap, list[bool]()
+
+    def slow() -> Any:
+        seen.append(handled.wait(60))
+        return reap()
+
+    monkeypatch.setattr(app.store, "reap", slow)
+    monkeypatch.setattr(engine, "_settled", 1)  # there is something to prune as well
+    pruned = list[bool]()
+    monkeypatch.setattr(app.store, "prune", lambda **_: pruned.append(True))
+    app.publish(Noticed(what="something"))
+    engine.run()
+    assert seen[0], "what is due is handled, however long that takes"
+    assert pruned, "what was begun is finished before the engine ends"
+    assert app.store.counts()["listening"] == {"done": 1}
+
+
+def test_what_goes_wrong_while_the_store_is_tidied_is_not_kept_quiet(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(app.store, "reap", broken)
+    with pytest.raises(ZeroDivisionError):
+        app.engine(until_idle=True).run()
+
+
+def test_what_the_dead_have_left_is_put_back_before_an_engine_finds_nothing_to_do(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handled: list[str] = []
+
+    @app.service("listening", on=Noticed)
+    async def listen(event: Noticed, work: Work) -> None:
+        handled.append(event.what)
+
+    app.publish(Noticed(what="something"))
+    app.store.claim("somebody", "listening", limit=1, lease=-1.0, needs=(), healthy_probes=())
+    engine = app.engine(until_idle=True)
+    reap, next_due, land = app.store.reap, app.store.next_due, engine._tidying.land
+    about_to_end = threading.Event()
+
+    def slow() -> Any:
+        about_to_end.wait(60)
+        return reap()
+
+    def asked(services: Any) -> Any:
+        due = next_due(services)
+        about_to_end.set()
+        return due
+
+    async def landed() -> None:
+        about_to_end.set()
+        await land()
+
+    monkeypatch.setattr(app.store, "reap", slow)
+    monkeypatch.setattr(app.store, "next_due", asked)
+    monkeypatch.setattr(engine._tidying, "land", landed)
+    engine.run()
+    assert handled == ["something"]

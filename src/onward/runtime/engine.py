@@ -26,7 +26,7 @@ from onward.runtime.commits import MAX_GROUP, Commits, Done
 from onward.runtime.flights import MOST_FLIGHTS, Flights
 from onward.runtime.handling import Call, Context, Handling, prepare
 from onward.runtime.lanes import Lane, LoopLane, ThreadLane
-from onward.runtime.machine import describe_process
+from onward.runtime.machine import describe_process, generation
 from onward.runtime.outcomes import log_outcome, tell
 from onward.runtime.probes import Prober
 from onward.runtime.service import Registry, Service
@@ -127,8 +127,10 @@ class Engine:
         self._uncertain = False
         """The store went away in the middle of a commit, which may have been made all the same."""
         # Calls of the store that take a while must not keep the handlers on the loop waiting.
-        self._asker = ThreadPoolExecutor(1 + MOST_FLIGHTS, "onward-store") if store.remote else None
+        self._asker = ThreadPoolExecutor(2 + MOST_FLIGHTS, "onward-store") if store.remote else None
         self._flights = Flights(self._wake_loop)
+        self._tidying = Flights(self._wake_loop)
+        """What is done now and then keeps nobody waiting, either."""
         self._withdrawing = threading.Lock()
         """A commit that opens a breaker takes calls back, too, in a thread of its own."""
         self._prober = Prober(store, registry, self.bus, self.hooks)
@@ -136,7 +138,7 @@ class Engine:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._awake = asyncio.Event()
         self._listener = threading.Thread(target=self._listen, name="onward-bus", daemon=True)
-        self._pid = os.getpid()
+        self._generation = generation()
 
     @property
     def trouble(self) -> str:
@@ -189,7 +191,7 @@ class Engine:
                     break
         finally:
             await self._end()
-        while (error := self._flights.failure()) is not None:
+        while (error := self._flights.failure() or self._tidying.failure()) is not None:
             if not isinstance(error, StoreUnavailable):  # else it is settled meanwhile, or will be done again
                 raise error
         if self._stuck:
@@ -201,7 +203,7 @@ class Engine:
     def _start(self) -> None:
         about = {
             "host": socket.gethostname(),
-            "pid": self._pid,
+            "pid": os.getpid(),
             "since": self.store.now(),
             "version": self.context.version,
             "services": {service.name: service.on.version for service in self.services},
@@ -248,6 +250,7 @@ class Engine:
         for lane in self._lanes:
             lane.stop()
         await self._flights.land()
+        await self._tidying.land()
         await self._end_tasks()
         try:
             self._commits.flush(lambda: None)
@@ -290,6 +293,9 @@ class Engine:
     async def _may_end(self) -> bool:
         if self._under_way() or self._stuck:
             return False
+        if self._tidying:
+            await self._tidying.land()  # what nobody works at any more may be put back by it
+            return False
         if self.settings.suspects:
             return True
         if not self.settings.until_idle:
@@ -304,7 +310,7 @@ class Engine:
 
     async def _cycle(self) -> bool:
         """Settle what is finished, claim what there is room for; then wait. True: something was done."""
-        if os.getpid() != self._pid:
+        if generation() != self._generation:
             os._exit(0)  # a handler has forked: this is the copy, and it owns nothing here
         try:
             if self._uncertain:
@@ -314,7 +320,7 @@ class Engine:
             if self._wiring is not None and not self._draining:
                 await self._take_in_strangers(self._wiring)
             busy = await self._settle_and_claim()
-            await self._tick()
+            self._tick()
             if self._under_way() or not (busy or self.settings.until_idle or self.settings.suspects):
                 await self._rest()
         except StoreUnavailable as error:
@@ -547,12 +553,17 @@ class Engine:
 
     # -- now and then
 
-    async def _tick(self) -> None:
+    def _tick(self) -> None:
         now = time.monotonic()
-        if now - self._ticked < TICK:
+        if (error := self._tidying.failure()) is not None:
+            raise error
+        if now - self._ticked < TICK or self._tidying:
             return
         self._ticked = now
-        await self._ask(self._tidy_store)
+        if self._asker is None:
+            self._tidy_store()
+        else:
+            self._tidying.start(asyncio.get_running_loop().run_in_executor(self._asker, self._tidy_store))
         self._expire()
         for lane in self._lanes:
             if lane.waiting and lane.slowest(self.store.now()) > TICK:

@@ -375,6 +375,8 @@ class Call:
         work = self._closed_work()
         if returned is not None:
             raise HandlerReturned(f"service {self.service.name!r}{self._about()} returned {_shown(returned)}")
+        if not (work.failed or work.aside or self.service.needs) and work.waits_until is None:
+            return self._written(work, [Done(self.ids)])  # as nearly always
         rest = [id for id in self.ids if id not in work.failed and id not in work.aside]
         went_well = bool(rest) or not self.ids
         parts: list[Part] = []
@@ -403,15 +405,23 @@ class Call:
         return max(0.0, self.handling.context.now() - self.began)
 
     def _written(self, work: Work, parts: Sequence[Part], *, closes: bool = True) -> Settlement:
-        settlement = self.handling.settlement(parts, closes=closes)
-        settlement.inputs = [(one.id, one.revision) for one in self.inputs]
-        settlement.adds = work.adds
-        settlement.replaces = work.replaces
-        settlement.removes = work.removes
-        settlement.emits = work.emits
-        settlement.texts = work.texts
-        settlement.vectors = work.vectors
-        return settlement
+        handling, delivery = self.handling, self.handling.delivery
+        return Settlement(
+            delivery.row,
+            delivery.token,
+            delivery.collection,
+            [(one.id, one.revision) for one in self.inputs],
+            adds=work.adds,
+            replaces=work.replaces,
+            removes=work.removes,
+            emits=work.emits,
+            texts=work.texts,
+            vectors=work.vectors,
+            parts=parts,
+            closes=closes,
+            worker=handling.context.worker,
+            version=handling.context.version,
+        )
 
     def _failed(self, error: BaseException) -> Settlement | None:
         self.took = self._elapsed()

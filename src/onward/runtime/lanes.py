@@ -13,6 +13,7 @@ from queue import SimpleQueue
 from onward.model.ledger import Settlement
 from onward.runtime.board import Board
 from onward.runtime.handling import Call
+from onward.runtime.machine import generation
 from onward.runtime.service import Service
 
 log = logging.getLogger("onward")
@@ -40,7 +41,7 @@ class Lane:
         """What each slot is at; only its own slot writes an entry."""
         self._busy: set[int] = set()
         """Slots that are at something, or about to be."""
-        self._pid = os.getpid()
+        self._generation = generation()
         self.dry = False
         """The last claim found nothing more that was due."""
         self.hints = 0
@@ -111,7 +112,7 @@ class Lane:
         return None
 
     def _end(self, slot: int, call: Call, settlement: Settlement | None) -> None:
-        if os.getpid() != self._pid:
+        if generation() != self._generation:
             os._exit(0)  # the handler has forked: this is the copy, and it owns nothing here
         self._board.end(slot)
         self._ended += 1

@@ -214,7 +214,7 @@ class Database:
         query = statement(name)
         rows = _COMPLETED[name](rows) if name in _COMPLETED else rows
         columns = [list(rows)] if query.as_json else list(zip(*rows, strict=True))
-        self._execute(self._here(), query.text(), query.values(columns))
+        self._execute(self._here(), *query.spread(columns))
 
     def _here(self) -> psycopg.Connection[Any]:
         connection = self._current()

@@ -21,6 +21,11 @@ class Shape(StrEnum):
     VALUE = "value"
 
 
+WORTH_SPREADING = 32
+"""Rows; each way to spread a statement is one more for the server to prepare."""
+_COLUMNS = re.compile(r"unnest\(((?:\s*\$\d+::\w+\[\],?){2,})\)(?:\s+AS (\w+) \(([^)]*)\))?")
+
+
 @dataclass(frozen=True, slots=True)
 class Statement:
     """A named statement. `{lock …}` in it is left out where nothing is to be locked."""
@@ -33,6 +38,8 @@ class Statement:
     """Of its parameters, where they have names."""
     as_json: frozenset[int] = frozenset()
     """The parameters that it takes as JSON."""
+    columns: re.Match[str] | None = None
+    """Where it takes all its parameters as columns, if it does."""
 
     def text(self, *, lock: bool = True) -> str:
         return self.locking if lock else self.plain
@@ -47,6 +54,49 @@ class Statement:
             else array(value)
             for number, value in enumerate(parameters, start=1)
         ]
+
+    def spread(self, columns: Sequence[Sequence[Any]]) -> tuple[str, list[Any]]:
+        """Its text and parameters for many rows; a column that holds one value is sent as that value.
+
+        To read a column's thousand equal values back into rows takes the server half as long as to store them.
+        """
+        worth_it = self.columns is not None and len(columns[0]) >= WORTH_SPREADING
+        constant = [worth_it and _is_constant(column) for column in columns]
+        if not any(constant) or all(constant):
+            return self.text(), self.values(columns)
+        values = [
+            _value(column[0]) if same else array(column) for column, same in zip(columns, constant, strict=True)
+        ]
+        return _spread(self.name, tuple(constant)), values
+
+
+@cache
+def _spread(name: str, constant: tuple[bool, ...]) -> str:
+    query = statement(name)
+    assert query.columns is not None, "only columns are spread"
+    listed, alias, names = query.columns.groups()
+    kinds = re.findall(r"::(\w+)\[\]", listed)
+    chosen = [
+        f"${n}::{kind}" if same else f"c{n}" for n, (kind, same) in enumerate(zip(kinds, constant, strict=True), 1)
+    ]
+    arrays = [
+        (f"${n}::{kind}[]", f"c{n}")
+        for n, (kind, same) in enumerate(zip(kinds, constant, strict=True), 1)
+        if not same
+    ]
+    rows = f"unnest({', '.join(one for one, _ in arrays)}) AS several ({', '.join(one for _, one in arrays)})"
+    given = f"(SELECT {', '.join(chosen)} FROM {rows}) AS {alias or 'given'}" + (f" ({names})" if names else "")
+    return query.locking.replace(query.columns[0], given)
+
+
+def _value(value: Any) -> Any:
+    # Numbers as text: the driver would choose a type by the size of each, and prepare one statement more for it.
+    return repr(value) if isinstance(value, int | float) else value
+
+
+def _is_constant(column: Sequence[Any]) -> bool:
+    # In this order: of most columns that hold several values, the ends tell.
+    return column[0] == column[-1] and column.count(column[0]) == len(column) and len(set(map(type, column))) == 1
 
 
 @cache
@@ -83,6 +133,7 @@ def _parsed(name: str, shape: str, body: str) -> Statement:
         re.sub(r"\{lock [^}]*\}", "", text),
         tuple(names),
         frozenset(int(one) for one in re.findall(r"\$(\d+)::jsonb?(?![\[b])", text)),
+        _COLUMNS.search(text),
     )
 
 
