@@ -24,7 +24,8 @@ from onward.model.ledger import NewDocument, Published
 from onward.ports import Blobs, Clock, Store
 from onward.retry import Classified, OnwardError, RetryPolicy, classify, redact_error
 from onward.retry.redact import hide_addresses
-from onward.runtime.engine import Ending, Engine, EngineSettings
+from onward.runtime.engine import Engine
+from onward.runtime.orders import Ending, EngineSettings
 from onward.runtime.measuring import Measuring
 from onward.runtime.metrics import Metrics, NoMetrics
 from onward.runtime.service import Dependency, Registry, Requeue, Service

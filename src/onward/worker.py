@@ -32,7 +32,8 @@ from onward.recovery.retry_job import RetryJob
 from onward.retry import OnwardError, redact_error
 from onward.retry.redact import hide_addresses
 from onward.runtime.board import Board
-from onward.runtime.engine import LEASE, Ending, Engine
+from onward.runtime.engine import Engine
+from onward.runtime.orders import LEASE, Ending
 from onward.runtime.handling import Call, Context
 from onward.runtime.metrics import Counted
 from onward.runtime.service import Registry

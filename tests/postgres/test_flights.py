@@ -57,7 +57,7 @@ def test_what_is_claimed_faster_than_it_is_committed_does_not_pile_up(
     async def landed(*, all_of_them: bool = True) -> None:
         if (flying := len(engine._flights)) and not held:  # they land only when the engine waits for them
             if flying == MOST_FLIGHTS:
-                held.append(engine._claims)
+                held.append(engine._claiming.count)
             let_go.release(flying)
         await land(all_of_them=all_of_them)
 
@@ -180,6 +180,7 @@ def test_whatever_happens_while_commits_fly_each_work_counts_once(
     app: App, opened: Opener, postgres_store_url: str, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     monkeypatch.setattr("onward.runtime.engine.TICK", 0.02)
+    monkeypatch.setattr("onward.runtime.tidying.TICK", 0.02)
     store, neighbour, fate = app.store, opened(postgres_store_url), random.Random(seed)
     assert isinstance(store, PostgresStore)
     lock = threading.Lock()
@@ -257,7 +258,7 @@ def test_the_engine_goes_on_while_the_store_is_tidied(app: App, monkeypatch: pyt
         return reap()
 
     monkeypatch.setattr(app.store, "reap", slow)
-    monkeypatch.setattr(engine, "_settled", 1)  # there is something to prune as well
+    engine._tidying.settled(1)  # there is something to prune as well
     pruned = list[bool]()
     monkeypatch.setattr(app.store, "prune", lambda **_: pruned.append(True))
     app.publish(Noticed(what="something"))

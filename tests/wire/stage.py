@@ -14,7 +14,8 @@ import aiormq
 from onward import App, Document, Settings, Status
 from onward.backends.rabbitmq.messages import ANNOUNCEMENT
 from onward.ports import Clock
-from onward.runtime.engine import Ending, Engine
+from onward.runtime.engine import Engine
+from onward.runtime.orders import Ending
 from onward.torture.servers import RabbitServer
 from tests.rabbitmq.stage import by_hand, eventually, publish
 from tests.runtime.cast import Page, PagesFound

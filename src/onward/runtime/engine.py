@@ -11,67 +11,35 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import partial
 from random import Random
 from typing import TypeVar
 
-from onward.model.ledger import Delivery, Settled, Verdict
+from onward.model.ledger import Settled, Verdict
 from onward.ports import Bus, Store, StoreError, StoreUnavailable, Wire
-from onward.retry import Ladder
 from onward.runtime import signals
 from onward.runtime.board import Board
+from onward.runtime.claiming import Claimed, Claiming
 from onward.runtime.commits import MAX_GROUP, Commits, Done
 from onward.runtime.flights import MOST_FLIGHTS, Flights
-from onward.runtime.handling import Call, Context, Handling, prepare
+from onward.runtime.handling import Call, Context
 from onward.runtime.lanes import Lane, LoopLane, ThreadLane
 from onward.runtime.machine import describe_process, generation
+from onward.runtime.orders import Ending, EngineSettings
 from onward.runtime.outcomes import log_outcome, tell
 from onward.runtime.probes import Prober
 from onward.runtime.service import Registry, Service
+from onward.runtime.tidying import TICK, Tidying
 from onward.runtime.wiring import STRANGERS_AT_ONCE, Wiring
 
 log = logging.getLogger("onward")
 T = TypeVar("T")
-Claimed = list[tuple[Lane, list[Call]]]
 
-LEASE = 60.0
-TICK = 1.0
 BUSY_TICK = 0.25
 MANY = 100
 """So many works are settled beside the next claims, where the store can do several things at once."""
 CANCEL_GRACE = 2.0
 """Seconds that a cancelled coroutine gets to end before it counts as one that cannot be stopped."""
-
-
-class Ending(StrEnum):
-    """How a run of the engine ended."""
-
-    DRAINED = "drained"
-    RELEASED = "released"
-    STUCK = "stuck"
-    """A handler did not come back within its time limit: the process has to go."""
-    IDLE = "idle"
-    """It was to run a suspect event, and found none that it may run."""
-
-
-@dataclass(slots=True)
-class EngineSettings:
-    """What a worker process is told."""
-
-    ladder: Ladder = field(default_factory=Ladder)
-    concurrency: int = 3
-    time_limit: float = 600.0
-    lease: float = LEASE
-    keep_completed_seconds: float = 3600.0
-    keep_completed_count: int = 1000
-    renews: bool = True
-    """Renew the leases itself; under a supervisor that is the supervisor's task."""
-    suspects: bool = False
-    """Run one suspect event, alone, and end."""
-    until_idle: bool = False
-    """End when nothing is due and nothing is under way."""
 
 
 class Engine:
@@ -120,20 +88,23 @@ class Engine:
         self._board = board or Board()
         self._draining = self._released = self._stuck = self._ended = False
         self._woken = True
-        self._ticked = self._renewed = self._reaps_from = 0.0
-        self._settled = self._claims = 0
-        self._got: list[tuple[Lane, list[Delivery]]] = []
-        """Of what the wire told of, what was claimed."""
+        self._claiming = Claiming(store, self.context, self.settings)
         self._uncertain = False
         """The store went away in the middle of a commit, which may have been made all the same."""
         # Calls of the store that take a while must not keep the handlers on the loop waiting.
         self._asker = ThreadPoolExecutor(2 + MOST_FLIGHTS, "onward-store") if store.remote else None
         self._flights = Flights(self._wake_loop)
-        self._tidying = Flights(self._wake_loop)
-        """What is done now and then keeps nobody waiting, either."""
+        self._tidying = Tidying(
+            store,
+            worker,
+            self.settings,
+            prober=Prober(store, registry, self.bus, self.hooks),
+            wiring=self._wiring,
+            asker=self._asker,
+            landed=self._wake_loop,
+        )
         self._withdrawing = threading.Lock()
         """A commit that opens a breaker takes calls back, too, in a thread of its own."""
-        self._prober = Prober(store, registry, self.bus, self.hooks)
         self._lanes: list[Lane] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._awake = asyncio.Event()
@@ -196,7 +167,7 @@ class Engine:
                 raise error
         if self._stuck:
             return Ending.STUCK
-        if self.settings.suspects and not self._claims:
+        if self.settings.suspects and not self._claiming.count:
             return Ending.IDLE
         return Ending.RELEASED if self._released else Ending.DRAINED
 
@@ -326,8 +297,7 @@ class Engine:
         except StoreUnavailable as error:
             log.error("%s. Nothing is claimed until it is back", error)
             self._uncertain = True
-            # Others who were cut off must have the time to renew their leases first.
-            self._reaps_from = time.monotonic() + self.settings.lease / 2
+            self._tidying.after_an_outage()
             self._look_again()
             await asyncio.sleep(TICK)
             return True
@@ -387,17 +357,10 @@ class Engine:
         wanting = [] if self._draining else self._wanting()
         if not self._commits and not wanting:
             return False
-        settled, before = bool(self._commits), self._claims
+        settled = bool(self._commits)
         wiring = self._wiring
         among = {lane: wiring.announced(lane, room) if wiring is not None else None for lane, room in wanting}
-        openings: list[tuple[Handling, Settled]] = []
-        self._got = []
-
-        def claim() -> Claimed:
-            openings.clear()  # of a try that was rolled back
-            self._got.clear()
-            self._claims = before
-            return [(lane, self._claim(lane, room, among[lane], openings)) for lane, room in wanting]
+        claim = self._claiming.attempt(wanting, among)
 
         # One transaction, one sync to disk, for both.
         def flush() -> Claimed:
@@ -413,16 +376,16 @@ class Engine:
             failed = None
         if wiring is not None:
             # Not before the commit: what is not claimed after all is to be offered again.
-            for lane, deliveries in self._got:
+            for lane, deliveries in claim.told_of:
                 wiring.claimed(lane, deliveries)
             wiring.acknowledge_all_but(self._known_rows())
-        for handling, answer in openings:
+        for handling, answer in claim.openings:
             if handling.opening is not None:
                 log_outcome(handling, handling.opening)
                 tell(self.hooks, handling, handling.opening, answer)
         if failed is not None:
             raise failed
-        return settled or self._claims > before
+        return settled or bool(claim)
 
     def _much_to_do(self, wanting: Sequence[tuple[Lane, int]]) -> bool:
         """Whether what is to be settled is worth a transaction of its own, or others are under way already.
@@ -465,41 +428,8 @@ class Engine:
         running = set[int]().union(*(lane.rows() for lane in self._lanes))
         return running | self._commits.rows()
 
-    def _claim(
-        self, lane: Lane, room: int, among: list[int] | None, openings: list[tuple[Handling, Settled]]
-    ) -> list[Call]:
-        if among is not None and not among:
-            return []
-        if self.settings.suspects and self._claims:
-            return []  # alone means alone in the process, not in the service
-        service = lane.service
-        hints = lane.hints
-        deliveries = self.store.claim(
-            self.worker,
-            service.name,
-            limit=room if among is None else max(room, len(among)),
-            lease=self.settings.lease,
-            needs=service.needs,
-            healthy_probes=self.registry.healthy_probes(),
-            suspects=self.settings.suspects,
-            among=among,
-        )
-        if among is not None:
-            self._got.append((lane, deliveries))
-        # Unless somebody has said otherwise meanwhile.
-        lane.dry = hints == lane.hints and among is None and len(deliveries) < room
-        self._claims += len(deliveries)
-        calls: list[Call] = []
-        for delivery in deliveries:
-            handling = prepare(service, delivery, self.context)
-            calls += handling.calls
-            if handling.opening is not None:
-                openings.append((handling, self.store.settle([handling.opening])[0]))
-                lane.look_again()
-        return calls
-
     def _told(self, done: Done) -> None:
-        self._settled += len(done)
+        self._tidying.settled(len(done))
         for one, settled in done:
             if settled.verdict is not Verdict.COMMITTED:
                 log.info("%s: a work was dropped, its delivery is %s", one.call.service.name, settled.verdict)
@@ -554,37 +484,13 @@ class Engine:
     # -- now and then
 
     def _tick(self) -> None:
-        now = time.monotonic()
-        if (error := self._tidying.failure()) is not None:
-            raise error
-        if now - self._ticked < TICK or self._tidying:
+        if not self._tidying.tick():
             return
-        self._ticked = now
-        if self._asker is None:
-            self._tidy_store()
-        else:
-            self._tidying.start(asyncio.get_running_loop().run_in_executor(self._asker, self._tidy_store))
         self._expire()
         for lane in self._lanes:
             if lane.waiting and lane.slowest(self.store.now()) > TICK:
                 # Somebody else may have a free slot for what waits behind a slow call here.
                 self._withdraw(lane)
-
-    def _tidy_store(self) -> None:
-        if self.settings.renews and self._ticked - self._renewed > self.settings.lease / 3:
-            self._renewed = self._ticked
-            self.store.renew(self.worker, self.settings.lease)
-        if self._ticked > self._reaps_from:
-            self.store.reap()
-        self._prober.probe()
-        if self._wiring is not None:
-            self._wiring.look_at_breakers()
-        if self._settled:
-            self._settled = 0
-            self.store.prune(
-                keep_seconds=self.settings.keep_completed_seconds,
-                keep_count=self.settings.keep_completed_count,
-            )
 
     async def _take_in_strangers(self, wiring: Wiring) -> None:
         for _ in range(STRANGERS_AT_ONCE):

@@ -53,7 +53,8 @@ class Wiring:
         if now - self._looked.get(name, 0.0) > LOOK_EVERY:
             self._looked[name] = now
             return None
-        open_ones = [self._troubled[one] for one in lane.service.needs if one in self._troubled]
+        troubled = self._troubled  # which may be another from one moment to the next
+        open_ones = [troubled[one] for one in lane.service.needs if one in troubled]
         if open_ones and not any(open_ones):
             # It recovers: what messages tell of is found in the ledger, and what is left is announced again.
             self._carrier.take(name, room)

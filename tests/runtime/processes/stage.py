@@ -12,7 +12,7 @@ from onward.model.events import Event, names
 from onward.retry import RetryPolicy
 from onward.retry.backoff import Exponential
 from onward.runtime import signals
-from onward.runtime.engine import Ending
+from onward.runtime.orders import Ending
 
 PATIENCE = 30.0
 """Seconds that a test waits for what must come; reaching it is a failure."""

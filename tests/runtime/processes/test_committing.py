@@ -17,7 +17,7 @@ from onward.model.ledger import Settled
 from onward.ports import StoreFull
 from onward.runtime import signals
 from onward.runtime.commits import Commits, Finished
-from onward.runtime.engine import Ending
+from onward.runtime.orders import Ending
 from onward.runtime.work import Work
 from tests.runtime.processes.stage import (
     AT_ONCE,

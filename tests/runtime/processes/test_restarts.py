@@ -10,8 +10,8 @@ from pathlib import Path
 from signal import Signals
 
 from onward.app import App
-from onward.runtime.engine import Ending
 from onward.runtime.machine import describe_process, is_gone
+from onward.runtime.orders import Ending
 from onward.runtime.supervisor import FIRST_RESTART, SLOWEST_RESTART, Backoff
 from onward.runtime.work import Work
 from tests.runtime.processes.stage import Page, PagesFound, bring

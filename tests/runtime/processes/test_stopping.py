@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from onward.app import App
 from onward.runtime import signals
-from onward.runtime.engine import Ending
+from onward.runtime.orders import Ending
 from onward.runtime.work import Work
 from tests.runtime.processes.fleet import until
 from tests.runtime.processes.stage import Noticed, Observed, Page, PagesFound, Running, Word, bring, came, state

@@ -12,7 +12,7 @@ import pytest
 
 from onward.app import App
 from onward.runtime import signals
-from onward.runtime.engine import Ending
+from onward.runtime.orders import Ending
 from onward.runtime.work import Work
 from tests.runtime.processes.stage import AT_ONCE, Observed, Page, PagesFound, Running, bring, came, state
 
