@@ -13,7 +13,7 @@ import pytest
 from onward.backends import open_store
 from onward.torture.servers import PostgresServer, Proxy, RabbitServer, missing, postgres, rabbitmq
 from onward.torture.servers.__main__ import missing_browser, missing_monitoring
-from tests.sweeping import sweep_store
+from tests.sweeping import end_holders, sweep_store
 
 REPORT = "report"
 LEFT_OUT = "left out: "
@@ -88,7 +88,7 @@ def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
     postgres_server.start()
     yield f"{postgres_server.url()}?schema={schema}"
     postgres_server.start()
-    postgres_server.execute(_holders(schema), "app")
+    postgres_server.execute(end_holders(schema), "app")
     postgres_server.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE", "app")
 
 
@@ -106,15 +106,7 @@ def postgres_store_url(postgres_server: PostgresServer, postgres_schema: str) ->
     postgres_server.start()
     yield postgres_schema
     postgres_server.start()
-    postgres_server.execute(_holders(postgres_schema.rpartition("=")[2]), "app")
     sweep_store(postgres_schema)
-
-
-def _holders(schema: str) -> str:
-    """Ends connections that a test left inside a transaction: they would hold the schema's tables."""
-    return f"""
-        SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_class ON pg_class.oid = pg_locks.relation
-        JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace WHERE nspname = '{schema}'"""
 
 
 @pytest.fixture(scope="session")

@@ -176,16 +176,23 @@ class Simulation:
         if handling.opening is not None:
             self._settle(handling, handling.opening)
         for call in handling.calls:
-            self.calls += 1
-            with self._outage(service, call):
-                settlement = asyncio.run(call.run_async()) if service.is_async else call.run()
-            if call.took > call.time_limit:
-                settlement = call.failed(call.timeout())
-            if settlement is None:
-                return
-            settlement.closes = call is handling.calls[-1]
-            if self._settle(call, settlement).verdict is not Verdict.COMMITTED:
-                return
+            try:
+                if not self._call(call, closes=call is handling.calls[-1]):
+                    return
+            finally:
+                call.let_go()
+
+    def _call(self, call: Call, *, closes: bool) -> bool:
+        self.calls += 1
+        service = call.service
+        with self._outage(service, call):
+            settlement = asyncio.run(call.run_async()) if service.is_async else call.run()
+        if call.took > call.time_limit:
+            settlement = call.failed(call.timeout())
+        if settlement is None:
+            return False
+        settlement.closes = closes
+        return self._settle(call, settlement).verdict is Verdict.COMMITTED
 
     def _settle(self, of: Call | Handling, settlement: Settlement) -> Settled:
         try:

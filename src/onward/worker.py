@@ -19,27 +19,26 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.resource_tracker import ensure_running
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onward.app import App, load_app, worker_name
 from onward.model.ledger import Settlement
 from onward.observe.logs import chosen_logs, set_up_logs
-from onward.observe.observatory import Observatory
 from onward.ports import StoreError, StoreFull
-from onward.recovery.deciding import Rules
-from onward.recovery.loop import RetryLoop
-from onward.recovery.retry_job import RetryJob
 from onward.retry import OnwardError, redact_error
 from onward.retry.redact import hide_addresses
 from onward.runtime.board import Board
 from onward.runtime.engine import Engine
-from onward.runtime.orders import LEASE, Ending
 from onward.runtime.handling import Call, Context
 from onward.runtime.metrics import Counted
+from onward.runtime.orders import LEASE, Ending
 from onward.runtime.service import Registry
 from onward.runtime.supervisor import ExitCode, Supervisor
 from onward.runtime.work import Checkpointed
 from onward.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from onward.observe.observatory import Observatory
 
 log = logging.getLogger("onward")
 
@@ -85,6 +84,12 @@ def supervise(
     With `log_file` the worker processes write there whatever they would print. `app` is the app that
     the reference names, where the caller has made one with settings of its own, which all processes get.
     """
+    # Of no use to a worker process, which imports this module, too.
+    from onward.observe.observatory import Observatory
+    from onward.recovery.deciding import Rules
+    from onward.recovery.loop import RetryLoop
+    from onward.recovery.retry_job import RetryJob
+
     given, app = app, app or load_app(reference)
     # Its own settings win; else every process gets the ones that were read here, even if the file is
     # broken by the time one has to be replaced.

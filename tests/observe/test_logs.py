@@ -342,6 +342,12 @@ def test_a_format_that_is_none_is_refused(given: str) -> None:
     assert all(one in said for one in ("ONWARD_LOG_FORMAT", "auto", "text", "json"))
 
 
+def test_a_field_by_the_name_of_structlog_s_message_does_not_replace_the_message(lines: Lines) -> None:
+    log.info("sold %d", 3, extra={"event": "a sale"})
+    (line,) = lines()
+    assert (line["message"], line["event_"]) == ("sold 3", "a sale")
+
+
 # -- what cannot be written
 
 

@@ -6,20 +6,26 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from opentelemetry import trace
+from opentelemetry import context, trace
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import SpanKind, StatusCode
+from opentelemetry.trace.propagation import _SPAN_KEY
 
 from onward import App, Settings, Work
+from onward.model.ledger import Settled, Settlement
+from onward.runtime.commits import Commits
+from onward.runtime.handling import prepare
+from onward.runtime.tracing import is_left_out
 from onward.testing import Simulation
 from tests.pipeline.stage import STAGES, Pipeline, mail, mbox
 from tests.runtime.cast import DAY, MINUTE, Noticed, Page, PagesFound, Word, WordsFound, bring, new_app, pages
@@ -58,7 +64,7 @@ def described(span: ReadableSpan) -> str:
     about = attributes(span)
     words = [span.name]
     if "onward.try" in about:
-        ids = [f"{about['onward.collection']}/{id[:12]}" for id in about["onward.documents"]]
+        ids = [f"{about['onward.collection']}/{id[:12]}" for id in about.get("onward.documents", ())]
         words += [f"round {about['onward.round']}, try {about['onward.try']}", *ids]
         words += [f"[{span.context.span_id:016x}]"]
     words += [one.name for one in span.events]
@@ -345,6 +351,154 @@ def test_what_is_not_sampled_is_not_collected_and_its_trace_goes_on(monkeypatch:
     assert delivery.trace is not None
     assert int(delivery.trace[-2:], 16) & 1 == 0, "it is marked as not sampled"
     assert traced.spans == []
+
+
+# -- a span is made when somebody asks for it, else after the commit
+
+
+class Watching(SpanProcessor):
+    """Notes what it sees when a span of a try begins."""
+
+    def __init__(self, look: Callable[[], Any]) -> None:
+        self.look = look
+        self.seen: list[Any] = []
+
+    def on_start(self, span: Span, parent_context: object = None) -> None:
+        if span.name == "onward.reading":
+            self.seen.append(self.look())
+
+
+def test_a_span_that_nobody_asks_for_is_made_after_the_commit_and_tells_when_its_try_was(
+    traced: Traced, tmp_path: Path
+) -> None:
+    app = App(store=f"sqlite:///{tmp_path}/store.db", settings=Settings())
+    watching = Watching(lambda: (app.state(Page, "a"), time.time_ns()))
+    traced.provider.add_span_processor(watching)
+    ran: list[int] = []
+
+    @app.service("reading", on=PagesFound, finishes=Page)
+    async def read(page: Page, work: Work) -> None:
+        ran.append(time.time_ns())
+
+    (page,) = pages("a")
+    app.publish(PagesFound.of(page), documents=[page])
+    app.work_until_idle()
+    ((state, made),) = watching.seen
+    app.close()
+    assert state.status == "processed"
+    (span,) = traced.of("reading")
+    assert span.start_time is not None
+    assert span.end_time is not None
+    assert span.start_time <= ran[0] <= span.end_time <= made
+
+
+LOOKS: dict[str, Callable[[dict[str, object]], object]] = {
+    "get": lambda current: trace.get_current_span(),
+    "a value": lambda current: current[_SPAN_KEY],
+    "is it there": lambda current: _SPAN_KEY in current and trace.get_current_span(),
+    "copy": lambda current: current.copy()[_SPAN_KEY],
+    "keys": lambda current: list(current.keys()) == [_SPAN_KEY] and trace.get_current_span(),
+    "values": lambda current: next(iter(current.values())),
+    "items": lambda current: dict(current.items())[_SPAN_KEY],
+    "all": lambda current: {**current}[_SPAN_KEY],
+    "in turn": lambda current: next(current[key] for key in current),
+}
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+def test_whoever_looks_for_the_span_of_a_try_within_it_finds_it(
+    traced: Traced, look: Callable[[dict[str, object]], object]
+) -> None:
+    app = new_app()
+
+    @app.service("reading", on=PagesFound, finishes=Page)
+    def read(page: Page, work: Work) -> None:
+        found = look(context.get_current())
+        assert isinstance(found, Span)
+        found.set_attribute("mine", 7)
+
+    with Simulation(app) as world:
+        (page,) = bring(world, "a")
+        world.drain()
+        assert world.status(page) == "processed"
+    (span,) = traced.of("reading")
+    assert attributes(span)["mine"] == 7
+
+
+def test_an_observer_that_looks_around_while_a_span_begins_finds_what_is_around_the_try(
+    traced: Traced, caplog: pytest.LogCaptureFixture
+) -> None:
+    watching = Watching(lambda: trace.get_current_span().get_span_context().is_valid)
+    traced.provider.add_span_processor(watching)
+    app = new_app()
+
+    @app.service("reading", on=PagesFound, finishes=Page)
+    def read(page: Page, work: Work) -> None:
+        assert trace.get_current_span().is_recording()
+
+    with Simulation(app) as world:
+        (page,) = bring(world, "a")
+        world.drain()
+        assert world.status(page) == "processed"
+    assert watching.seen == [False]
+    assert len(traced.of("reading")) == 1
+    assert "a trace could not be" not in caplog.text
+
+
+def test_of_a_work_that_cannot_be_committed_the_span_tells_so(
+    traced: Traced, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = new_app()
+    app.service("reading", on=PagesFound, finishes=Page)(failing(0, OSError()))
+    with Simulation(app) as world:
+        (page,) = bring(world, "a")
+        settle, broken = world.store.settle, [ValueError("not for this store")]
+
+        def settle_or_fail(settlements: Sequence[Settlement]) -> list[Settled]:
+            if broken:
+                raise broken.pop()
+            return settle(settlements)
+
+        monkeypatch.setattr(world.store, "settle", settle_or_fail)
+        world.run_for(MINUTE)
+        assert world.status(page) == "processed"
+    failed, again = traced.of("reading")
+    assert events(failed)["exception"]["exception.message"] == "not for this store"
+    assert failed.status.status_code is StatusCode.ERROR
+    assert links(again) == [failed.context.span_id]
+
+
+def test_a_work_that_is_not_committed_any_more_leaves_its_span(traced: Traced) -> None:
+    app = new_app()
+    app.service("reading", on=PagesFound, finishes=Page)(failing(0, OSError()))
+    with Simulation(app) as world:
+        bring(world, "a")
+        service = app.registry.services["reading"]
+        (delivery,) = world.store.claim("test", "reading", limit=1, lease=60.0)
+        (call,) = prepare(service, delivery, world._context).calls
+        commits = Commits(world.store, wake=lambda: None, told=lambda done: None)
+        commits.report(call, call.run())
+        assert traced.of("reading") == []
+        commits.close()
+    assert len(traced.of("reading")) == 1
+
+
+@pytest.mark.parametrize(
+    ("carried", "left_out"),
+    (
+        (None, False),
+        (PARENT, False),
+        (PARENT[:-2] + "03", False),
+        (PARENT[:-2] + "00", True),
+        (PARENT[:-2] + "02", True),
+        (f"{PARENT[:-2]}00 {PARENT}", True),
+        (f"{PARENT} {PARENT[:-2]}00", False),
+        ("0" * 60, False),
+        ("", False),
+    ),
+)
+def test_what_whoever_began_a_trace_has_left_out_is_left_out(carried: str | None, left_out: bool) -> None:
+    assert is_left_out(carried) is left_out
 
 
 # -- what must not happen

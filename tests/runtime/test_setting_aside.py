@@ -153,7 +153,7 @@ def test_what_a_work_indexes_and_places_is_found_once_it_is_committed() -> None:
     with Simulation(app, retry_job=False) as world:
         bring(world, "good", "bad")
         world.drain()
-        assert [hit.id for hit in world.store.match(["house"], [], Page)] == ["good"]
+        assert [hit.id for hit in world.store.match(["house"], [], Page).hits] == ["good"]
         assert world.store.not_placed(Page, "m") == [], "what failed is not asked for"
         (hit,) = world.store.nearest(struct.pack("<2f", 1.0, 0.0), Page, model="m", parents=Page)
         assert hit.id == "good"

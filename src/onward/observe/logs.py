@@ -37,6 +37,7 @@ DEEPEST: Final = 4
 _OWN_FIELDS: Final = ("worker", "service", "event", "documents", "document_count", "round", "try", "trace")
 _RESERVED: Final = frozenset({"timestamp", "level", "logger", "message", "error_type", "traceback", *_OWN_FIELDS})
 _COLOURS: Final = {"WARNING": "\x1b[33m", "ERROR": "\x1b[31m", "CRITICAL": "\x1b[1;31m"}
+_ADD_EXTRA: Final = ExtraAdder()
 _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
 _TRACEBACK: Final = re.compile(r"\n(?=(?:  \+ Exception Group )?Traceback \(most recent call last\):)")
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
@@ -102,7 +103,7 @@ def log_formatter(
     colours = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return _Formatter(
         processors=[_Line(_cleaner(addresses), worker), _as_json if as_json else _Text(colours=colours)],
-        foreign_pre_chain=[ExtraAdder(), _without_rendered],
+        foreign_pre_chain=[_with_fields],
     )
 
 
@@ -158,10 +159,14 @@ class _Formatter(ProcessorFormatter):
 # -- what a line holds
 
 
-def _without_rendered(logger: Any, method: str, said: EventDict) -> EventDict:
-    """Other handlers leave what they rendered on a record; as `extra`, logging refuses these names."""
+def _with_fields(logger: Any, method: str, said: EventDict) -> EventDict:
+    """Add a record's `extra`, without what other handlers have rendered and left on it."""
+    message = said["event"]
+    said = _ADD_EXTRA(logger, method, said)
     said.pop("message", None)
     said.pop("asctime", None)
+    if said["event"] is not message:  # what structlog calls its message is somebody's field
+        said["event_"], said["event"] = said["event"], message
     return said
 
 

@@ -121,9 +121,11 @@ class Commits:
         """Nothing is committed any more; whoever waits for it is told."""
         self._closed = True
         while self._queue:
-            _, _, answer = self._queue.popleft()
+            call, _, answer = self._queue.popleft()
             if answer is not None:
                 answer.set_result(Verdict.FENCED)
+            else:
+                call.let_go()
 
     def flush(self, also: Callable[[], T], taken: list[Reported] | None = None) -> T:
         """Commit all that is finished, or what was taken; the last group shares its transaction with `also`.

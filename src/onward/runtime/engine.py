@@ -88,6 +88,7 @@ class Engine:
         self._board = board or Board()
         self._draining = self._released = self._stuck = self._ended = False
         self._woken = True
+        self._ticked = 0.0
         self._claiming = Claiming(store, self.context, self.settings)
         self._uncertain = False
         """The store went away in the middle of a commit, which may have been made all the same."""
@@ -484,8 +485,11 @@ class Engine:
     # -- now and then
 
     def _tick(self) -> None:
-        if not self._tidying.tick():
+        self._tidying.tick()
+        now = time.monotonic()
+        if now - self._ticked < TICK:
             return
+        self._ticked = now
         self._expire()
         for lane in self._lanes:
             if lane.waiting and lane.slowest(self.store.now()) > TICK:
@@ -509,7 +513,8 @@ class Engine:
         now = self.store.now()
         for lane in self._lanes:
             for call in lane.overdue(now):
-                if isinstance(lane, LoopLane) and now - call.began < call.time_limit + CANCEL_GRACE:
+                in_grace = not call.timed_out or now - call.began < call.time_limit + CANCEL_GRACE
+                if isinstance(lane, LoopLane) and in_grace:
                     lane.expire(call)
                 elif not self._commits.is_abandoned(call):
                     self._give_up_on(call)

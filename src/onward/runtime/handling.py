@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onward.model.documents import Document
 from onward.model.events import Event, read_event
@@ -31,9 +31,12 @@ from onward.runtime.current import CURRENT
 from onward.runtime.judging import Judge, Judgement, combined, dependency_of, halved
 from onward.runtime.service import Dependency, Registry, Service
 from onward.runtime.signals import Hooks
-from onward.runtime.tracing import Tracing, Trying, handed_on, in_use, is_left_out
+from onward.runtime.tracing import handed_on, in_use, is_left_out
 from onward.runtime.turns import Turns
 from onward.runtime.work import Checkpointed, Work, WorkRefused, about
+
+if TYPE_CHECKING:
+    from onward.runtime.spans import Tracing, Trying
 
 log = logging.getLogger("onward")
 
@@ -236,6 +239,8 @@ class Call:
     def let_go(self) -> None:
         """It is over: what it read and said is needed no more, and goes without waiting for the collector."""
         self.work = None
+        if self.trying is not None:
+            self.trying.end()
         for one in self.inputs:  # which they were is still asked, if its thread goes on after its time was up
             one.body = None
         if self.handling.left == 0:
@@ -248,7 +253,7 @@ class Call:
         tracing = self.handling.context.tracing
         if tracing is None or is_left_out(self.handling.delivery.trace):
             return self._run()
-        with tracing.trying(self) as trying:
+        with self._traced(tracing) as trying:
             trying.told(settlement := self._run())
             return settlement
 
@@ -270,7 +275,7 @@ class Call:
         tracing = self.handling.context.tracing
         if tracing is None or is_left_out(self.handling.delivery.trace):
             return await self._run_async()
-        with tracing.trying(self) as trying:
+        with self._traced(tracing) as trying:
             trying.told(settlement := await self._run_async())
             return settlement
 
@@ -331,13 +336,22 @@ class Call:
             now=context.now,
             checkpoint=self._checkpoint,
             turns=context.turns,
-            trace=handed_on(delivery.trace) if self.trying is None else self.trying.trace,
+            trace=self._trace,
         )
         for one in self.inputs:
             work.note_revision(delivery.collection or "", one.id, one.revision)
         if self.service.finishes is None:
             return handling.event, work
         return (documents if self.service.batch else documents[0]), work
+
+    def _traced(self, tracing: Tracing) -> Trying:
+        handling = self.handling
+        self.trying = tracing.trying(self.service.name, handling.delivery, self.ids, handling.context.worker)
+        return self.trying
+
+    def _trace(self) -> str | None:
+        """Where what it emits belongs."""
+        return handed_on(self.handling.delivery.trace) if self.trying is None else self.trying.trace
 
     def _key(self) -> str:
         """Names what is asked, not how it was delivered: splits and later rounds must not change it."""

@@ -44,19 +44,18 @@ class Tidying:
         """Whether it is under way."""
         return bool(self._flights)
 
-    def tick(self) -> bool:
+    def tick(self) -> None:
         """Begin, if it is time to; raises what has gone wrong the last time."""
         if (error := self._flights.failure()) is not None:
             raise error
         now = time.monotonic()
         if now - self._ticked < TICK or self._flights:
-            return False
+            return
         self._ticked = now
         if self._asker is None:
             self._tidy()
         else:
             self._flights.start(asyncio.get_running_loop().run_in_executor(self._asker, self._tidy))
-        return True
 
     def settled(self, count: int) -> None:
         """So much more there is to prune."""

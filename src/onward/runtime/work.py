@@ -87,7 +87,7 @@ class Work:
         now: Callable[[], float],
         checkpoint: Callable[[Work, Any], Checkpointed],
         turns: Turns,
-        trace: str | None = None,
+        trace: Callable[[], str | None],
     ) -> None:
         self.event = event
         """The event that brought the documents."""
@@ -213,7 +213,7 @@ class Work:
         self._must_be_time(delay, "emit after")
         try:
             envelopes = Envelope.of(
-                event, now=self._now(), priority=priority, due_in=max(0.0, delay), trace=self._trace
+                event, now=self._now(), priority=priority, due_in=max(0.0, delay), trace=self._trace()
             )
         except EventTooLarge as error:
             raise WorkTooLarge(f"service {self._service!r}{self._about()}: {error}") from error

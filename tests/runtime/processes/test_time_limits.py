@@ -38,6 +38,23 @@ def test_an_async_handler_is_cancelled_and_charged_a_try(app: App) -> None:
     assert state(app, "quick").status == "processed"
 
 
+def test_an_async_handler_that_is_looked_at_late_is_cancelled_first(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("onward.runtime.engine.CANCEL_GRACE", 0.0)  # the machine was too busy to look any earlier
+    handled = threading.Event()
+
+    @app.service("reading", on=PagesFound, finishes=Page, time_limit=0.01, policy=AT_ONCE)
+    async def read(page: Page, work: Work) -> None:
+        if work.try_number == 1:
+            await asyncio.Event().wait()
+        handled.set()
+
+    bring(app, "slow")
+    with Running(app):
+        assert came(handled), "the process goes on, and tries again"
+
+
 def test_the_next_call_of_a_slot_does_not_feel_the_cancellation(app: App) -> None:
     seen = []
 
