@@ -273,10 +273,16 @@ class Engine:
         if not self.settings.until_idle:
             return False
         try:
-            due = await self._ask(self._next_due)
+            due = await self._ask(self._next_free)
         except StoreUnavailable:
             return False
         return due is None or due > self.store.now()
+
+    def _next_free(self) -> float | None:
+        """When something falls due next that does not wait for a person to close a breaker."""
+        held = {one.dependency for one in self.store.breakers() if one.open and one.by_hand}
+        free = [lane.service for lane in self._lanes if held.isdisjoint(lane.service.needs)]
+        return self.store.next_due([service.name for service in free])
 
     # -- the cycle
 

@@ -218,3 +218,26 @@ def test_stopping_before_running_runs_nothing(app: App) -> None:
     engine.stop()
     assert engine.run() is Ending.DRAINED
     assert untouched(app, "a")
+
+
+def test_what_waits_for_a_person_keeps_nobody_at_work_until_all_is_idle(app: App) -> None:
+    handled: list[str] = []
+
+    @app.service("reading", on=PagesFound, finishes=Page, needs="model")
+    async def read(page: Page, work: Work) -> None:
+        handled.append(page.id)
+
+    @app.service("noticing", on=Noticed)
+    async def notice(event: Noticed, work: Work) -> None:
+        handled.append("noticed")
+
+    app.store.open_breaker("model", "it is being moved", by_hand=True)
+    bring(app, "a")
+    app.publish(Noticed(what="something"))
+    with Running(app, until_idle=True) as running:
+        assert running.join() is Ending.DRAINED
+    assert handled == ["noticed"]
+    assert untouched(app, "a")
+    app.store.close_breaker("model")
+    app.work_until_idle()
+    assert handled == ["noticed", "a"]
