@@ -97,6 +97,7 @@ class Tour:
             f"{shown} summaries",
             f"{shown} show {failed}      # the letter that failed",
             f"{shown} status",
+            f"{shown} serve             # all of it in a browser",
         ):
             self._console.print(Text(f"  {line}"), soft_wrap=True)
         self._say("Or ingest your own, into ./onward-data:")

@@ -25,9 +25,9 @@ from onward.ports import Blobs, Clock, Store
 from onward.retry import Classified, OnwardError, RetryPolicy, classify, redact_error
 from onward.retry.redact import hide_addresses
 from onward.runtime.engine import Engine
-from onward.runtime.orders import Ending, EngineSettings
 from onward.runtime.measuring import Measuring
 from onward.runtime.metrics import Metrics, NoMetrics
+from onward.runtime.orders import Ending, EngineSettings
 from onward.runtime.service import Dependency, Registry, Requeue, Service
 from onward.runtime.signals import AnySignal, GaveUp, Hook, Hooks, Retried, SetAside
 from onward.runtime.strangers import take_in

@@ -40,12 +40,12 @@ def test_it_says_what_happens_on_each_rung() -> None:
         "  then          dead letter; the document stays pending, for rung 4\n"
         "\n"
         "3 failed batch  part of a task failed\n"
-        "  waits         60, 300, 600, 1200, 2400, 3600 s, then every 3600 s\n"
+        "  waits         1, 5, 10, 20, 40, 60 min, then every 60 min\n"
         "  gives up      never\n"
         "  then          from retry 10 on, shown to the operator as persistent\n"
         "\n"
         "4 retry job     a document is unfinished and its time has come\n"
-        "  waits         300, 600, 1200, 2400, 3600 s, then every 3600 s\n"
+        "  waits         5, 10, 20, 40, 60 min, then every 60 min\n"
         "  gives up      archives 3, messages 3, chunks 5, threads 5, others 5 rounds\n"
         "  then          the document is failed_max_retries\n"
         "\n"
@@ -63,7 +63,7 @@ def test_it_shows_what_is_set_not_what_is_usual(tmp_path: Path) -> None:
     (tmp_path / "onward.toml").write_text("[retry_job]\nmax_attempts_archives = 4\n")
     output = onward("policies", env={"ONWARD_MAX_RETRIES": "2", "RETRY_JOB_MAX_DELAY_SECONDS": "1e9"}).output
     assert "  waits         5 s\n" in output
-    assert "  waits         300, 600, 1200, 2400, 4800, 9600, 19200, 38400, … s\n" in output
+    assert "  waits         5, 10, 20, 40, 80, 160, 320, 640, … min\n" in output
     assert "4 × 2 tries" in output
 
 

@@ -249,8 +249,8 @@ def test_what_was_taken_out_of_service_by_hand_says_how_it_comes_back(home: Path
     overdue(home, "note-1")
     onward(home, "breakers", "open", "lamp", "--reason", "new bulb")
     shown = onward(home, "status").stdout
-    text = "lamp was taken out of service by hand (new bulb). When it is back:  onward breakers close lamp"
-    assert f"  {text}\n" in shown
+    text = "lamp was taken out of service by hand (new bulb); bring it back when it works:"
+    assert f"  {text}  onward breakers close lamp\n" in shown
     assert shown.count("lamp was") == shown.count("new bulb") == 1
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from onward.facts.overdue import Overdue
 from onward.model.documents import Status
 from tests.cli.ledger import SOURCE, fail, finish, set_aside
 from tests.console.shop import Shop, open_shop
@@ -195,6 +196,23 @@ def test_how_everything_stands_is_told(shop: Shop) -> None:
     told = get(shop, "/v3/status")
     assert "3 documents failed" in [one["text"] for one in told["needs"]]
     assert get(shop, "/v3/workers")["start"] == "onward worker --app MODULE:APP"
+
+
+def test_what_is_overdue_is_told_always_and_counted_once_in_a_while(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[Overdue] = []
+
+    def count(*about: object) -> Overdue:
+        counted.append(Overdue(len(counted) + 1))
+        return counted[-1]
+
+    monkeypatch.setattr("onward.console.late.overdue", count)
+    shop.on.store.enlist("anna", {"services": ["reading"]})
+    told = [get(shop, "/v3/status")["overdue"]["documents"] for _ in range(2)]
+    assert told == [1, 1], "with a worker alive it is no need, but a fact"
+    finish(shop.on, "better")
+    assert get(shop, "/v3/status")["overdue"]["documents"] == 2, "something has become of documents"
 
 
 def test_an_operation_that_is_not_known_is_said(shop: Shop) -> None:

@@ -31,12 +31,22 @@ def test_actions_are_shown_with_who_what_and_how_much(shop: Shop) -> None:
     assert "failed requeue queue reading.failed canary 3 note <b>[2J 17 anna cli" in shop.words("/actions")
 
 
+def test_a_time_that_a_change_was_about_is_told_in_the_zone_of_whoever_reads(shop: Shop) -> None:
+    shop.on.store.log_action("anna", "cli", "retry", {"at": "2026-11-17T14:22:45.344806+00:00"}, 1)
+    shop.on.store.log_action("anna", "cli", "retry", {"at": "soon"}, 1)
+    page = shop.page("/actions")
+    assert '<time datetime="2026-11-17T14:22:45+00:00">2026-11-17 14:22:45 UTC</time>' in page
+    assert "at soon 1 anna" in shop.words("/actions")
+
+
 def test_actions_come_fifty_at_a_time_the_latest_first(shop: Shop) -> None:
     for number in range(60):
         shop.on.store.log_action("anna", "cli", f"change {number:02}", {}, 1)
     first = shop.words("/actions")
     (following,) = (one for one in shop.links("/actions") if "before=" in one)
     second = shop.words(following)
+    assert "50 changes" in first
+    assert "10 changes" in second
     assert first.index("change 59") < first.index("change 10")
     assert "change 09" not in first
     assert second.index("change 09") < second.index("change 00")

@@ -37,7 +37,7 @@ def retried(shop: Shop, id: str, times: int) -> None:
 def test_batches_are_listed_with_how_many_why_and_when(shop: Shop) -> None:
     text = shop.words("/batches")
     assert f"{SOURCE} 2 ValueError: too long: api_key=*** <b> 0 " in text
-    assert "2 of 2" in text
+    assert "2 of 2 batches" in text
     assert "persistent" not in text
     assert "tinder" not in shop.page("/batches"), "no password of a source is shown"
 
@@ -84,7 +84,7 @@ def test_from_the_tenth_retry_on_it_is_marked_persistent(shop: Shop) -> None:
 def test_a_batch_is_retried_now(shop: Shop) -> None:
     id = batch(shop)
     asked = shop.words(f"/confirm/retry-batch?id={id}")
-    assert f"1 failed batch of {SOURCE}, with 2 documents would be retried now." in asked
+    assert f"1 failed batch of {SOURCE}, with 2 documents, would be retried now." in asked
     assert shop.on.store.due_batches() == []
     assert "will be retried now." in shop.site.do("retry-batch", {"id": id})
     assert shop.on.store.due_batches() == [id]
@@ -92,14 +92,16 @@ def test_a_batch_is_retried_now(shop: Shop) -> None:
 
 
 def test_all_batches_are_retried_now(shop: Shop) -> None:
-    assert "2 failed batches, with 3 documents will be retried now." in shop.site.do("retry-batch", {"all": "yes"})
+    assert "2 failed batches, with 3 documents, will be retried now." in shop.site.do(
+        "retry-batch", {"all": "yes"}
+    )
     assert len(shop.on.store.due_batches()) == 2
 
 
 def test_giving_a_batch_up_is_final(shop: Shop) -> None:
     id = batch(shop)
     asked = shop.words(f"/confirm/discard-batch?id={id}")
-    assert "2 documents would be given up for good." in asked
+    assert "2 documents, would be given up for good." in asked
     assert "This is final." in asked
     assert "2 documents given up for good." in shop.site.do("discard-batch", {"id": id})
     assert shop.on.state("page-1").status == Status.DISCARDED

@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urljoin
 
 import pytest
 
@@ -62,10 +62,10 @@ def test_every_document_is_on_one_page_and_only_one(library: Site) -> None:
 
 
 def test_they_are_chosen_by_collection_status_and_source(shop: Shop) -> None:
-    assert "1 of 1" in (failed := shop.words("/documents?status=failed"))
+    assert "1 of 1 document" in (failed := shop.words("/documents?status=failed"))
     assert "text of broken" in failed
     assert "it broke" in failed, "its error stands beside it"
-    assert "No document stands so" in shop.words("/documents?collection=pages&status=discarded")
+    assert "No document matches" in shop.words("/documents?collection=pages&status=discarded")
     of_source = shop.words("/documents?" + urlencode({"source": source_key(SECRET)}))
     assert "an odd page" in of_source
     assert "text of broken" not in of_source
@@ -75,7 +75,7 @@ def test_they_are_chosen_by_collection_status_and_source(shop: Shop) -> None:
 def test_given_up_documents_count_as_failed(shop: Shop) -> None:
     tire(shop, ODD)
     listed = shop.words("/documents?status=failed")
-    assert "2 of 2" in listed
+    assert "2 of 2 documents" in listed
     assert "given up" in listed
 
 
@@ -91,7 +91,7 @@ def test_one_is_found_by_the_beginning_of_its_id(library: Site) -> None:
     id = library.app.store.states("threads", limit=1)[0].id
     found = words(library.page(f"/documents?q={id[:10]}"))
     assert id in found
-    assert "No id begins so" in library.page("/documents?q=zzzz")
+    assert "No id begins like this" in library.page("/documents?q=zzzz")
     assert "/search?q=zzzz" in library.page("/documents?q=zzzz")
 
 
@@ -160,6 +160,17 @@ def test_bytes_are_saved_and_never_shown(library: Site, shop: Shop) -> None:
     assert "has no bytes of its own" in shop.words("/raw/pages/broken", 404)
 
 
+@pytest.mark.parametrize("id", (".", "..", "a/..", "a/status", "a/events", "%2e", "?id=x"))
+def test_an_id_that_means_something_in_an_address_has_its_page(shop: Shop, id: str) -> None:
+    shop.on.bring(id, text="a page of its own", source=SECRET)
+    assert path_of(id) in shop.links("/documents")
+    there = urljoin(shop.site.url, path_of(id)).removeprefix(shop.site.url)  # as a browser understands it
+    assert "a page of its own" in shop.words(there)
+    (live,) = re.findall(r'data-live="([^"]+)"', shop.page(there))
+    watched = urljoin(shop.site.url, html.unescape(live)).removeprefix(shop.site.url)
+    assert "no worker runs" in next(shop.watch(watched.removeprefix("/live")))
+
+
 def test_a_child_leads_to_its_parent_and_back(shop: Shop) -> None:
     shop.on.store.add_documents([word(f"word-{number}", parent="pages/good") for number in range(3)])
     assert path_of("word-1", "words") in shop.page(path_of("good"))
@@ -186,6 +197,27 @@ def test_a_wait_is_told_as_a_time_that_the_browser_keeps_fresh(shop: Shop) -> No
     assert sentence is not None, page
     assert "<time datetime=" in sentence[1]
     assert not re.search(r"Due in \d", sentence[1])
+
+
+def test_a_point_in_time_is_told_in_the_zone_of_whoever_reads(shop: Shop) -> None:
+    page = shop.page(path_of(ODD))
+    due = re.search(
+        r"Due since <time datetime=\"\S+\+00:00\" data-clock>\d{4}-\d\d-\d\d \d\d:\d\d UTC</time> for", page
+    )
+    assert due is not None, page
+    aside = re.search(
+        r"is retried at <time \S+ data-clock>[^<]+</time>, <time \S+ data-ago>", shop.page(path_of("late"))
+    )
+    assert aside is not None, shop.page(path_of("late"))
+    shop.site.do("schedule", {"collection": "pages", "id": "broken", "at": "24h"})
+    set_for = shop.words(path_of("broken"))
+    assert re.search(r"Scheduled by an operator for [\d-]+ [\d:]+ UTC , [\d-]+ [\d:]+ UTC", set_for), set_for
+
+
+def test_what_an_error_says_of_times_is_left_alone_if_it_is_none(shop: Shop) -> None:
+    odd = failure("it stopped at 2026-99-99 99:99 UTC", "f00d1234")
+    shop.on.settle(shop.on.take(), Dead([ODD], failure=odd, final=True))
+    assert "it stopped at 2026-99-99 99:99 UTC" in shop.words(path_of(ODD))
 
 
 def test_a_life_is_told_with_errors_and_where_they_lead(shop: Shop) -> None:
@@ -249,6 +281,7 @@ def test_what_is_processed_is_left_alone(shop: Shop) -> None:
     for change in ("discard", "retry", "schedule"):
         asked = shop.page(f"/confirm/{change}?collection=pages&id=good")
         assert "processed already" in asked
+        assert "It can be undone" not in asked, "nothing is done"
         assert f'<button class="main">{change.title()}' not in asked
         shop.site.do(change, {"collection": "pages", "id": "good"})
     assert shop.on.state("good").status == "processed"

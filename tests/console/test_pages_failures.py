@@ -49,7 +49,7 @@ def test_groups_are_listed_with_verdict_and_weight_the_heaviest_first(shop: Shop
     assert text.index("KeyError: no subject") < text.index("alert('x')")
     assert "bug or bad deploy 6 documents" in text
     assert "poison document 1 document" in text
-    assert "1–2 of 2" in text
+    assert "1–2 of 2 groups" in text
 
 
 def test_what_an_error_says_is_shown_and_never_run(shop: Shop) -> None:
@@ -80,7 +80,7 @@ def test_fifty_groups_are_a_page(shop: Shop) -> None:
     first, second = shop.page("/failures?all=yes"), shop.page("/failures?all=yes&page=2")
     assert (first.count("<tr>") - 1, second.count("<tr>") - 1) == (50, 7)
     assert 'href="/failures?all=yes&amp;page=2"' in first
-    assert "51–57 of 57" in second
+    assert "51–57 of 57 groups" in second
     assert "There are no more groups" in shop.page("/failures?all=yes&page=9")
 
 

@@ -37,7 +37,7 @@ def rows(shop: Shop, *, archived: bool = False) -> list[int]:
 
 def listed(shop: Shop, path: str) -> list[str]:
     """The letters on a page."""
-    return re.findall(r'<td class="num-left"><a href="/letters/(\d+)">', shop.page(path))
+    return re.findall(r'<td class="num-left" data-label="Letter"><a href="/letters/(\d+)">', shop.page(path))
 
 
 # -- queues
@@ -83,11 +83,11 @@ def test_fifty_letters_are_a_page_also_of_two_services(shop: Shop) -> None:
     first = listed(shop, QUEUE)
     (following,) = (one for one in shop.links(QUEUE) if "after=" in one)
     assert (len(first), first + listed(shop, following)) == (50, mine)
-    assert "50 of 65" in shop.words(QUEUE)
+    assert "50 of 65 letters" in shop.words(QUEUE)
 
 
 def test_a_queue_that_is_none_is_not_found(shop: Shop) -> None:
-    assert "there is no failed queue 'nothing'" in shop.words("/queues/nothing", 404)
+    assert "There is no failed queue 'nothing'" in shop.words("/queues/nothing", 404)
     shop.page("/queues/..%2F..%2Fetc%2Fpasswd", 404)
 
 

@@ -137,6 +137,14 @@ def test_pages_of_threads_join_without_gaps(site: Site, tmp_path: Path, monkeypa
         assert pages == [each.place.id for each in everything.threads], source
 
 
+def test_of_a_thread_that_is_not_summed_up_the_messages_are_not_counted_yet(site: Site, tmp_path: Path) -> None:
+    submit(site.app, str(write_mailbox(tmp_path / "keys.mbox", [mail(1, "Where is the key?", "Who has it?")])))
+    site.app.work_until_idle(["ingestion", "parsing", "chunking"])
+    page = site.page("/threads")
+    assert "There is no summary yet." in page
+    assert "0 messages" not in page
+
+
 def test_threads_are_filtered_by_words_and_source(library: Site) -> None:
     words = list_threads(library.app, words="the", limit=100).threads
     assert [one.place.rank for one in words] == sorted(one.place.rank for one in words)

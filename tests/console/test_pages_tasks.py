@@ -47,8 +47,8 @@ def test_a_task_is_listed_with_its_status(library: Site) -> None:
 def test_a_task_accounts_for_everything_in_its_source(library: Site) -> None:
     (task,) = library.app.store.states("tasks")
     text = words(library.page(f"/tasks/{task.id}"))
-    assert "Items 1: 1 new, 0 failed" in text
-    assert "Messages 151: 149 parsed, 1 failed, 1 duplicates, 150 new" in text
+    assert "Items 1 (1 new, 0 failed)" in text
+    assert "Messages 151 (149 parsed, 1 failed, 1 duplicate, 150 new" in text
     assert "372 of 372 documents finished" in text
     assert "UnreadableMail" in text
 
@@ -58,8 +58,8 @@ def test_the_id_of_its_source_leads_to_the_last_task(library: Site) -> None:
 
 
 def test_a_task_that_is_not_there_is_said_to_be_missing(library: Site, shop: Shop) -> None:
-    assert "there is no task" in words(library.page("/tasks/nothing", 404))
-    assert "there is no task" in shop.words("/tasks/nothing", 404)
+    assert "There is no task" in words(library.page("/tasks/nothing", 404))
+    assert "There is no task" in shop.words("/tasks/nothing", 404)
     assert "There are no tasks" in shop.words("/tasks")
 
 
@@ -86,7 +86,7 @@ def test_the_newest_comes_first_page_by_page(site: Site, tmp_path: Path) -> None
 def test_a_task_tells_what_it_waits_for(site: Site) -> None:
     task = submit(site.app, str(SAMPLE))
     before = words(site.page(f"/tasks/{task.id}"))
-    assert "1 of archives is to be finished: events of ingestion and parsing are under way" in before
+    assert "1 archive is to be finished: events of ingestion and parsing wait or are under way" in before
     assert "No worker is alive" in before
 
 
@@ -98,8 +98,17 @@ def test_a_task_tells_which_dependency_it_waits_for(site: Site) -> None:
     site.app.publish(ChunksPrepared(chunk_ids=[chunk]))
     site.app.store.open_breaker("embedder", "it answers 503")
     text = words(site.page(f"/tasks/{task.id}"))
-    assert "1 of chunks is to be finished. It waits for embedder, which is down: it answers 503" in text
+    assert "1 chunk is to be finished. It waits for embedder, which is down: it answers 503" in text
     assert "running" in text
+
+
+def test_a_task_tells_that_the_retry_job_is_next(site: Site) -> None:
+    task = submit(site.app, str(SAMPLE))
+    site.app.work_until_idle()
+    site.app.store.reset("chunks", site.app.store.states("chunks", limit=1)[0].id)
+    text = words(site.page(f"/tasks/{task.id}"))
+    assert "1 chunk is to be finished; the retry job looks at the next one as soon as a worker runs it." in text
+    assert "1970" not in text
 
 
 def test_a_task_is_shown_as_it_goes(site: Site) -> None:
@@ -128,7 +137,7 @@ def test_a_file_is_ingested_and_its_name_is_only_a_name(site: Site) -> None:
     assert "harbour.mbox (uploaded) is taken" in words(answer.text)
     assert "etc" not in words(answer.text)
     site.app.work_until_idle()
-    assert "Messages 151: 149 parsed" in words(site.page(answer.url.path))
+    assert "Messages 151 (149 parsed" in words(site.page(answer.url.path))
 
 
 def test_the_same_twice_is_taken_once(site: Site) -> None:
@@ -144,7 +153,7 @@ def test_the_same_twice_is_taken_once(site: Site) -> None:
         ({"url": "/etc/passwd"}, "must begin with http:// or https://"),
         ({"url": "file:///etc/passwd"}, "must begin with http:// or https://"),
         ({"url": "https://"}, "names no host"),
-        ({"url": " ", "text": ""}, "nothing was given: give a URL, choose a file, or paste a text"),
+        ({"url": " ", "text": ""}, "Nothing was given: give a URL, choose a file, or paste a text"),
     ),
 )
 def test_what_cannot_be_ingested_is_refused_with_a_remedy(site: Site, given: dict[str, str], said: str) -> None:

@@ -46,11 +46,17 @@ def test_one_who_is_silent_and_holds_something_is_said(shop: Shop) -> None:
     assert "pages/page-1" in text
 
 
+def test_what_one_who_is_silent_held_too_long_is_taken_by_the_next(shop: Shop) -> None:
+    shop.on.bring("page-1")
+    shop.on.claim(worker="gone:9:dead", lease=-1.0)
+    assert "gone:9:dead is silent and still holds events; the next worker takes them." in shop.words("/workers")
+
+
 def test_services_that_nobody_runs_are_said(shop: Shop) -> None:
     shop.on.store.enlist("box:17:f00d", READER)
     shop.on.store.publish([shop.on.noticed("one"), shop.on.noticed("two")])
     text = shop.words("/workers")
-    assert "No worker runs listening: 2 events wait, the oldest is due" in text
+    assert "No worker runs listening: 2 events wait, the oldest fell due" in text
     assert "onward worker --app MODULE:APP --services listening" in text
     assert "No worker runs reading" not in text
 
@@ -98,7 +104,7 @@ def test_a_breaker_is_closed(shop: Shop) -> None:
 
 def test_a_dependency_that_nobody_needs_is_refused(shop: Shop) -> None:
     for change in ("open-breaker", "close-breaker"):
-        assert "there is no dependency 'oven'" in shop.words(f"/confirm/{change}?name=oven", 422)
+        assert "There is no dependency 'oven'" in shop.words(f"/confirm/{change}?name=oven", 422)
 
 
 def test_the_page_is_live(shop: Shop) -> None:

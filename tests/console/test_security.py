@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from fastapi.routing import APIRoute
+from starlette.requests import HTTPConnection
 
 from onward.console import guarding, live, server, sessions
 from onward.console.acting import CHANGES
@@ -21,7 +22,7 @@ from onward.console.live import Live
 from onward.console.pages import ROUTERS
 from onward.console.pages.login import own_path
 from onward.console.server import CannotServe, serve
-from onward.console.sessions import COOKIE, Sessions
+from onward.console.sessions import Sessions, cookie_name
 from onward.observe.logs import log_formatter
 from tests.console.inspecting import harm_in
 from tests.console.stage import HTML, Site, pipeline, serving
@@ -115,7 +116,7 @@ def test_nothing_is_shown_to_strangers(path: str, visitor: httpx2.Client) -> Non
     answer = visitor.get(path, headers=HTML)
     assert answer.status_code == 303, "for a person"
     assert answer.headers["location"].startswith("/login")
-    assert COOKIE not in answer.cookies
+    assert not answer.cookies
 
 
 @pytest.mark.parametrize("path", ("/v3/documents", "/live/overview", "/openapi.json", "/metrics", "/do/retry"))
@@ -159,7 +160,7 @@ def test_a_login_leads_nowhere_else(path: str, visitor: httpx2.Client) -> None:
 
 def test_a_wrong_token_is_said_and_begins_nothing(visitor: httpx2.Client) -> None:
     answer = log_in(visitor, "wrong")
-    assert (answer.status_code, COOKIE in answer.cookies) == (401, False)
+    assert (answer.status_code, len(answer.cookies)) == (401, 0)
     assert "That is not the token." in answer.text
 
 
@@ -175,9 +176,37 @@ def test_a_session_is_for_this_browser_and_this_site_alone(visitor: httpx2.Clien
     assert "secure" in behind_tls.headers["set-cookie"].lower()
 
 
+def test_two_consoles_on_one_host_do_not_take_each_others_session(locked: Site, visitor: httpx2.Client) -> None:
+    log_in(visitor)
+    with serving(locked.app, token="another token") as other:
+        other.client.cookies.update(visitor.cookies)  # as a browser does, whatever the port
+        assert other.client.get("/settings").status_code == 401
+        log_in(other.client, "another token")
+        visitor.cookies.update(other.client.cookies)
+        assert visitor.get("/settings").status_code == 200, "it is still logged in here"
+        assert other.client.get("/settings").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    (
+        ("localhost:8321", "onward_session_8321"),
+        ("[::1]:9000", "onward_session_9000"),
+        ("[::1]", "onward_session"),
+        ("onward.example.org", "onward_session"),
+        ("localhost:; path=/x", "onward_session"),
+        ("localhost:٣", "onward_session"),
+    ),
+)
+def test_a_cookie_is_named_by_the_port(host: str, name: str) -> None:
+    headers = [(b"host", host.encode("latin-1", "ignore"))]
+    assert cookie_name(HTTPConnection({"type": "http", "headers": headers})) == name
+
+
 def test_a_logout_ends_the_session_for_everybody_who_has_its_cookie(locked: Site, visitor: httpx2.Client) -> None:
     log_in(visitor)
-    stolen = {COOKIE: visitor.cookies[COOKIE]}
+    stolen = dict(visitor.cookies)
+    assert len(stolen) == 1
     page = visitor.get("/settings", headers=HTML).text
     (form_token,) = FORM_TOKEN.findall(page)
     assert visitor.post("/logout", headers=HTML).status_code == 403, "without the form's token"
@@ -234,7 +263,7 @@ def test_only_so_many_tokens_can_be_tried(tmp_path: Path) -> None:
 def test_a_form_is_only_taken_from_the_browser_it_was_given_to(site: Site) -> None:
     page = site.page("/settings")
     assert not FORM_TOKEN.findall(page), "without a token nobody logs out"
-    cookie = site.client.cookies[COOKIE]
+    (cookie,) = dict(site.client.cookies).values()
     own: Sessions = Sessions(None)
     name = next(iter(CHANGES))
     for given in ({}, {"form_token": ""}, {"form_token": "x" * 64}, {"form_token": own.form_token(cookie)}):
@@ -461,8 +490,10 @@ def test_the_policy_lets_nothing_run_that_stands_in_a_page() -> None:
 
 
 def test_the_head_of_a_page_can_be_asked_for(library: Site) -> None:
-    answer = library.client.head("/settings")
-    assert (answer.status_code, answer.content) == (200, b"")
+    for path in ("/settings", "/v3/documents", "/openapi.json", "/healthz", "/metrics"):
+        answer = library.client.head(path)
+        assert (answer.status_code, answer.content) == (200, b""), path
+        assert answer.headers["content-type"] == library.client.get(path).headers["content-type"]
     assert library.client.head("/live/overview").status_code == 405, "it would never end"
 
 

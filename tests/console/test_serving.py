@@ -13,7 +13,7 @@ def test_what_is_not_there_is_said_to_people_and_to_programs(library: Site) -> N
     assert "There is nothing here" in library.page("/nothing", 404)
     answer = library.client.get("/v3/nothing")
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
-    assert answer.json()["title"] == "Not Found"
+    assert answer.json()["title"] == "Not found"
 
 
 def test_a_live_part_is_sent_at_once(library: Site) -> None:

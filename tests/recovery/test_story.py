@@ -16,7 +16,7 @@ from onward.model.failures import KEPT_OUTCOMES
 from onward.model.ledger import Aside, Charge, Dead, Done, Wait
 from onward.recovery.deciding import Rules
 from onward.recovery.outlook import UNTYPEABLE, Outlook, Outlooks, describe_error
-from onward.recovery.phrasing import at_time, lasting, ordinal
+from onward.recovery.phrasing import at_time, in_utc, lasting, ordinal
 from onward.recovery.story import Story, tell
 from onward.retry import Reason
 from tests.store.stage import NOON, READING, Clock, Stage, failure, page, word
@@ -301,6 +301,11 @@ def test_a_time_of_another_day_has_its_date() -> None:
     assert at_time(NOON, NOON + 60) == "08:00"
     assert at_time(NOON + 86_400, NOON) == "2027-01-16 08:00"
     assert at_time(1e300, NOON) == "a time that no calendar has"
+
+
+def test_for_readers_who_may_be_anywhere_a_time_has_its_zone() -> None:
+    assert in_utc(NOON, NOON + 60) == "2027-01-15 08:00 UTC"
+    assert in_utc(1e300, NOON) == "a time that no calendar has"
 
 
 def test_ordinals() -> None:

@@ -6,8 +6,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from onward.backends.postgres import searching as postgres_texts
+from onward.backends.postgres.database import Database as PostgresDatabase
 from onward.backends.relational.database import Database
 from onward.backends.relational.store import RelationalStore
+from onward.backends.sqlite import searching as sqlite_texts
 from onward.ports import Bus, Clock
 
 
@@ -46,9 +49,6 @@ class FragileDatabase:
         self._burn()
         return self.database.fetch(name, *parameters)
 
-    def text_query(self, wanted: Sequence[str], unwanted: Sequence[str], *, titles: bool = True) -> str:
-        return self.database.text_query(wanted, unwanted, titles=titles)
-
     def glance(self, name: str, *parameters: Any) -> Any:
         self._burn()
         return self.database.glance(name, *parameters)
@@ -86,7 +86,8 @@ class FragileStore(RelationalStore):
     db: FragileDatabase
 
     def __init__(self, database: Database, clock: Clock) -> None:
-        super().__init__(FragileDatabase(database), clock)
+        texts = postgres_texts if isinstance(database, PostgresDatabase) else sqlite_texts
+        super().__init__(FragileDatabase(database), clock, texts)
 
     def bus(self) -> Bus:
         raise NotImplementedError("nobody waits for anything here")

@@ -455,6 +455,9 @@ class StoreMachine(RuleBasedStateMachine):
             assert (answer[0].verdict is Verdict.FENCED) == self._fenced(delivery)
             if self._fenced(delivery):
                 self.held.remove(delivery)
+            else:  # whoever checkpoints is alive now, whatever the clock says afterwards
+                token, worker, ends = self.live[delivery.row]
+                self.live[delivery.row] = (token, worker, max(ends, self.clock.now()))
 
     @rule(seconds=st.sampled_from([-20.0, 0.5, 5.0, 12.0, LEASE, 3600.0]), reaps=st.booleans())
     def time_passes(self, seconds: float, reaps: bool) -> None:

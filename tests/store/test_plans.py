@@ -88,6 +88,7 @@ HOT = {
     "unfinished": "documents_parent (parent=?)",
     "listed": "sqlite_autoindex_documents_1 (collection=? AND id>?)",
     "drop_empty_batches": "documents_batch (failed_batch=?)",
+    "placings": "placings_change (change>?)",
     # steering
     "found_states": "sqlite_autoindex_documents_1 (collection=? AND id>?)",
     "given_up_states": "documents_given_up (collection=? AND status=? AND id>?)",
@@ -222,7 +223,8 @@ class PostgresPlanner:
     def indexes(self) -> list[str]:
         query = """SELECT indexrelid::regclass::text FROM pg_index WHERE indrelid = ANY ($1::regclass[])
                    AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conindid = indexrelid)"""
-        tables = "{documents,ledger,completed,failed_batches,failure_groups,keys,actions,strangers}"
+        tables = "{documents,ledger,completed,failed_batches,failure_groups,keys,actions,strangers,vectors,"
+        tables += "displacings}"
         return sorted(name for (name,) in self.connection.execute(query.encode(), [tables]).fetchall())
 
 
@@ -309,8 +311,8 @@ def test_this_would_fail_without_the_index(planner: Planner, index: str) -> None
 
 
 def test_every_index_serves_a_statement(planner: Planner) -> None:
-    # Only SQLite keeps vectors in memory, and looks for those that have changed since.
-    own = ["placings_change"] if isinstance(planner, SQLitePlanner) else []
+    # SQLite keeps the changes of vectors in one table; here those that are gone have their own.
+    own = [] if isinstance(planner, SQLitePlanner) else ["displacings_at", "displacings_change"]
     assert planner.indexes() == sorted([*INDEXES, *own])
 
 

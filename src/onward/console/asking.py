@@ -11,7 +11,7 @@ from starlette.datastructures import FormData, UploadFile
 from onward.app import App
 from onward.console.operations import Operations
 from onward.console.problems import Problem
-from onward.console.sessions import COOKIE, Sessions
+from onward.console.sessions import Sessions, cookie_of
 
 
 def _onward(request: Request) -> App:
@@ -29,11 +29,17 @@ async def _own_form(request: Request) -> AsyncIterator[FormData]:
     async with request.form() as form:
         given = form.get("form_token", "")
         sessions: Sessions = request.app.state.sessions
-        if isinstance(given, UploadFile) or not sessions.is_own_form(request.cookies.get(COOKIE), given):
+        if isinstance(given, UploadFile) or not sessions.is_own_form(cookie_of(request), given):
             raise Problem(403, "This form is too old", "Go back, load the page again, and send it once more.")
         yield form
+
+
+def _id(request: Request, id: str) -> str:
+    """The id at the end of a path; one that cannot stand there comes behind it."""
+    return id or request.query_params.get("id", "")
 
 
 Onward = Annotated[App, Depends(_onward)]
 Running = Annotated[Operations, Depends(_operations)]
 OwnForm = Annotated[FormData, Depends(_own_form)]
+Id = Annotated[str, Depends(_id)]

@@ -36,7 +36,7 @@ def _back(given: Mapping[str, str], chosen: list[FailedBatch]) -> str:
 
 def _what(chosen: list[FailedBatch]) -> str:
     which = f" of {source_name(chosen[0].source or 'no source')}" if len(chosen) == 1 else ""
-    return f"{counted_batches(len(chosen))}{which}, with {counted(documents_in(chosen), 'document')}"
+    return f"{counted_batches(len(chosen))}{which}, with {counted(documents_in(chosen), 'document')},"
 
 
 @change

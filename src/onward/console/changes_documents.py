@@ -177,11 +177,12 @@ class Unschedule:
         state = _document(app, given)
         outcome = unschedule(app, [_key(state)], dry_run=True)
         (kind,) = outcome.values()
+        then = ("It is then treated as if no time had been set.",) if touched(outcome) else ()
         return Plan(
             title=f"Cancel the schedule of {_called(state)}?",
             button="Cancel its schedule",
             touches=touched(outcome),
-            sentences=(_SAID[kind], "It is then treated as if no time had been set."),
+            sentences=(_SAID[kind], *then),
             undo="it can be scheduled again.",
             back=document_path(*_key(state)),
         )

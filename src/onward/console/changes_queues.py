@@ -179,8 +179,8 @@ class ArchiveLetters:
             given,
             chosen(app, given),
             verb="Archive",
-            undo="restore them from the archived letters of their queue.",
-            sentence="They are kept, but counted and shown no more. Their documents stay as they are.",
+            undo="restore it from the archived letters of the queue.",
+            sentence="What is archived is kept, but counted and shown no more. The documents stay as they are.",
         )
 
     def do(self, app: App, given: Mapping[str, str], operation: Operation, *, who: str, via: str) -> str:
@@ -201,8 +201,8 @@ class RestoreLetters:
             given,
             chosen(app, given, archived=True),
             verb="Restore",
-            undo="archive them again.",
-            sentence="They are back in their queue, and counted again. Nothing is tried by that.",
+            undo="archive it again.",
+            sentence="What is restored is back in its queue, and counted again. Nothing is tried by that.",
         )
 
     def do(self, app: App, given: Mapping[str, str], operation: Operation, *, who: str, via: str) -> str:
@@ -223,7 +223,7 @@ class PurgeLetters:
             given,
             chosen(app, given, archived=fields.ticked(given, "archived")),
             verb="Remove",
-            sentence="They are removed for ever, with their events and errors. Their documents stay as they are.",
+            sentence="What is removed is gone for ever, with event and errors. The documents stay as they are.",
         )
 
     def do(self, app: App, given: Mapping[str, str], operation: Operation, *, who: str, via: str) -> str:

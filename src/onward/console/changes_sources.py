@@ -13,7 +13,7 @@ from onward.console.submitting import check_takes_sources
 from onward.facts.accounting import totals
 from onward.facts.actions import log_action
 from onward.facts.listing import source_called, source_key
-from onward.facts.wording import counted, number, one_line
+from onward.facts.wording import counted, counted_in, one_line
 
 LONG = 2_000
 """To forget more documents than this takes a while."""
@@ -35,7 +35,7 @@ class Again:
             touches=1,
             sentences=(
                 "It is fetched once more. What has not changed is left as it is, and costs nothing.",
-                f"What is new or changed is processed. Of its {kept} those go that are no longer in it.",
+                f"What is new or changed is processed. Of its {kept}, those that it no longer holds are removed.",
             ),
             back=f"/tasks/{source_key(source)}",
         )
@@ -59,7 +59,7 @@ class Forget:
         source = source_called(app, given.get("source", ""))
         counts = totals(app, source)
         total = sum(counts.values())
-        listed = ", ".join(f"{number(count)} {name}" for name, count in sorted(counts.items()))
+        listed = ", ".join(counted_in(count, name) for name, count in sorted(counts.items()))
         return Plan(
             title=f"Forget {one_line(called(source), 80)}?",
             button=f"Forget {counted(total, 'document')}",

@@ -12,7 +12,7 @@ from onward.facts.standing import Standing
 from onward.facts.wording import counted, number
 from onward.model.ledger import Subscription
 
-WIDTH, HEIGHT = 142, 132
+WIDTH, HEIGHT = 142, 138
 GAP = 66
 IN_A_ROW = 6
 _UNITS = {"ingestion": "sources", "parsing": "archives", "orchestration": "events"}

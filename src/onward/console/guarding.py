@@ -18,7 +18,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import Message, Receive, Scope, Send
 
 from onward.console.problems import Problem, answer_refusal, problem_of
-from onward.console.sessions import COOKIE, Sessions
+from onward.console.sessions import Sessions, cookie_of
 
 OPEN_PATHS = ("/login", "/healthz", "/readyz")
 """What anybody may ask for; and `/static`."""
@@ -132,7 +132,7 @@ class Guard:
         path = scope["path"]
         if path in OPEN_PATHS or path.startswith("/static/"):
             return
-        if not self._sessions.lets_in(asked.headers.get("authorization"), asked.cookies.get(COOKIE)):
+        if not self._sessions.lets_in(asked.headers.get("authorization"), cookie_of(asked)):
             raise Problem(
                 401,
                 "A token is needed",

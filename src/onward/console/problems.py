@@ -74,7 +74,7 @@ def problem_of(error: Exception) -> Problem:
         case RequestValidationError():
             return _invalid(error)
         case HTTPException():
-            title = HTTPStatus(error.status_code).phrase
+            title = HTTPStatus(error.status_code).phrase.capitalize()
             return Problem(error.status_code, title, _said(error), headers=error.headers)
         case ClientDisconnect():
             return Problem(400, "Broken off", "The body ended before it was whole.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -15,8 +16,11 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from onward.console.sessions import COOKIE, LASTS, Sessions
+from onward.console.sessions import LASTS, Sessions, cookie_name, cookie_of
 from onward.facts.wording import counted, duration, harmless, number, one_line, size
+
+_WORD = re.compile(r"[a-z]+ ")
+_THOUSANDS = re.compile(r"(?<=\d) (?=\d{3}\b)")
 
 
 class Entry(NamedTuple):
@@ -57,13 +61,33 @@ def _time(at: float | str | None, *, ago: bool = False) -> Markup:
     )
 
 
+def _clock(at: float) -> Markup:
+    """A point in time within a sentence: of today, the hour and minute will do."""
+    when = datetime.fromtimestamp(at, UTC)
+    return Markup('<time datetime="{}" data-clock>{} UTC</time>').format(
+        when.isoformat(timespec="seconds"), when.strftime("%Y-%m-%d %H:%M")
+    )
+
+
+def _sentence(text: str) -> str:
+    """What an error says, begun as a sentence is, unless it begins with a name that is written so."""
+    return text[:1].upper() + text[1:] if _WORD.match(text) else text
+
+
+def _whole_numbers(text: str) -> str:
+    """A text whose numbers are not torn apart at the end of a line."""
+    return _THOUSANDS.sub("\N{NO-BREAK SPACE}", text)
+
+
 def _ago(at: float | str | None) -> Markup:
     return _time(at, ago=True)
 
 
 def document_path(collection: str, id: str) -> str:
     """Where a document's page is."""
-    return f"/documents/{quote(collection, safe='')}/{quote(id, safe='')}"
+    # As a part of a path, one or two dots mean the folder or the one above, however they are written.
+    last = f"?id={id}" if id in (".", "..") else quote(id, safe="")
+    return f"/documents/{quote(collection, safe='')}/{last}"
 
 
 def _asset(name: str) -> str:
@@ -87,13 +111,16 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "ago": _ago,
+        "clock": _clock,
         "counted": counted,
         "duration": duration,
         "harmless": harmless,
         "number": number,
         "one_line": one_line,
+        "sentence": _sentence,
         "size": size,
         "time": _time,
+        "whole_numbers": _whole_numbers,
     }
     environment.globals |= {"asset": _asset, "document_path": document_path, "menu": MENU}
     return environment
@@ -109,7 +136,7 @@ def page(
 ) -> HTMLResponse:
     """A whole page, with forms that only this browser can send."""
     sessions: Sessions = request.app.state.sessions
-    cookie = request.cookies.get(COOKIE, "")
+    cookie = cookie_of(request)
     fresh = "" if sessions.is_valid(cookie) or sessions.needs_token else sessions.begin()
     cookie = fresh or cookie
     shared = {
@@ -134,4 +161,5 @@ def _said(request: Request) -> str:
 def set_session(response: HTMLResponse | Any, request: Request, cookie: str) -> None:
     """Give a browser its session; no script can read it, and no other site sends it."""
     secure = request.url.scheme == "https"
-    response.set_cookie(COOKIE, cookie, max_age=int(LASTS), httponly=True, samesite="strict", secure=secure)
+    name = cookie_name(request)
+    response.set_cookie(name, cookie, max_age=int(LASTS), httponly=True, samesite="strict", secure=secure)

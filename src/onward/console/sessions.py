@@ -7,7 +7,8 @@ import hmac
 import secrets
 import time
 
-COOKIE = "onward_session"
+from starlette.requests import HTTPConnection
+
 LASTS = 12 * 3600.0
 """Seconds a login is good for."""
 MOST_ENDED = 10_000
@@ -75,6 +76,17 @@ class Sessions:
 
     def _sign(self, what: str, about: str) -> str:
         return hmac.new(self._key, _bytes(f"{what} {about}"), hashlib.sha256).hexdigest()
+
+
+def cookie_name(asked: HTTPConnection) -> str:
+    """What the cookie is called: with the port, as a browser sends cookies to all ports of a host."""
+    port = asked.headers.get("host", "").rpartition(":")[2]
+    return f"onward_session_{port}" if port.isascii() and port.isdecimal() else "onward_session"
+
+
+def cookie_of(asked: HTTPConnection) -> str:
+    """The session that somebody comes with; empty for none."""
+    return asked.cookies.get(cookie_name(asked), "")
 
 
 def _until(about: str) -> int:

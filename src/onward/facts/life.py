@@ -13,6 +13,7 @@ from onward.facts.wording import counted, iso
 from onward.model.documents import FINAL
 from onward.recovery.deciding import Rules
 from onward.recovery.outlook import Outlook, Outlooks
+from onward.recovery.phrasing import TimeInWords, at_time
 from onward.recovery.story import Story, kept_outcomes, tell
 from onward.retry.redact import redact
 
@@ -64,9 +65,9 @@ def story_of(app: App, collection: str, id: str) -> Story:
     return story
 
 
-def outlook_of(app: App, state: DocumentState) -> Outlook:
+def outlook_of(app: App, state: DocumentState, *, in_words: TimeInWords = at_time) -> Outlook:
     """What happens to a document next."""
-    outlooks = Outlooks(app.store, Rules.of(app.settings), worker=worker_command(app.store))
+    outlooks = Outlooks(app.store, Rules.of(app.settings), worker=worker_command(app.store), in_words=in_words)
     return outlooks.of(state, holdup=_holdup(app, state) if state.collection == "threads" else "")
 
 

@@ -27,13 +27,16 @@ class Rung:
         """Return the waits in words; a random one as its range."""
         if not self.waits:
             return "–"
-        waits = [f"{high:g}" if low == high else f"{low:g}–{high:g}" for low, high in self.waits]
+        minutes = all(wait and wait % 60 == 0 for both in self.waits for wait in both)
+        unit, per = ("min", 60) if minutes else ("s", 1)
+        pairs = [(f"{low / per:g}", f"{high / per:g}") for low, high in self.waits]
+        waits = [high if low == high else f"{low}–{high}" for low, high in pairs]
         if not self.endless:
-            return ", ".join(waits) + " s"
+            return f"{', '.join(waits)} {unit}"
         if waits[-1] != waits[-2]:
-            return ", ".join(waits) + ", … s"
+            return f"{', '.join(waits)}, … {unit}"
         until = waits.index(waits[-1]) + 1
-        return ", ".join(waits[:until]) + f" s, then every {waits[-1]} s"
+        return f"{', '.join(waits[:until])} {unit}, then every {waits[-1]} {unit}"
 
 
 def describe(ladder: Ladder) -> list[Rung]:

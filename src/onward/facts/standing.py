@@ -241,7 +241,7 @@ def _outage_needs(standing: Standing) -> list[Need]:
     for one in standing.outages:
         if one["by_hand"]:
             why = one["reason"].rstrip(".")
-            text = f"{one['dependency']} was taken out of service by hand ({why}). When it is back"
+            text = f"{one['dependency']} was taken out of service by hand ({why}); bring it back when it works"
             needs.append(Need(text, command("onward breakers close", one["dependency"])))
         elif one["needs_person"]:
             since = f" for {duration(one['seconds'])}" if one["seconds"] > LONG_OUTAGE else ""

@@ -143,6 +143,6 @@ def _matching(app: App, words: str, source: str | None) -> tuple[list[Place], bo
     from onward.pipeline.search import Query
 
     wanted, unwanted = Query(words).terms()
-    hits = app.store.match(wanted, unwanted, Message, source=source)
-    messages = app.store.get_many(Message, [hit.id for hit in hits[:MOST_MATCHES]])
-    return _places(app, sorted({one.thread_id for one in messages})), len(hits) > MOST_MATCHES
+    found = app.store.match(wanted, unwanted, Message, source=source, limit=MOST_MATCHES)
+    messages = app.store.get_many(Message, [hit.id for hit in found.hits])
+    return _places(app, sorted({one.thread_id for one in messages})), found.total > MOST_MATCHES

@@ -42,8 +42,15 @@ def number(count: float) -> str:
 
 def counted(count: int, noun: str) -> str:
     """A count and what is counted: 1 message, 3 000 messages."""
-    plural = noun[:-1] + "ies" if noun.endswith("ry") else noun + "s"
+    plural = noun[:-1] + "ies" if noun.endswith("ry") else noun + ("es" if noun.endswith("ch") else "s")
     return f"{number(count)} {noun if count == 1 else plural}"
+
+
+def counted_in(count: int, collection: str) -> str:
+    """How many documents of a collection, whose name is a plural: 1 thread, 3 summaries."""
+    if count != 1:
+        return f"{number(count)} {collection}"
+    return f"1 {collection[:-3] + 'y' if collection.endswith('ies') else collection.removesuffix('s')}"
 
 
 def duration(seconds: float) -> str:

@@ -20,6 +20,14 @@ class TextHit(NamedTuple):
     score: float
 
 
+class Matches(NamedTuple):
+    """What full text found, best first: all of it, or the best."""
+
+    hits: list[TextHit]
+    total: int
+    """How many there are, also of those that are not among the hits."""
+
+
 class VectorHit(NamedTuple):
     """A document and its similarity to what was asked."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from onward import App, OnwardError
 from onward.pipeline.documents import Chunk, Message
@@ -13,6 +14,8 @@ NEAR_EVERY = 10
 """Every tenth place goes to what is nearest in meaning and words have not brought up. Mixing the scores made
 the results on real mail worse, whatever the weights; see `python -m bench pipeline`."""
 LEAST_SIMILARITY = 0.4
+NEAREST = 300
+"""So many compete for these places, on every page the same."""
 MOST_BY_MEANING = 50
 """How many are shown that words do not find at all."""
 _TERM = re.compile(r'(-?)"([^"]+)"|(-?)(\S+)')
@@ -97,48 +100,78 @@ def search(app: App, query: Query, *, limit: int = 10, offset: int = 0) -> Resul
     """Find messages by words and by meaning; the same question has the same order on every page."""
     note = ""
     try:
-        ranked = rank(app, query)
+        ranking = _rank(app, query, most=offset + limit)
     except NothingAsked:
         raise
     except Exception as error:  # whatever ails the model, words can be looked for without it
-        ranked = rank(app, query, vectors=False)
+        ranking = _rank(app, query, most=offset + limit, vectors=False)
         note = f"found by words alone: the embedder cannot be used ({error})"
-    page = ranked[offset : offset + limit]
+    page = ranking.first[offset : offset + limit]
     wanted, unwanted = query.terms()
     ids = [one.id for one in page]
+    near = ranking.meaning.of(ids) if ranking.meaning else {}
     marked = [term for term in wanted if term.lower() not in _COMMON] or wanted
-    excerpts = app.store.excerpts(wanted, unwanted, Message, ids) | app.store.excerpts(marked, (), Message, ids)
+    excerpts = app.store.excerpts(marked, (), Message, ids)
+    if plain := [id for id in ids if id not in excerpts]:  # only words that are not marked have found them
+        excerpts |= app.store.excerpts(wanted, unwanted, Message, plain)
     messages = {message.id: message for message in app.store.get_many(Message, ids)}
-    hits = [_hit(one, messages[one.id], excerpts.get(one.id)) for one in page if one.id in messages]
-    return Results(hits, len(ranked), offset, note)
+    hits = [
+        _hit(one, near.get(one.id, 0.0), messages[one.id], excerpts.get(one.id))
+        for one in page
+        if one.id in messages
+    ]
+    return Results(hits, ranking.total, offset, note)
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A message and what speaks for it."""
+    """A message and how well its words match."""
 
     id: str
     text: float
-    similarity: float
 
 
 def rank(app: App, query: Query, *, vectors: bool = True, titles: bool = True) -> list[Ranked]:
     """All messages that answer a query: in the order of full text, joined by what is near in meaning."""
+    return _rank(app, query, vectors=vectors, titles=titles).first
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranking:
+    """The first of what was found, how many there are of all, and what they are near to."""
+
+    first: list[Ranked]
+    total: int
+    meaning: _Meaning | None
+
+
+def _rank(
+    app: App, query: Query, *, most: int | None = None, vectors: bool = True, titles: bool = True
+) -> _Ranking:
     wanted, unwanted = query.terms()
-    filters = query.filters()
-    found = app.store.match(wanted, unwanted, Message, titles=titles, source=query.source, filters=filters)
-    best = max((hit.score for hit in found), default=0.0) or 1.0
-    text = {hit.id: hit.score / best for hit in found}
-    near = _nearest(app, query, filters) if vectors else {}
+    meaning = _Meaning(app, query) if vectors else None
     # What holds an unwanted word is only known of what words have found.
-    by_meaning = [id for id, similarity in near.items() if similarity >= LEAST_SIMILARITY and not unwanted]
-    return [Ranked(id, text.get(id, 0.0), near.get(id, 0.0)) for id in _joined(list(text), by_meaning)]
+    by_meaning = meaning.nearest() if meaning and not unwanted else []
+    found = app.store.match(
+        wanted,
+        unwanted,
+        Message,
+        titles=titles,
+        source=query.source,
+        filters=query.filters(),
+        limit=most,
+        besides=by_meaning,
+    )
+    best = max((hit.score for hit in found.hits), default=0.0) or 1.0
+    text = {hit.id: hit.score / best for hit in found.hits}
+    only_near = [id for id in by_meaning if id not in text][:MOST_BY_MEANING]
+    joined = _joined(list(text), [id for id in by_meaning if id in text or id in only_near])
+    first = [Ranked(id, text.get(id, 0.0)) for id in joined[:most]]
+    return _Ranking(first, found.total + len(only_near), meaning)
 
 
 def _joined(by_words: list[str], by_meaning: list[str]) -> list[str]:
-    known = set(by_words)
-    only_near = [id for id in by_meaning if id not in known][:MOST_BY_MEANING]
-    near = iter(id for id in by_meaning if id in known or id in only_near)
+    near = iter(by_meaning)
     joined: dict[str, None] = {}
     for id in by_words:
         if len(joined) % NEAR_EVERY == NEAR_EVERY - 1:
@@ -146,27 +179,36 @@ def _joined(by_words: list[str], by_meaning: list[str]) -> list[str]:
             if another is not None:
                 joined[another] = None
         joined.setdefault(id)
-    joined.update(dict.fromkeys(only_near))
+    joined.update(dict.fromkeys(by_meaning))
     return list(joined)
 
 
-def _nearest(app: App, query: Query, filters: Sequence[Filter]) -> dict[str, float]:
-    """How near each message comes to the query, by its nearest chunk."""
-    wanted, _ = query.terms()
-    embedder = app.embedder
-    (vector,) = embedder.embed([" ".join(wanted)]).astype("<f4")
-    hits = app.store.nearest(
-        vector.tobytes(),
-        Chunk,
-        model=embedder.model,
-        parents=Message,
-        source=query.source,
-        filters=filters,
-        each_parent=True,
-    )
-    return {parent: max(0.0, score) for _, parent, score in hits}
+class _Meaning:
+    """What a query means, as a place, and which messages are near to it, each by its nearest chunk."""
+
+    def __init__(self, app: App, query: Query) -> None:
+        self._app = app
+        self._query = query
+        wanted, _ = query.terms()
+        (vector,) = app.embedder.embed([" ".join(wanted)]).astype("<f4")
+        self._vector = vector.tobytes()
+
+    def nearest(self) -> list[str]:
+        """The messages that come nearest, of those that come near."""
+        near = self._ask(source=self._query.source, filters=self._query.filters(), limit=NEAREST)
+        return [parent for parent, similarity in near.items() if similarity >= LEAST_SIMILARITY]
+
+    def of(self, ids: Sequence[str]) -> dict[str, float]:
+        """How near each of these messages comes."""
+        return self._ask(among=ids)
+
+    def _ask(self, **more: Any) -> dict[str, float]:
+        hits = self._app.store.nearest(
+            self._vector, Chunk, model=self._app.embedder.model, parents=Message, each_parent=True, **more
+        )
+        return {parent: max(0.0, score) for _, parent, score in hits}
 
 
-def _hit(one: Ranked, message: Message, excerpt: tuple[str, str] | None) -> Hit:
+def _hit(one: Ranked, similarity: float, message: Message, excerpt: tuple[str, str] | None) -> Hit:
     title, text = excerpt or (message.subject, " ".join(message.new_text()[:400].split()))
-    return Hit(message, one.text, one.similarity, title, " ".join(text.split()))
+    return Hit(message, one.text, similarity, title, " ".join(text.split()))

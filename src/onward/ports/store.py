@@ -21,7 +21,7 @@ from onward.model.ledger import (
     Settlement,
     Subscription,
 )
-from onward.model.search import Filter, TextHit, VectorHit
+from onward.model.search import Filter, Matches, VectorHit
 from onward.ports.announcing import Announcing
 from onward.ports.bus import Bus
 from onward.ports.recovery import Recovery
@@ -338,10 +338,14 @@ class Store(Reader, Recovery, Announcing, Protocol):
         titles: bool = True,
         source: str | None = None,
         filters: Sequence[Filter] = (),
-    ) -> list[TextHit]:
+        limit: int | None = None,
+        besides: Sequence[str] = (),
+    ) -> Matches:
         """All documents of a kind with any of these words and phrases and none of those, best first.
 
-        A filter is a key, a relation (`=`, `>=`, `<`, `like`) and a value.
+        A filter is a key, a relation (`=`, `>=`, `<`, `like`) and a value. With a limit only so many, and those of
+        `besides` that are found, too. A word that more than half of all texts have finds, but does not rank unless
+        there is no other; then it ranks the newest thousand. What is not ranked comes last, the newest first.
         """
         ...
 
@@ -365,10 +369,13 @@ class Store(Reader, Recovery, Announcing, Protocol):
         source: str | None = None,
         filters: Sequence[Filter] = (),
         each_parent: bool = False,
+        limit: int | None = None,
+        among: Sequence[str] | None = None,
     ) -> list[VectorHit]:
         """All documents of a model's vector space, nearest first; filters ask for their parents' keys.
 
-        With `each_parent`, of each parent's documents only the nearest.
+        With `each_parent`, of each parent's documents only the nearest; with a limit only so many of all; with
+        `among`, only those of these parents.
         """
         ...
 

@@ -12,7 +12,7 @@ from onward.model.ledger import SUSPECT_DEATHS, FailedBatch, RowState
 from onward.model.recovery import LedgerRow
 from onward.ports import Store
 from onward.recovery.deciding import Decision, Next, Rules, decide
-from onward.recovery.phrasing import at_time, command, lasting, ordinal, plural
+from onward.recovery.phrasing import TimeInWords, at_time, command, lasting, ordinal, plural
 from onward.retry.redact import redact
 
 LONGEST_ERROR = 160
@@ -37,11 +37,20 @@ class Outlook:
 class Outlooks:
     """Tells what happens next to documents of a store; what they share is read once."""
 
-    def __init__(self, store: Store, rules: Rules | None = None, *, worker: str = "onward worker") -> None:
+    def __init__(
+        self,
+        store: Store,
+        rules: Rules | None = None,
+        *,
+        worker: str = "onward worker",
+        in_words: TimeInWords = at_time,
+    ) -> None:
         self.store = store
         self.rules = rules or Rules()
         self.worker = worker
         """What starts a worker for this store."""
+        self.in_words = in_words
+        """Writes a point in time for whoever reads the sentence."""
         self.now = store.now()
         self._breakers = {one.dependency: one for one in store.breakers()}
         self._subscriptions = store.subscriptions()
@@ -93,7 +102,7 @@ class Outlooks:
             elif not row.tries:
                 text = f"begins in {lasting(row.due - self.now)}: its event is due then"
             return Outlook("due", text, row.due, about=about)
-        waits = f"due since {at_time(row.due, self.now)} for {row.service}"
+        waits = f"due since {self._told(row.due)} for {row.service}"
         if row.deaths >= SUSPECT_DEATHS:
             waits += f" (runs alone: {row.deaths} workers died at it)"
         if not self._alive():
@@ -103,10 +112,10 @@ class Outlooks:
     def _outage(self, down: Breaker) -> Outlook:
         about = {"dependency": down.dependency}
         if not down.open and down.paused_until is not None:
-            until = at_time(down.paused_until, self.now)
+            until = self._told(down.paused_until)
             text = f"waiting for {down.dependency}, which asked for a pause until {until}"
             return Outlook("outage", text, down.paused_until, about=about)
-        since = f" since {at_time(down.opened_at, self.now)}" if down.opened_at is not None else ""
+        since = f" since {self._told(down.opened_at)}" if down.opened_at is not None else ""
         if down.by_hand:
             text = f"waiting for {down.dependency}, which an operator has taken out of use{since}"
             return Outlook("outage", text, None, "onward breakers", about)
@@ -140,7 +149,7 @@ class Outlooks:
         if batch.retry_after <= self.now:
             text = f"set aside: its batch {batch.id[:8]} is due for its {nth} retry"
         else:
-            when = at_time(batch.retry_after, self.now)
+            when = self._told(batch.retry_after)
             text = f"set aside: its batch {batch.id[:8]} is retried at {when} ({nth} retry)"
         if self.rules.ladder.failed_batch.persistent(batch.retry_count):
             text += "; it keeps failing and needs a person"
@@ -152,7 +161,7 @@ class Outlooks:
         about = {"problems": list(decision.problems)} if decision.problems else {}
         if state.retry_at is not None and decision.next in (Next.DUE, Next.LATER):
             now = ", which is now" if decision.next is Next.DUE else ""
-            text = f"scheduled by an operator for {at_time(decision.at, self.now)}{now}"
+            text = f"scheduled by an operator for {self._told(decision.at)}{now}"
             return Outlook("scheduled", text, decision.at, about=about)
         if decision.next is Next.EXHAUSTED:
             return Outlook("exhausted", f"about to be given up: {decision.why}", decision.at, about=about)
@@ -173,6 +182,9 @@ class Outlooks:
         return f"{text}. The retry job begins the next one" if decision.next is Next.DUE else text
 
     # -- what is shared
+
+    def _told(self, at: float) -> str:
+        return self.in_words(at, self.now)
 
     def down(self, needs: Iterable[str]) -> Breaker | None:
         """The first of these dependencies that lets nothing through just now."""

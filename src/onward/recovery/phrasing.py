@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from datetime import UTC, datetime
 
+TimeInWords = Callable[[float, float], str]
+"""Writes a point in time; it is told, too, what time it is now."""
 ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 
 
@@ -25,6 +28,14 @@ def at_time(at: float, now: float) -> str:
     except (OverflowError, OSError, ValueError):
         return "a time that no calendar has"
     return there.strftime("%H:%M" if there.date() == here.date() else "%Y-%m-%d %H:%M")
+
+
+def in_utc(at: float, now: float) -> str:
+    """The same for readers who may be anywhere: whole, and with its zone."""
+    try:
+        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (OverflowError, OSError, ValueError):
+        return at_time(at, now)
 
 
 def ordinal(number: int) -> str:

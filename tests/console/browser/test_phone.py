@@ -14,6 +14,10 @@ from tests.console.stage import Site
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 PHONE: ViewportSize = {"width": 390, "height": 844}
 WIDTHS = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+TOPS = "[...document.querySelectorAll('.menu, main, .foot')].map((one) => one.getBoundingClientRect().top)"
+SMALL = """() => [...document.querySelectorAll('main :is(button, input, select, .button), .foot a, .menu a')]
+  .filter((one) => one.getBoundingClientRect().height < 36).map((one) => one.outerHTML)"""
+"""What a thumb would miss."""
 NOT_THERE = "Failed to load resource: the server responded with a status of 404 (Not Found)"
 
 
@@ -88,3 +92,16 @@ def test_on_a_phone_nothing_is_missing(phone: Page) -> None:
         assert phone.get_by_role("link", name=name, exact=True).is_visible(), name
     phone.get_by_role("button", name="Theme: system").click()
     assert phone.locator("html").get_attribute("data-theme") == "light"
+
+
+def test_on_a_phone_tab_goes_down_the_page(phone: Page) -> None:
+    phone.goto("/documents")
+    places = phone.evaluate(TOPS)
+    assert len(places) == 3
+    assert places == sorted(places)
+
+
+def test_what_is_pressed_on_a_phone_is_large_enough(phone: Page) -> None:
+    phone.goto("/documents")
+    assert phone.locator("main select").count() > 1
+    assert phone.evaluate(SMALL) == []

@@ -154,7 +154,9 @@ def test_what_is_beyond_help_is_kept_as_failed(stage: Stage) -> None:
 
 
 def _match(stage: Stage, *wanted: str, **more: object) -> list[str]:
-    return [hit.id for hit in stage.store.match(wanted, more.pop("unwanted", ()), Page, **more)]  # type: ignore[arg-type]
+    found = stage.store.match(wanted, more.pop("unwanted", ()), Page, **more)  # type: ignore[arg-type]
+    assert found.total == len(found.hits) or "limit" in more
+    return [hit.id for hit in found.hits]
 
 
 def test_any_of_the_words_and_none_of_the_others(library: Stage) -> None:
@@ -219,9 +221,55 @@ def test_the_most_common_words_are_found_too(library: Stage) -> None:
     _write(library, d="to be or not to be", e="x")
     assert _match(library, "not") == _match(library, "to be or") == ["d"]
     assert sorted(_match(library, "title")) == ["a", "b", "c", "d", "e"], "though all have it"
-    hits = library.store.match(["title", "not"], [], Page)
+    hits, _ = library.store.match(["title", "not"], [], Page)
     assert (len(hits), hits[0].id) == (5, "d"), "what is rare comes first"
     assert all(hit.score > 0 for hit in hits)
+
+
+def test_the_best_alone_and_how_many_there_are(library: Stage) -> None:
+    _write(library, once="zebra " + "x " * 9, thrice="zebra " * 3 + "x " * 7, zebra="x " * 10)
+    found = library.store.match(["zebra"], [], Page, limit=2)
+    assert ([hit.id for hit in found.hits], found.total) == (["thrice", "zebra"], 3)
+    assert library.store.match(["zebra"], [], Page, limit=9) == library.store.match(["zebra"], [], Page)
+    assert library.store.match(["none"], [], Page, limit=2) == ([], 0)
+
+
+def test_with_the_best_those_that_somebody_asks_for(library: Stage) -> None:
+    _write(library, once="zebra " + "x " * 9, thrice="zebra " * 3 + "x " * 7, zebra="x " * 10)
+    every = library.store.match(["zebra"], [], Page)
+    found = library.store.match(["zebra"], [], Page, limit=1, besides=["once", "a", "missing", "thrice"])
+    assert found == ([every.hits[0], every.hits[2]], 3), "with the scores that they have among all"
+    assert _match(library, "zebra", unwanted=["x"], limit=1, besides=["once"]) == []
+
+
+def test_a_filter_comes_before_the_limit(library: Stage) -> None:
+    _write(library, once="boat " + "x " * 9, thrice="boat " * 3 + "x " * 7)
+    found = library.store.match(["boat"], [], Page, filters=[("author", "=", "Bert")], limit=1)
+    assert ([hit.id for hit in found.hits], found.total) == (["b"], 1)
+    found = library.store.match(["boat"], [], Page, source="t", limit=1, besides=["b", "once"])
+    assert ([hit.id for hit in found.hits], found.total) == (["c"], 1)
+
+
+def test_what_is_found_by_common_words_alone_comes_last_the_newest_first(library: Stage) -> None:
+    _write(library, d="a red tent", e="a tent")
+    assert _match(library, "title", "house", limit=4) == ["a", "e", "d", "c"]
+    found = library.store.match(["title", "house"], [], Page, limit=2, besides=["b"])
+    assert ([hit.id for hit in found.hits], found.total) == (["a", "e", "b"], 5)
+    scores = [hit.score for hit in found.hits]
+    assert scores[0] > scores[1] == scores[2] > 0
+
+
+def test_words_that_most_have_rank_only_the_newest(library: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    _write(library, d="tent tent tent", e="tent", f="tent tent", g="nothing else")
+    _write(library, a="tent " * 4, b="tent " * 4, c="tent " * 4)
+    assert _match(library, "tent")[-2:] == ["f", "e"]
+    for module in ("sqlite", "postgres"):
+        monkeypatch.setattr(f"onward.backends.{module}.searching.NEWEST", 3)
+    assert _match(library, "tent", limit=2) == ["d", "f"], "the three newest that have it, best first"
+    assert _match(library, "tent", limit=4) == ["d", "f", "e", "c"], "and others behind them"
+    assert _match(library, "tent") == ["d", "f", "e", "c", "b", "a"]
+    ada = [("author", "=", "Ada")]
+    assert _match(library, "tent", filters=ada, limit=1, besides=["a", "d"]) == ["c", "a"]
 
 
 def test_a_phrase_is_within_the_title_or_within_the_text(library: Stage) -> None:
@@ -308,6 +356,28 @@ def test_nearest_first_each_with_its_parent(library: Stage) -> None:
 def test_filters_ask_for_the_keys_of_the_parent(library: Stage) -> None:
     assert [id for id, *_ in _nearest(library, 1, 0, filters=[("author", "=", "Ada")])] == ["of a", "of c"]
     assert [id for id, *_ in _nearest(library, 1, 0, source="t")] == ["of c"]
+
+
+def test_the_nearest_alone(library: Stage) -> None:
+    assert _nearest(library, 1, 0, limit=2) == [("of a", "a", 1.0), ("of c", "c", 0.6)]
+    assert _nearest(library, 1, 0, limit=9) == _nearest(library, 1, 0)
+    assert [id for id, *_ in _nearest(library, 1, 0, limit=1, filters=[("author", "=", "Bert")])] == ["of b"]
+    assert [id for id, *_ in _nearest(library, 1, 0, limit=1, source="t", each_parent=True)] == ["of c"]
+
+
+def test_of_equally_near_ones_the_first_by_id(library: Stage) -> None:
+    for id in ("n", "m", "o"):
+        _place(library, id, 3, 0, adds=[word(id, parent="pages/b")])
+    assert [id for id, *_ in _nearest(library, 1, 0, limit=2)] == ["m", "n"]
+    assert [id for id, *_ in _nearest(library, 1, 0, limit=1, each_parent=True)] == ["m"]
+
+
+def test_how_near_those_of_some_parents_are(library: Stage) -> None:
+    assert _nearest(library, 1, 0, among=["c", "b", "missing"]) == [("of c", "c", 0.6), ("of b", "b", 0.0)]
+    assert _nearest(library, 1, 0, among=[]) == []
+    assert _nearest(library, 1, 0, model="other", among=["a"]) == []
+    _place(library, "second of b", 0.8, 0.6, adds=[word("second of b", parent="pages/b")])
+    assert [id for id, *_ in _nearest(library, 1, 0, among=["b"], each_parent=True)] == ["second of b"]
 
 
 def test_models_never_mix(library: Stage) -> None:

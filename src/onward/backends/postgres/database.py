@@ -274,10 +274,6 @@ class Database:
             with self._ids_lock:
                 self._ids[table] = (block, block + BLOCK)
 
-    def text_query(self, wanted: Sequence[str], unwanted: Sequence[str], *, titles: bool = True) -> str:
-        """A full-text query as `match_texts` takes it."""
-        return searching.text_query(wanted, unwanted, titles=titles)
-
     def clock(self) -> tuple[float, float, float]:
         """The database's own time, between two times of this process's clock."""
         with self.connections.use() as connection:

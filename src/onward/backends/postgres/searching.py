@@ -8,7 +8,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
 from onward.backends.relational.database import Database
-from onward.model.search import MARK_END, MARK_START
+from onward.backends.relational.searching import LEAST_SCORE, NEWEST
+from onward.model.search import MARK_END, MARK_START, Filter, Matches, TextHit
 
 LONGEST_WORD = 500
 """Characters of a word that count; a lexeme has up to 2 kB."""
@@ -18,6 +19,8 @@ TITLE_BYTES, TEXT_BYTES = 40_000, 450_000
 """What is indexed of words that are all different; with more, a text could exceed the 1 MB of a tsvector."""
 MOST_TERMS, MOST_CHARACTERS, MOST_WORDS = 1_000, 100_000, 200
 """What a query may ask for: terms, their characters, and words of a phrase."""
+ESTIMATED = 10_000
+"""With more texts than this, it is not counted how many of them have a word that many have."""
 EXCERPT_WORDS = 40
 
 Asked = list[list[str]]
@@ -80,6 +83,25 @@ def _fitting(words: list[str], most_bytes: int) -> str:
 
 
 # -- asking
+
+
+def match(
+    db: Database,
+    wanted: Sequence[str],
+    unwanted: Sequence[str],
+    *,
+    titles: bool,
+    collection: str,
+    source: str | None,
+    filters: Sequence[Filter],
+    limit: int | None,
+    besides: Sequence[str],
+) -> Matches:
+    """What has any of the wanted terms and none of the others, best first."""
+    query = text_query(wanted, unwanted, titles=titles)
+    about = (query, collection, source, filters, limit, list(besides))
+    rows = db.read("match_texts", *about, ESTIMATED, NEWEST, LEAST_SCORE)
+    return Matches([TextHit(id, score) for id, score, _ in rows], rows[0][2] if rows else 0)
 
 
 def text_query(wanted: Sequence[str], unwanted: Sequence[str], *, titles: bool = True) -> str:
@@ -154,7 +176,9 @@ class _Text:
         for run in _RUN.finditer(text.translate(_SHAPE)):
             written = text[run.start() : run.end()]
             if (words := read.get(written)) is None:
-                words = read[written] = words_of(written)
+                # Most are letters and digits that nothing else could be.
+                plain = written.isascii() and len(written) <= LONGEST_WORD
+                words = read[written] = [written.lower()] if plain else words_of(written)
             for word in words:
                 self.words.append(word)
                 self._places.append(run.span())

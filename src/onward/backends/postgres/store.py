@@ -13,7 +13,6 @@ from onward.backends.postgres import searching
 from onward.backends.postgres.bus import ListeningBus
 from onward.backends.postgres.database import Database
 from onward.backends.relational.store import RelationalStore
-from onward.model.documents import Document
 from onward.model.events import Envelope
 from onward.model.ledger import Published
 from onward.ports import Bus, Clock, StoreError
@@ -62,7 +61,7 @@ class PostgresStore(RelationalStore):
     def __init__(self, url: str, clock: Clock | None = None, *, patience: float = 60.0) -> None:
         database = Database(url, patience=patience)
         try:
-            super().__init__(database, clock or DatabaseClock(database))
+            super().__init__(database, clock or DatabaseClock(database), searching)
         except BaseException:
             database.close()
             raise
@@ -79,17 +78,6 @@ class PostgresStore(RelationalStore):
         for bus in list(self._hearing):
             bus.wake()
         return published
-
-    def excerpts(
-        self,
-        wanted: Sequence[str],
-        unwanted: Sequence[str],
-        document: type[Document] | str,
-        ids: Sequence[str],
-    ) -> dict[str, tuple[str, str]]:
-        """Title and an excerpt of these documents, with marks around the words that match."""
-        collection = document if isinstance(document, str) else document.collection
-        return searching.excerpts(self.db, wanted, unwanted, collection, ids)
 
     def close(self) -> None:
         self.db.close()

@@ -59,10 +59,6 @@ class Database(Protocol):
         """Execute a named statement for many rows at once."""
         ...
 
-    def text_query(self, wanted: Sequence[str], unwanted: Sequence[str], *, titles: bool = True) -> str:
-        """A full-text query in this database's language."""
-        ...
-
     def reserve(self, table: str) -> int:
         """A row id that no row has had, and that nobody else gets."""
         ...

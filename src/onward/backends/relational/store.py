@@ -6,13 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from onward.backends.relational import claiming, operating, publishing, searching, settling
+from onward.backends.relational import claiming, operating, publishing, settling
 from onward.backends.relational.announcing import AnnouncingStore
 from onward.backends.relational.base import transactional
 from onward.backends.relational.database import Database
 from onward.backends.relational.grouping import GroupStore
 from onward.backends.relational.letters import LetterStore, read_letter
 from onward.backends.relational.retrying import RetryStore, read_batch, read_state
+from onward.backends.relational.searching import FullText
+from onward.backends.relational.spaces import Spaces
 from onward.backends.relational.steering import SteeringStore
 from onward.backends.relational.telling import TellingStore
 from onward.model import breaker as breaker_rules
@@ -33,7 +35,7 @@ from onward.model.ledger import (
     Settlement,
     Subscription,
 )
-from onward.model.search import Filter, TextHit, VectorHit
+from onward.model.search import Filter, Matches, VectorHit
 from onward.ports import Clock
 from onward.ports.store import D
 from onward.retry import redact
@@ -50,8 +52,10 @@ _LONGEST_ID = 512
 class RelationalStore(AnnouncingStore, RetryStore, LetterStore, SteeringStore, GroupStore, TellingStore):
     """Documents and ledger on a relational database; see `onward.ports.Store`."""
 
-    def __init__(self, db: Database, clock: Clock) -> None:
+    def __init__(self, db: Database, clock: Clock, texts: FullText) -> None:
         super().__init__(db, clock)
+        self._texts = texts
+        self._spaces = Spaces(db)
         self._turns: dict[str, int] = {}
         """Claims of each service since what waits in the background last had its turn."""
 
@@ -142,11 +146,20 @@ class RelationalStore(AnnouncingStore, RetryStore, LetterStore, SteeringStore, G
         titles: bool = True,
         source: str | None = None,
         filters: Sequence[Filter] = (),
-    ) -> list[TextHit]:
-        query = self.db.text_query(wanted, unwanted, titles=titles)
-        return [
-            TextHit(*one) for one in self.db.read("match_texts", query, _collection(document), source, filters)
-        ]
+        limit: int | None = None,
+        besides: Sequence[str] = (),
+    ) -> Matches:
+        return self._texts.match(
+            self.db,
+            wanted,
+            unwanted,
+            titles=titles,
+            collection=_collection(document),
+            source=source,
+            filters=filters,
+            limit=limit,
+            besides=besides,
+        )
 
     def excerpts(
         self,
@@ -155,9 +168,7 @@ class RelationalStore(AnnouncingStore, RetryStore, LetterStore, SteeringStore, G
         document: type[Document] | str,
         ids: Sequence[str],
     ) -> dict[str, tuple[str, str]]:
-        query = self.db.text_query(wanted, unwanted)
-        found = self.db.fetch("excerpts", query, _collection(document), list(ids))
-        return {id: (title, text) for id, title, text in found}
+        return self._texts.excerpts(self.db, wanted, unwanted, _collection(document), ids)
 
     def nearest(
         self,
@@ -169,8 +180,10 @@ class RelationalStore(AnnouncingStore, RetryStore, LetterStore, SteeringStore, G
         source: str | None = None,
         filters: Sequence[Filter] = (),
         each_parent: bool = False,
+        limit: int | None = None,
+        among: Sequence[str] | None = None,
     ) -> list[VectorHit]:
-        return self._nearest(
+        return self._spaces.nearest(
             vector,
             model=model,
             collection=_collection(document),
@@ -178,10 +191,9 @@ class RelationalStore(AnnouncingStore, RetryStore, LetterStore, SteeringStore, G
             source=source,
             filters=filters,
             each_parent=each_parent,
+            limit=limit,
+            among=among,
         )
-
-    def _nearest(self, vector: bytes, **about: Any) -> list[VectorHit]:
-        return searching.nearest(self.db, vector, **about)
 
     def not_placed(
         self, document: type[Document] | str, model: str, *, after: str = "", limit: int = 500

@@ -251,13 +251,6 @@ class Database:
                     return self._writer.execute(queries()[name], values).fetchall()
             return self._reader().execute(queries()[name], values).fetchall()
 
-    def text_query(self, wanted: Sequence[str], unwanted: Sequence[str], *, titles: bool = True) -> str:
-        """A full-text query in FTS5's language."""
-        # Each once: a word that is asked for a thousand times would be counted a thousand times in each text.
-        any_of, none_of = (" OR ".join(dict.fromkeys(map(_phrase, terms))) for terms in (wanted, unwanted))
-        found = f"({any_of})" if titles else f"text : ({any_of})"
-        return f"{found} NOT ({none_of})" if none_of else found
-
     def reserve(self, table: str) -> int:
         """A row id that no row has had."""
         if table not in self._reserved:
@@ -300,12 +293,6 @@ class Database:
 
 def _code(error: sqlite3.Error) -> int:
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
-
-
-def _phrase(term: str) -> str:
-    # A NUL would end the query, and half a character cannot be sent.
-    term = term.replace("\x00", " ").encode("utf-8", "replace").decode()
-    return '"' + term.replace('"', '""') + '"'
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 from weakref import WeakSet
 
 from onward.backends.relational.store import RelationalStore
+from onward.backends.sqlite import searching
 from onward.backends.sqlite.bus import PollingBus
 from onward.backends.sqlite.database import Database
-from onward.backends.sqlite.spaces import Spaces
 from onward.model.events import Envelope
 from onward.model.ledger import Published
-from onward.model.search import VectorHit
 from onward.ports import Bus, Clock, SystemClock
 
 
@@ -23,9 +21,8 @@ class SQLiteStore(RelationalStore):
     db: Database
 
     def __init__(self, path: str | Path = ":memory:", clock: Clock | None = None) -> None:
-        super().__init__(Database(path), clock or SystemClock())
+        super().__init__(Database(path), clock or SystemClock(), searching)
         self._hearing: WeakSet[PollingBus] = WeakSet()
-        self._spaces = Spaces(self.db)
 
     def bus(self) -> Bus:
         bus = PollingBus(self.db)
@@ -38,9 +35,6 @@ class SQLiteStore(RelationalStore):
         for bus in list(self._hearing):
             bus.wake()
         return published
-
-    def _nearest(self, vector: bytes, **about: Any) -> list[VectorHit]:
-        return self._spaces.nearest(vector, **about)
 
     def close(self) -> None:
         self.db.close()

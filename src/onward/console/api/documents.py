@@ -26,6 +26,7 @@ from onward.facts.life import body_of, next_facts, outlook_of, time_fact
 from onward.facts.processing import DONE, FAILED, Looking, Processing, stands_for_source
 from onward.facts.wording import iso, source_name
 from onward.model.documents import DocumentState, Status
+from onward.recovery.phrasing import in_utc
 
 router = APIRouter(prefix="/v3/documents", tags=["Documents"])
 
@@ -241,7 +242,7 @@ def get_document(app: Onward, id: str) -> dict[str, Any]:
         "documents": now.documents,
         "parent": state.parent,
         "revision": state.revision,
-        "next": next_facts(outlook_of(app, state)),
+        "next": next_facts(outlook_of(app, state, in_words=in_utc)),
         "content": _content(app, state),
     }
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse
 
 from onward.app import App
@@ -14,6 +15,7 @@ from onward.console.api.acting import CHANGED, carry_out
 from onward.console.api.describing import problems
 from onward.console.api.documents import Limit
 from onward.console.asking import Onward, Running
+from onward.console.late import late
 from onward.console.letters import page_of, wanted
 from onward.facts.batches import batch_facts, item_errors
 from onward.facts.breakers import breaker_facts, known_dependencies, opening_facts
@@ -297,6 +299,11 @@ def list_workers(app: Onward) -> Facts:
 
 
 @router.get("/status", tags=["Standing"], summary="See how everything stands", response_model=dict[str, Any])
-def get_standing(app: Onward) -> Facts:
-    """What needs a person, and how sources, services, failures, outages and workers stand."""
-    return asdict(look(app))
+def get_standing(request: Request, app: Onward) -> Facts:
+    """What needs a person, and how sources, services, failures, outages and workers stand.
+
+    What is overdue is counted again after ten seconds, or when another count has changed.
+    """
+    standing = look(app, late=partial(late, request.app))
+    standing.overdue = late(request.app, standing)
+    return asdict(standing)

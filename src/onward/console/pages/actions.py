@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import Response
@@ -17,6 +17,12 @@ PAGE = 50
 MOST_ID = 2**63
 
 
+class Moment(NamedTuple):
+    """A point in time that a change was about."""
+
+    at: str
+
+
 @router.get("/actions")
 def show(request: Request, app: Onward) -> Response:
     """The action log, the latest first."""
@@ -29,7 +35,7 @@ def show(request: Request, app: Onward) -> Response:
         "actions.html",
         actions=[
             {"at": one.at, "who": one.who, "via": one.via, "action": one.action, "touched": one.touched}
-            | {"about": [(name, _shown(value)) for name, value in one.about.items()]}
+            | {"about": [(name, _shown(name, value)) for name, value in one.about.items()]}
             for one in shown
         ],
         following=f"/actions?before={shown[-1].id}" if len(found) > PAGE else "",
@@ -37,7 +43,10 @@ def show(request: Request, app: Onward) -> Response:
     )
 
 
-def _shown(value: Any) -> str:
+def _shown(name: str, value: Any) -> str | Moment:
+    """A value in words; a time, so that the page shows it in the reader's own zone."""
+    if name == "at" and isinstance(value, str):
+        return Moment(value)
     return ", ".join(str(one) for one in value) if isinstance(value, list) else str(value)
 
 

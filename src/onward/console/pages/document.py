@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -10,7 +11,7 @@ from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import Response, StreamingResponse
 
 from onward.app import App
-from onward.console.asking import Onward
+from onward.console.asking import Id, Onward
 from onward.console.changes_documents import Discard, Reset, Retry, Schedule, Unschedule
 from onward.console.describing import describe
 from onward.console.rendering import document_path, fragment, page
@@ -19,6 +20,7 @@ from onward.facts.listing import find_titles, source_key
 from onward.facts.wording import number, one_line, source_name
 from onward.model.documents import DocumentState, Status
 from onward.recovery.outlook import UNTYPEABLE, Outlook, process_of, rounds_of
+from onward.recovery.phrasing import in_utc
 from onward.recovery.story import Moment, Story
 
 router = APIRouter()
@@ -28,6 +30,7 @@ MOST_CHILDREN = 1_000
 """Of more children than this only their number is told."""
 _ERROR = 600
 _TONES = {"processed": "good", "to be tried again": "warn", "set aside": "warn"}
+_TIME = re.compile(r"\b(\d{4}-\d\d-\d\d \d\d:\d\d UTC)\b")
 _SPAN = re.compile(r"\bin \d[\d ]* (?:s|min|h|days)\b")
 _PASSING = re.compile(r"; its lease lasts .*$|(?<=is silent) for \d[\d ]* (?:s|min|h|days)")
 """What changes with every second, and tells a reader nothing."""
@@ -36,7 +39,7 @@ _TYPED = ("put it back", "after a fix", "begin anew", UNTYPEABLE)
 
 
 @router.get("/documents/{collection}/{id:path}")
-def show(request: Request, app: Onward, collection: str, id: str) -> Response:
+def show(request: Request, app: Onward, collection: str, id: Id) -> Response:
     """All that is known of a document."""
     part_of = _part(app, collection, id)
     return page(
@@ -52,7 +55,7 @@ def show(request: Request, app: Onward, collection: str, id: str) -> Response:
 
 
 @router.get("/raw/{collection}/{id:path}")
-def raw(app: Onward, collection: str, id: str) -> Response:
+def raw(app: Onward, collection: str, id: Id) -> Response:
     """The bytes of a message or archive as they were fetched: only ever saved, never shown by a browser."""
     name = re.sub(r"[^A-Za-z0-9_-]", "", id)[:40] or "document"
     ending = "eml" if collection == "messages" else "bin"
@@ -73,13 +76,13 @@ def part(web: FastAPI, which: str) -> str:
 def _part(app: App, collection: str, id: str) -> str:
     story = story_of(app, collection, id)
     state = story.state
-    outlook = outlook_of(app, state)
+    outlook = outlook_of(app, state, in_words=in_utc)
     return fragment(
         "document_part.html",
         state=state,
         rounds=rounds_of(state),
         source=(source_key(state.source), source_name(state.source)) if state.source else None,
-        next=_next(outlook),
+        next=_next(outlook, app.store.now()),
         command=outlook.command,
         problems=outlook.about.get("problems", ()),
         moments=[_moment(one) for one in story.moments],
@@ -93,24 +96,40 @@ def _part(app: App, collection: str, id: str) -> str:
 # -- what happens next
 
 
-class Sentence(NamedTuple):
-    """A sentence with a point in time in it, which the page keeps fresh."""
+class Piece(NamedTuple):
+    """Some words of a sentence, or a point in time, which the page shows in the reader's own zone."""
 
-    before: str
-    at: float | None
-    after: str
+    text: str = ""
+    at: float | None = None
+    far: bool = False
+    """Whether it is said how far away it is, which the page keeps fresh."""
 
 
-def _next(outlook: Outlook) -> Sentence:
+def _next(outlook: Outlook, now: float) -> list[Piece]:
     text = _PASSING.sub("", one_line(outlook.text))
     for ending in _TYPED:  # the buttons do that
         text = text.removesuffix(f"; {ending}")
     text = text[:1].upper() + text[1:]
-    found = _SPAN.search(text) if outlook.at is not None and outlook.kind in ("due", "outage") else None
-    if found is None:
-        at = outlook.at if outlook.kind in ("scheduled", "set_aside", "due") else None
-        return Sentence(text, None, "") if at is None else Sentence(text + " (", at, ")")
-    return Sentence(text[: found.start()], outlook.at, text[found.end() :])
+    if outlook.at is not None and outlook.kind in ("due", "outage") and (found := _SPAN.search(text)):
+        return [*_told(text[: found.start()]), Piece(at=outlook.at, far=True), *_told(text[found.end() :])]
+    pieces = []
+    for one in _told(text):
+        pieces.append(one)
+        if one.at is not None and outlook.at is not None and now < outlook.at < one.at + 60:
+            pieces += [Piece(", "), Piece(at=outlook.at, far=True)]
+    return pieces
+
+
+def _told(text: str) -> list[Piece]:
+    """Words, and the points in time that stand among them."""
+    return [Piece(one, _point(one)) for one in _TIME.split(text)]
+
+
+def _point(text: str) -> float | None:
+    try:
+        return datetime.strptime(text, "%Y-%m-%d %H:%M UTC").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
 
 
 # -- its life

@@ -226,7 +226,7 @@ def _steps(
 def _step(step: Step, fingerprint: str, example: str) -> dict[str, str]:
     match step.doing:
         case Doing.LOOK:
-            path, button = example, "Look at one"
+            path, button = example, "Open it"
         case Doing.BREAKERS:
             path, button = "/workers#breakers", "See the breakers"
         case Doing.RETRY:

@@ -7,7 +7,7 @@ from starlette.responses import RedirectResponse, Response
 
 from onward.console.asking import OwnForm
 from onward.console.rendering import page, set_session
-from onward.console.sessions import COOKIE, Sessions
+from onward.console.sessions import Sessions, cookie_name, cookie_of
 
 router = APIRouter()
 
@@ -17,7 +17,7 @@ def show(request: Request, next: str = "/", ended: bool = False) -> Response:
     """Ask for the token."""
     sessions: Sessions = request.app.state.sessions
     wanted = own_path(next)
-    if sessions.lets_in(None, request.cookies.get(COOKIE)):
+    if sessions.lets_in(None, cookie_of(request)):
         return RedirectResponse(wanted, 303)
     return page(request, "login.html", wrong=False, next=wanted, ended=ended)
 
@@ -39,9 +39,10 @@ async def log_in(request: Request) -> Response:
 def log_out(request: Request, form: OwnForm) -> Response:
     """End the session of this browser."""
     sessions: Sessions = request.app.state.sessions
-    sessions.end(request.cookies.get(COOKIE, ""))
+    sessions.end(cookie_of(request))
     response = RedirectResponse("/login?ended=true" if sessions.needs_token else "/", 303)
-    response.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=request.url.scheme == "https")
+    secure = request.url.scheme == "https"
+    response.delete_cookie(cookie_name(request), httponly=True, samesite="strict", secure=secure)
     return response
 
 

@@ -13,16 +13,14 @@ from onward.app import App
 from onward.console.asking import Onward
 from onward.console.bars import stack
 from onward.console.flow import draw, say
+from onward.console.late import late
 from onward.console.pulse import STEP, Pulse
-from onward.console.recent import Recent
 from onward.console.rendering import fragment, page
 from onward.console.sources import short
 from onward.facts.accounting import COLLECTIONS
 from onward.facts.listing import source_key
-from onward.facts.overdue import Overdue, overdue
 from onward.facts.standing import Standing, look
 from onward.model.documents import FINAL, Status
-from onward.recovery.deciding import Rules
 
 router = APIRouter()
 
@@ -84,7 +82,7 @@ def _look(web: FastAPI) -> dict[str, Any]:
     app: App = web.state.onward
     every = app.store.sources()
     chosen = _sources(app, every)
-    standing = look(app, chosen, late=partial(_late, web))
+    standing = look(app, chosen, late=partial(late, web))
     return {
         "standing": standing,
         "needs": [(one, place_of(one.command)) for one in standing.needs],
@@ -98,14 +96,6 @@ def _look(web: FastAPI) -> dict[str, Any]:
         "rates": _rates(web.state.pulse, standing, app.store.now()),
         "step": STEP,
     }
-
-
-def _late(web: FastAPI, standing: Standing) -> Overdue:
-    """What is overdue; not counted again at once, as long as nothing has become of it."""
-    app: App = web.state.onward
-    last: Recent[Overdue] = web.state.late
-    seen = (standing.documents, len(standing.set_aside))
-    return last.get(seen, lambda: overdue(app.store, Rules.of(app.settings)))
 
 
 def _sources(app: App, every: list[str]) -> list[str]:

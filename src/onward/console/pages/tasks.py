@@ -18,7 +18,7 @@ from onward.console.rendering import document_path, fragment, page
 from onward.console.sources import called, short
 from onward.facts.accounting import COLLECTIONS, Account, account, outage_of
 from onward.facts.finding import NotFound
-from onward.facts.wording import number, one_line
+from onward.facts.wording import counted_in, number, one_line
 from onward.model.documents import Document, DocumentState
 
 router = APIRouter()
@@ -124,7 +124,7 @@ def _rows(app: App, states: list[DocumentState]) -> list[Row]:
         if task["submission"] == latest.get(task["source_id"]):
             standing = source_status(app, task["source"])
             total = sum(sum(counts.values()) for counts in standing.documents.values())
-            left = max(0, standing.pending)
+            left = max(0, standing.pending) + standing.set_aside
             row = replace(row, status=standing.status, done=total - left, total=total)
             row = replace(row, failed=standing.failed, set_aside=standing.set_aside)
         rows.append(row)
@@ -193,8 +193,8 @@ def _items(told: Account) -> list[tuple[str, str]]:
     rows = []
     for name, first, counts in (("Items", "items", told.items), ("Messages", "messages", told.messages)):
         if counts:
-            rest = [f"{number(n)} {one}" for one, n in counts.items() if one != first and (n or one == "failed")]
-            rows.append((name, f"{number(counts.get(first, 0))}: {', '.join(rest)}"))
+            rest = [counted_in(n, one) for one, n in counts.items() if one != first and (n or one == "failed")]
+            rows.append((name, f"{number(counts.get(first, 0))} ({', '.join(rest)})"))
     return rows
 
 
@@ -215,7 +215,7 @@ def _waits(app: App, told: Account, key: str) -> list[Wait]:
         if not count:
             continue
         path = "/documents?" + urlencode({"collection": name, "status": "pending", "source": key})
-        text = f"{number(count)} of {name} {'is' if count == 1 else 'are'} to be finished"
+        text = f"{counted_in(count, name)} {'is' if count == 1 else 'are'} to be finished"
         services = [one.service for one in orders if one.finishes == name]
         if (down := outage_of(app, name)) is not None:
             why = one_line(down.reason.rstrip("."), 200)
@@ -224,10 +224,18 @@ def _waits(app: App, told: Account, key: str) -> list[Wait]:
             text += ". It is asked again" if down.next_probe else ""
             found.append(Wait(text, down.next_probe, path))
         elif any(rows.get(one, {}).get(state) for one in services for state in ("waiting", "claimed")):
-            found.append(Wait(f"{text}: events of {' and '.join(services)} are under way", None, path))
+            found.append(Wait(f"{text}: events of {' and '.join(services)} wait or are under way", None, path))
         elif name == "threads" and told.documents.get("chunks", {}).get("pending"):
             found.append(Wait(f"{text}, when the messages and chunks that belong to them are", None, path))
         else:
-            at = app.store.next_look([name])
-            found.append(Wait(text + ("; the retry job looks at the next one" if at else ""), at, path))
+            found.append(_wait_for_the_retry_job(app, name, text, path))
     return found
+
+
+def _wait_for_the_retry_job(app: App, collection: str, text: str, path: str) -> Wait:
+    at = app.store.next_look([collection])
+    if at is None:
+        return Wait(text, None, path)
+    if at <= app.store.now():
+        return Wait(f"{text}; the retry job looks at the next one as soon as a worker runs it", None, path)
+    return Wait(f"{text}; the retry job looks at the next one", at, path)

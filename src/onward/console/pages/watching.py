@@ -15,6 +15,7 @@ router = APIRouter()
 @router.get("/live/{name:path}")
 async def live(request: Request, name: str) -> Response:
     """Server-sent events: the part of this name, whenever it has changed."""
+    name += request.query_params.get("id", "")
     if name.partition("/")[0] not in pages.PARTS:
         raise Problem(404, "Not found", "There is no such part of a page.")
     watched: Live = request.app.state.live

@@ -51,11 +51,7 @@ def _part(app: App) -> str:
             one | {"doing": _doing(held.get(one["worker"], [])), "quiet": one["seen_seconds_ago"] > QUIET}
             for one in facts["workers"]
         ],
-        silent=[
-            {"worker": one["worker"], "doing": _doing(some), "until": max(each.until for each in some)}
-            for one in facts["silent"]
-            if (some := held.get(one["worker"]))
-        ],
+        silent=[_silent(one["worker"], some, now) for one in facts["silent"] if (some := held.get(one["worker"]))],
         unserved=[
             # As a point in time, which stays the same while it waits.
             one | {"since": app.store.next_due([one["service"]], suspects=True)}
@@ -73,6 +69,11 @@ def _part(app: App) -> str:
 
 def _is_past(at: str | None, now: float) -> bool:
     return at is not None and datetime.fromisoformat(at).timestamp() <= now
+
+
+def _silent(worker: str, held: list[Held], now: float) -> dict[str, Any]:
+    until = max(one.until for one in held)
+    return {"worker": worker, "doing": _doing(held), "until": until, "late": until <= now}
 
 
 def _doing(held: list[Held]) -> list[dict[str, Any]]:

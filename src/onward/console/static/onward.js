@@ -11,13 +11,20 @@ function spoken(seconds) {
   return far < 5 ? "now" : ago.format(Math.trunc(seconds), "second");
 }
 
+// Within a sentence; of today, the hour and minute will do.
+function clock(when) {
+  const today = when.toDateString() === new Date().toDateString();
+  return when.toLocaleString(undefined, today ? { timeStyle: "short" } : { dateStyle: "medium", timeStyle: "short" });
+}
+
 function localTimes(root) {
   for (const one of root.querySelectorAll("time[datetime]")) {
     const when = new Date(one.dateTime);
     if (Number.isNaN(when.getTime())) continue;
     const whole = when.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
     one.title = whole;
-    one.textContent = "ago" in one.dataset ? spoken((when - Date.now()) / 1000) : whole;
+    if ("ago" in one.dataset) one.textContent = spoken((when - Date.now()) / 1000);
+    else one.textContent = "clock" in one.dataset ? clock(when) : whole;
   }
 }
 

@@ -199,8 +199,20 @@ CREATE INDEX keys_value ON keys (name, value);
 CREATE TABLE vectors (
   doc    bigint PRIMARY KEY,
   model  text   NOT NULL,
-  vector bytea  NOT NULL
+  vector bytea  NOT NULL,
+  change xid8   NOT NULL DEFAULT pg_current_xact_id()  -- the transaction that has placed it
 );
+-- Whoever keeps vectors in memory asks for those that have come since.
+CREATE INDEX placings_change ON vectors (change);
+
+-- Vectors that are gone, for a day.
+CREATE TABLE displacings (
+  doc    bigint      NOT NULL,
+  change xid8        NOT NULL DEFAULT pg_current_xact_id(),
+  at     timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX displacings_change ON displacings (change);
+CREATE INDEX displacings_at ON displacings (at);
 
 -- How many documents there are, kept up to date with every commit: counting them would read them all.
 -- A connection has rows of its own, so that commits at the same time do not wait for each other.
@@ -291,11 +303,13 @@ CREATE TEXT SEARCH CONFIGURATION words (PARSER = "default");
 ALTER TEXT SEARCH CONFIGURATION words
   ADD MAPPING FOR asciiword, word, numword, int, uint, float, sfloat, version WITH stem;
 CREATE TABLE texts (
-  doc   bigint   PRIMARY KEY,
-  title text     NOT NULL,
-  text  text     NOT NULL,
-  size  integer  NOT NULL,               -- in words
-  stems tsvector NOT NULL                -- of the title (weight A), a gap, those of the text (weight D)
+  doc        bigint   PRIMARY KEY,
+  size       integer  NOT NULL,          -- in words
+  collection text     COLLATE "C" NOT NULL, -- as of the document, which is not looked up for all that is found
+  source     text     COLLATE "C",
+  title      text     NOT NULL,
+  text       text     NOT NULL,
+  stems      tsvector NOT NULL           -- of the title (weight A), a gap, those of the text (weight D)
 );
 -- Ranking reads the stems of many texts: they stand in the row, the texts themselves elsewhere.
 ALTER TABLE texts ALTER COLUMN stems SET STORAGE MAIN;

@@ -1,13 +1,14 @@
 -- Full text, ranked by BM25.
 
 -- name: insert_texts
-INSERT INTO texts (doc, title, text, size, stems)
-SELECT doc, title, text, size,
+INSERT INTO texts (doc, size, collection, source, title, text, stems)
+SELECT doc, new.size, d.collection, d.source, title, text,
        -- A lexeme that is nobody's word keeps phrases from reaching from the title into the text.
        ts_delete(setweight(to_tsvector('words', title_words), 'A') || ''' '':1'::tsvector
                  || to_tsvector('words', text_words), ' ')
 FROM unnest($1::bigint[], $2::text[], $3::text[], $4::integer[], $5::text[], $6::text[])
      AS new (doc, title, text, size, title_words, text_words)
+JOIN documents d USING (doc)
 ON CONFLICT (doc) DO UPDATE
 SET title = excluded.title, text = excluded.text, size = excluded.size, stems = excluded.stems;
 
@@ -19,45 +20,69 @@ DELETE FROM texts WHERE doc = ANY ($1::bigint[]);
 -- it finds, but does not rank, unless there is nothing else; nor do more than the 32 rarest terms.
 -- ts_rank_cd counts occurrences here, those in titles twice; k1 = 1.2, b = 0.75, as in the embedded store.
 WITH totals AS MATERIALIZED (SELECT count(*)::float8 AS texts, avg(size)::float8 AS size FROM texts),
+-- Of words in many texts the server knows how many. To count them would take longer than all the rest.
+common AS MATERIALIZED (
+  SELECT stem, often FROM pg_stats, unnest(most_common_elems::text::text[], most_common_elem_freqs) AS one (stem, often)
+  WHERE schemaname = current_schema() AND tablename = 'texts' AND attname = 'stems' AND often > 0.1),
 asked AS MATERIALIZED (
   SELECT term, term || ($1::jsonb ->> 'where') AS there,
-         (SELECT count(*) FROM texts WHERE stems @@ to_tsquery('words', term))::float8 AS texts
-  FROM jsonb_array_elements_text($1::jsonb -> 'terms') AS term),
-ranking AS (
-  SELECT there, greatest(ln((total - texts + 0.5) / (texts + 0.5)), 1e-6) AS weight
+         coalesce((SELECT often * totals.texts FROM common
+                   WHERE totals.texts > $7 AND stem = (ts_lexize('stem', trim(term, '''')))[1]),
+                  (SELECT count(*) FROM texts WHERE stems @@ to_tsquery('words', term))) AS texts
+  FROM totals, jsonb_array_elements_text($1::jsonb -> 'terms') AS term),
+ranking AS MATERIALIZED (
+  SELECT to_tsquery('words', there) AS term, to_tsquery('words', there || ($1::jsonb ->> 'without')) AS query,
+         greatest(ln((total - texts + 0.5) / (texts + 0.5)), 1e-6) AS weight, some_are_rare
   FROM (SELECT asked.*, totals.texts AS total, bool_or(asked.texts * 2 <= totals.texts) OVER () AS some_are_rare
         FROM asked, totals WHERE asked.texts > 0) counted
   WHERE texts * 2 <= total OR NOT some_are_rare
   ORDER BY texts LIMIT 32),
-telling AS MATERIALIZED (
-  SELECT array_agg(to_tsquery('words', there)) AS terms, array_agg(weight) AS weights,
-         to_tsquery('words', '(' || string_agg(there, ' | ') || ')' || ($1::jsonb ->> 'without')) AS query
-  FROM ranking),
-scored AS (
-  SELECT texts.doc,
-         (SELECT sum(weight * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * texts.size / totals.size)))
-          FROM (SELECT weight, 2 * ts_rank_cd('{0.5, 0.5, 0.5, 1}', whole.stems, term)::float8 AS tf
-                FROM unnest(telling.terms, telling.weights) AS one (term, weight) OFFSET 0) counted) AS score
-  FROM telling, totals, texts, LATERAL (SELECT texts.stems || ''::tsvector AS stems OFFSET 0) whole  -- unpacked once
-  WHERE texts.stems @@ (SELECT query FROM telling)),
-found AS (
-  SELECT doc, max(score) AS score
-  FROM (SELECT doc, score FROM scored
-        UNION ALL
-        SELECT doc, 1e-9 FROM texts WHERE stems @@ to_tsquery('words', $1::jsonb ->> 'query')) every
-  GROUP BY doc)
-SELECT d.id, found.score
-FROM found JOIN documents d ON d.doc = found.doc
-WHERE d.collection = $2 AND ($3::text IS NULL OR d.source = $3)
-  AND (json_array_length($4::json) = 0 OR NOT EXISTS (
-    SELECT 1 FROM json_array_elements($4::json) f WHERE NOT EXISTS (
-      SELECT 1 FROM keys k WHERE k.doc = d.doc AND k.name = f ->> 0
-        AND CASE f ->> 1
-              WHEN '='  THEN k.value = (f -> 2)::jsonb
-              WHEN '>=' THEN k.value >= (f -> 2)::jsonb
-              WHEN '<'  THEN k.value < (f -> 2)::jsonb
-              ELSE k.value #>> '{}' ILIKE f ->> 2 END)))
-ORDER BY found.score DESC, d.id;
+filters AS MATERIALIZED (
+  SELECT number, filter ->> 0 AS name, filter ->> 1 AS relation, filter -> 2 AS value, filter ->> 2 AS pattern
+  FROM jsonb_array_elements($4::jsonb) WITH ORDINALITY AS one (filter, number)),
+allowed AS MATERIALIZED (
+  SELECT k.doc
+  FROM filters f JOIN keys k ON k.name = f.name
+   AND CASE relation
+         WHEN '='  THEN k.value = f.value
+         WHEN '>=' THEN k.value >= f.value
+         WHEN '<'  THEN k.value < f.value
+         ELSE k.value #>> '{}' ILIKE pattern END
+  GROUP BY k.doc HAVING count(DISTINCT number) = (SELECT count(*) FROM filters)),
+found AS MATERIALIZED (
+  SELECT doc FROM texts
+  WHERE stems @@ to_tsquery('words', $1::jsonb ->> 'query')
+    AND collection = $2 AND ($3::text IS NULL OR source = $3)
+    AND ($4::jsonb = '[]' OR doc IN (SELECT doc FROM allowed))),
+newest AS MATERIALIZED (
+  SELECT doc FROM found WHERE NOT (SELECT bool_or(some_are_rare) FROM ranking) ORDER BY doc DESC LIMIT $8),
+counted AS (
+  SELECT t.doc, t.size, weight, 2 * ts_rank_cd('{0.5, 0.5, 0.5, 1}', t.stems, term)::float8 AS tf
+  FROM ranking, texts t
+  WHERE some_are_rare AND t.stems @@ query
+    AND collection = $2 AND ($3::text IS NULL OR source = $3)
+    AND ($4::jsonb = '[]' OR t.doc IN (SELECT doc FROM allowed))
+  UNION ALL
+  SELECT t.doc, t.size, weight, 2 * ts_rank_cd('{0.5, 0.5, 0.5, 1}', t.stems, term)::float8
+  FROM newest JOIN texts t USING (doc), ranking
+  WHERE t.stems @@ query),
+scored AS MATERIALIZED (
+  SELECT doc, sum(weight * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * counted.size / totals.size))) AS score
+  FROM counted, totals GROUP BY doc),
+besides AS MATERIALIZED (SELECT doc FROM documents WHERE collection = $2 AND id = ANY ($6::text[])),
+-- NOT IN, for once: the planner knows nothing of how many there are, and would compare each with each.
+best AS (
+  (SELECT doc, score FROM scored ORDER BY score DESC, doc DESC LIMIT $5)
+  UNION
+  (SELECT doc, $9::float8 FROM found WHERE doc NOT IN (SELECT doc FROM scored)
+   ORDER BY doc DESC LIMIT CASE WHEN $5 IS NOT NULL THEN greatest($5 - (SELECT count(*) FROM scored), 0) END)
+  UNION
+  SELECT doc, score FROM scored WHERE doc IN (SELECT doc FROM besides)
+  UNION
+  SELECT doc, $9 FROM found WHERE doc IN (SELECT doc FROM besides) AND doc NOT IN (SELECT doc FROM scored))
+SELECT d.id, best.score, (SELECT count(*) FROM found)
+FROM best JOIN documents d USING (doc)
+ORDER BY best.score DESC, doc DESC;
 
 -- name: excerpts
 SELECT d.id, t.title, t.text FROM texts t JOIN documents d ON d.doc = t.doc

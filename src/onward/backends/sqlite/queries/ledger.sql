@@ -390,40 +390,6 @@ WHERE id IN (SELECT value FROM json_each(?))
   AND NOT EXISTS (SELECT 1 FROM documents d WHERE d.failed_batch = failed_batches.id)
 RETURNING id, retry_count, created_at;
 
--- name: match_texts
-SELECT json_group_array(json_array(id, -score))
-FROM (SELECT d.id, bm25(texts, 2.0, 1.0) AS score
-      FROM texts JOIN documents d ON d.doc = texts.rowid
-      WHERE texts MATCH ?1 AND d.collection = ?2 AND (?3 IS NULL OR d.source = ?3)
-        AND NOT EXISTS (SELECT 1 FROM json_each(?4) f WHERE NOT EXISTS (
-              SELECT 1 FROM keys k WHERE k.doc = d.doc AND k.name = json_extract(f.value, '$[0]')
-                AND CASE json_extract(f.value, '$[1]')
-                      WHEN '='  THEN k.value = json_extract(f.value, '$[2]')
-                      WHEN '>=' THEN k.value >= json_extract(f.value, '$[2]')
-                      WHEN '<'  THEN k.value < json_extract(f.value, '$[2]')
-                      ELSE k.value LIKE json_extract(f.value, '$[2]') ESCAPE '\' END))
-      ORDER BY score, d.id);
-
--- name: excerpts
-SELECT d.id, highlight(texts, 0, char(2), char(3)), snippet(texts, 1, char(2), char(3), '…', 40)
-FROM texts JOIN documents d ON d.doc = texts.rowid
-WHERE texts MATCH ?1 AND texts.rowid IN (
-  SELECT doc FROM documents WHERE collection = ?2 AND id IN (SELECT value FROM json_each(?3)));
-
--- name: placed
-SELECT d.id, substr(d.parent, length(?4) + 2), v.vector
-FROM vectors v CROSS JOIN documents d ON d.doc = v.doc -- in this order: both are read from front to back
-WHERE v.model = ?1 AND d.collection = ?2 AND (?3 IS NULL OR d.source = ?3)
-  AND (json_array_length(?5) = 0 OR EXISTS (
-    SELECT 1 FROM documents p WHERE p.collection = ?4 AND p.id = substr(d.parent, length(?4) + 2)
-      AND NOT EXISTS (SELECT 1 FROM json_each(?5) f WHERE NOT EXISTS (
-            SELECT 1 FROM keys k WHERE k.doc = p.doc AND k.name = json_extract(f.value, '$[0]')
-              AND CASE json_extract(f.value, '$[1]')
-                    WHEN '='  THEN k.value = json_extract(f.value, '$[2]')
-                    WHEN '>=' THEN k.value >= json_extract(f.value, '$[2]')
-                    WHEN '<'  THEN k.value < json_extract(f.value, '$[2]')
-                    ELSE k.value LIKE json_extract(f.value, '$[2]') ESCAPE '\' END))));
-
 -- name: keyed
 SELECT json_group_array(value) FROM (SELECT DISTINCT value FROM keys WHERE name = ?);
 
