@@ -394,3 +394,27 @@ def test_a_breaker_opened_by_hand_stays_open_until_it_is_closed_by_hand() -> Non
         world.store.close_breaker("website")
         world.drain()
         assert all_processed(world, *TWENTY)
+
+
+def test_a_health_call_leaves_to_a_person_what_that_person_opens_meanwhile() -> None:
+    app, moved = new_app(), list[AnySignal]()
+    world: Simulation
+
+    def health() -> bool:
+        world.store.open_breaker("website", "it is being moved", by_hand=True)
+        return True
+
+    app.dependency("website", health=health)
+
+    @app.service("reading", on=PagesFound, finishes=Page, needs="website")
+    async def read(page: Page, work: Work) -> None: ...
+
+    app.hooks.add(moved.append)
+    with Simulation(app) as world:
+        world.store.open_breaker("website", "down")
+        bring(world, "a")
+        world.run_for(HOUR)
+        assert breaker(world).by_hand
+        assert breaker(world).open
+        assert [one for one in moved if isinstance(one, BreakerMoved)] == [], "nobody is told that it closed"
+        assert statuses(world, "a") == {"a": Status.PENDING}

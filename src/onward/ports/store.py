@@ -267,7 +267,9 @@ class Store(Reader, Recovery, Announcing, Protocol):
         """Open a breaker and give back the tries that its strikes cost."""
         ...
 
-    def close_breaker(self, dependency: str) -> None: ...
+    def close_breaker(self, dependency: str, *, probed: bool = False) -> bool:
+        """Close an open breaker, or leave it to a person who has taken it in hand, if a probe says so."""
+        ...
 
     def take_probe(self, dependency: str) -> bool:
         """Claim the due probe of an open breaker, for a health call; False: not due, or taken."""

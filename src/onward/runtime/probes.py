@@ -46,7 +46,8 @@ class Prober:
         if ill is not None:
             log.info("%s is still unavailable: %s", dependency.name, ill)
             return
-        self._store.close_breaker(dependency.name)
+        if not self._store.close_breaker(dependency.name, probed=True):
+            return
         log.info("%s is back, its breaker closed", dependency.name)
         self._hooks(BreakerMoved(dependency.name, False))
         if self._bus is not None:

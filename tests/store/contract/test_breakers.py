@@ -280,6 +280,18 @@ def test_a_person_may_take_an_open_one_in_hand(stage: Stage) -> None:
     assert breaker(stage).opened_at == NOON
 
 
+def test_a_probe_does_not_close_what_a_person_has_taken_in_hand(stage: Stage) -> None:
+    stage.store.open_breaker("model", "down")
+    stage.clock.advance(10)
+    assert stage.store.take_probe("model")
+    stage.store.open_breaker("model", "maintenance", by_hand=True)  # while the probe is under way
+    assert not stage.store.close_breaker("model", probed=True)
+    assert breaker(stage).open
+    assert stage.store.close_breaker("model"), "a person does"
+    assert not breaker(stage).open
+    assert not stage.store.close_breaker("model"), "it is closed already"
+
+
 def test_every_opening_is_on_record(stage: Stage) -> None:
     stage.store.open_breaker("model", "down", remedy="look")
     stage.clock.advance(60)

@@ -410,11 +410,14 @@ class RelationalStore(AnnouncingStore, RetryStore, LetterStore, SteeringStore, G
         books.write()
 
     @transactional
-    def close_breaker(self, dependency: str) -> None:
+    def close_breaker(self, dependency: str, *, probed: bool = False) -> bool:
         books = self._books()
         books.lock_breakers()
-        if books.breaker(dependency).open:
-            books.save_breaker(breaker_rules.closed(books.breaker(dependency)))
+        breaker = books.breaker(dependency)
+        closes = breaker.open and not (probed and breaker.by_hand)
+        if closes:
+            books.save_breaker(breaker_rules.closed(breaker))
+        return closes
 
     @transactional
     def take_probe(self, dependency: str) -> bool:
