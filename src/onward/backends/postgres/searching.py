@@ -8,8 +8,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
 from onward.backends.relational.database import Database
-from onward.backends.relational.searching import LEAST_SCORE, NEWEST
-from onward.model.search import MARK_END, MARK_START, Filter, Matches, TextHit
+from onward.backends.relational.searching import LEAST_SCORE, NEWEST, TextSearch
+from onward.model.search import MARK_END, MARK_START, Matches, TextHit
 
 LONGEST_WORD = 500
 """Characters of a word that count; a lexeme has up to 2 kB."""
@@ -85,21 +85,10 @@ def _fitting(words: list[str], most_bytes: int) -> str:
 # -- asking
 
 
-def match(
-    db: Database,
-    wanted: Sequence[str],
-    unwanted: Sequence[str],
-    *,
-    titles: bool,
-    collection: str,
-    source: str | None,
-    filters: Sequence[Filter],
-    limit: int | None,
-    besides: Sequence[str],
-) -> Matches:
-    """What has any of the wanted terms and none of the others, best first."""
-    query = text_query(wanted, unwanted, titles=titles)
-    about = (query, collection, source, filters, limit, list(besides))
+def match(db: Database, asked: TextSearch) -> Matches:
+    """What is found, best first."""
+    query = text_query(asked.wanted, asked.unwanted, titles=asked.titles)
+    about = (query, asked.collection, asked.source, asked.filters, asked.limit, list(asked.besides))
     rows = db.read("match_texts", *about, ESTIMATED, NEWEST, LEAST_SCORE)
     return Matches([TextHit(id, score) for id, score, _ in rows], rows[0][2] if rows else 0)
 

@@ -13,7 +13,7 @@ from onward.backends.relational.database import Database
 from onward.backends.relational.grouping import GroupStore
 from onward.backends.relational.letters import LetterStore, read_letter
 from onward.backends.relational.retrying import RetryStore, read_batch, read_state
-from onward.backends.relational.searching import FullText
+from onward.backends.relational.searching import FullText, TextSearch
 from onward.backends.relational.spaces import Spaces
 from onward.backends.relational.steering import SteeringStore
 from onward.backends.relational.telling import TellingStore
@@ -149,17 +149,8 @@ class RelationalStore(AnnouncingStore, RetryStore, LetterStore, SteeringStore, G
         limit: int | None = None,
         besides: Sequence[str] = (),
     ) -> Matches:
-        return self._texts.match(
-            self.db,
-            wanted,
-            unwanted,
-            titles=titles,
-            collection=_collection(document),
-            source=source,
-            filters=filters,
-            limit=limit,
-            besides=besides,
-        )
+        asked = TextSearch(wanted, unwanted, _collection(document), titles, source, filters, limit, besides)
+        return self._texts.match(self.db, asked)
 
     def excerpts(
         self,

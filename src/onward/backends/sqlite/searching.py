@@ -5,33 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onward.backends.relational.database import Database
-from onward.backends.relational.searching import LEAST_SCORE, NEWEST
-from onward.model.search import Filter, Matches, TextHit
+from onward.backends.relational.searching import LEAST_SCORE, NEWEST, TextSearch
+from onward.model.search import Matches, TextHit
 
 
-def match(
-    db: Database,
-    wanted: Sequence[str],
-    unwanted: Sequence[str],
-    *,
-    titles: bool,
-    collection: str,
-    source: str | None,
-    filters: Sequence[Filter],
-    limit: int | None,
-    besides: Sequence[str],
-) -> Matches:
-    """What has any of the wanted terms and none of the others, best first."""
-    about = (collection, source, list(filters))
+def match(db: Database, asked: TextSearch) -> Matches:
+    """What is found, best first."""
+    about = (asked.collection, asked.source, list(asked.filters))
+    limit, besides = asked.limit, list(asked.besides)
     most = -1 if limit is None else limit
-    known, telling = _counted(db, wanted)
-    finding, ranking = (text_query(terms, unwanted, titles=titles) for terms in (wanted, telling or wanted))
+    known, telling = _counted(db, asked.wanted)
+    finding, ranking = (
+        text_query(terms, asked.unwanted, titles=asked.titles) for terms in (asked.wanted, telling or asked.wanted)
+    )
     total, newest, also, since = None, [], [], 0
     if len(telling) < len(known):  # some only find
-        asked = most if telling or limit is None else max(limit, NEWEST)
-        total, newest, also = db.read("found_texts", finding, *about, asked, list(besides))
+        enough = most if telling or limit is None else max(limit, NEWEST)
+        total, newest, also = db.read("found_texts", finding, *about, enough, besides)
         since = 0 if telling or len(newest) < NEWEST else newest[NEWEST - 1][0]
-    best, more, ranked = db.read("ranked_texts", ranking, *about, since, most, list(besides))
+    best, more, ranked = db.read("ranked_texts", ranking, *about, since, most, besides)
     found: dict[str, float] = dict(best)
     if limit is None or len(best) < limit:
         # All that is ranked is there: of the rest, the newest.
