@@ -24,7 +24,9 @@ BEGIN, END = "<!-- bench -->", "<!-- /bench -->"
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="A mailing-list archive (mbox, .gz) for the pipeline; the shipped sample by default.",
 )
-@click.option("--readme", type=click.Path(path_type=Path, exists=True), help="Put the table into this file, too.")
+@click.option(
+    "--readme", type=click.Path(path_type=Path, exists=True), help="Put what was measured into this file's table."
+)
 def main(parts: tuple[str, ...], as_json: bool, archive: Path | None, readme: Path | None) -> None:
     """Compare with other libraries, in one run on this machine."""
     rows: list[Row] = []
@@ -40,9 +42,12 @@ def main(parts: tuple[str, ...], as_json: bool, archive: Path | None, readme: Pa
     if readme is not None:
         given = ' ARGS="--archive ARCHIVE"' if archive else ""
         made = f"Made by `make bench{given}`, on 2 shared cores; ratios count, not the rates."
-        table = f"{made}\n\n{render_markdown(rows)}"
         before, _, rest = readme.read_text().partition(BEGIN)
-        readme.write_text(f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}")
+        shown, _, after = rest.partition(END)
+        if parts:  # what was not measured again stays as it is
+            made, _, shown = shown.strip().partition("\n\n")
+        table = f"{made}\n\n{render_markdown(rows, shown if parts else '')}"
+        readme.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}")
     if as_json:
         click.echo(json.dumps([asdict(row) for row in rows], indent=2))
     else:

@@ -54,10 +54,19 @@ def _times(ratio: float) -> str:
     return f"{ratio:.{2 if ratio < 2 else 1}f} ×"
 
 
-def render_markdown(rows: list[Row]) -> str:
-    """Return the table as Markdown."""
-    lines = [COLUMNS, ("---", "---", "---:", "---:", "---"), *cells(rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+def render_markdown(rows: list[Row], earlier: str = "") -> str:
+    """Return the table as Markdown; with an earlier one, the measures that are not in this one come from there."""
+    head, *body = ("| " + " | ".join(line) + " |" for line in (COLUMNS, *cells(rows)))
+    measures: dict[str, list[str]] = {}
+    for line in earlier.splitlines()[2:]:
+        measures.setdefault(_measure(line), []).append(line)
+    measures |= {measure: list(group) for measure, group in groupby(body, key=_measure)}
+    lines = [head, "| --- | --- | ---: | ---: | --- |", *(line for group in measures.values() for line in group)]
+    return "\n".join(lines)
+
+
+def _measure(line: str) -> str:
+    return line.split(" | ", 1)[0]
 
 
 def print_table(rows: list[Row]) -> None:
