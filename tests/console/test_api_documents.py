@@ -226,6 +226,7 @@ def test_what_is_done_is_not_tried_again(site: Site) -> None:
     id = submit_text(site, "A note.")
     site.app.work_until_idle()
     assert_problem(site.client.post(f"/v3/documents/{id}/retry"), 409, "Nothing of it failed", "reset it")
+    assert "The source is fetched anew" in site.page(f"/confirm/retry-submitted?id={id}&reset=yes")
     answer = site.client.post(f"/v3/documents/{id}/retry", json={"reset": True})
     assert answer.json()["touches"] == 1
     assert_problem(site.client.post(f"/v3/documents/{id}/retry", json={"reset": "x"}), 422, "reset", "'x'")

@@ -19,8 +19,8 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
 
 
 def test_where_nobody_changed_anything_it_is_said(shop: Shop) -> None:
-    assert "Nobody has changed anything by hand." in shop.words("/actions")
-    assert "Nothing is under way." in shop.words("/operations")
+    assert "Nobody has changed anything by hand" in shop.words("/actions")
+    assert "Nothing is under way" in shop.words("/operations")
 
 
 def test_actions_are_shown_with_who_what_and_how_much(shop: Shop) -> None:

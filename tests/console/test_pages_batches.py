@@ -44,7 +44,7 @@ def test_batches_are_listed_with_how_many_why_and_when(shop: Shop) -> None:
 
 def test_where_nothing_is_set_aside_it_is_said(tmp_path: Path) -> None:
     with open_shop(tmp_path) as shop:
-        assert "There are no failed batches." in shop.words("/batches")
+        assert "There are no failed batches" in shop.words("/batches")
 
 
 def test_a_batch_shows_each_item_with_its_error(shop: Shop) -> None:

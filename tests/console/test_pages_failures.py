@@ -173,9 +173,7 @@ def test_it_is_said_first_what_would_go_back(shop: Shop) -> None:
     (("canary", "x"), ("canary", "-1"), ("canary", "1.5"), ("rate", "0"), ("rate", "nan"), ("rate", "fast")),
 )
 def test_a_pace_that_makes_no_sense_is_refused(shop: Shop, field: str, value: str) -> None:
-    assert f"`{field}` is '{value}'" in shop.words(
-        f"/confirm/retry-group?fingerprint={GROUP}&{field}={value}", 422
-    )
+    assert f"{field} is '{value}'" in shop.words(f"/confirm/retry-group?fingerprint={GROUP}&{field}={value}", 422)
 
 
 def test_a_group_goes_back_after_its_canary(shop: Shop) -> None:
@@ -236,4 +234,8 @@ def test_a_group_is_given_up_for_good(shop: Shop) -> None:
 
 
 def test_a_change_says_what_is_missing(shop: Shop) -> None:
-    assert "`fingerprint` is missing" in shop.words("/confirm/retry-group", 422)
+    assert "<code>fingerprint</code> is missing" in shop.page("/confirm/retry-group", 422)
+
+
+def test_a_backquote_that_somebody_gave_is_shown_as_it_is(shop: Shop) -> None:
+    assert "There is no change called 'a`b'." in shop.words("/confirm/a%60b", 404)

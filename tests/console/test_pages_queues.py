@@ -51,9 +51,9 @@ def test_queues_are_listed_with_what_is_in_them(shop: Shop) -> None:
 
 def test_where_nothing_was_given_up_it_is_said(tmp_path: Path) -> None:
     with open_shop(tmp_path) as shop:
-        assert "No failed queue has a letter." in shop.words("/queues")
-        assert "This queue is empty." in shop.words(QUEUE)
-        assert "No letter is archived." in shop.words(f"{QUEUE}?archived=yes")
+        assert "No failed queue has a letter An event" in shop.words("/queues")
+        assert "This queue is empty Nothing" in shop.words(QUEUE)
+        assert "No letter is archived" in shop.words(f"{QUEUE}?archived=yes")
 
 
 def test_letters_are_filtered_by_error_type_and_group(shop: Shop) -> None:
@@ -61,7 +61,7 @@ def test_letters_are_filtered_by_error_type_and_group(shop: Shop) -> None:
     assert len(listed(shop, f"{QUEUE}?error_type=TimeoutError")) == 3
     assert len(listed(shop, f"{QUEUE}?group=beef")) == 2
     assert "the 2 letters that match" in shop.words(f"{QUEUE}?group=beef")
-    assert "No letter matches." in shop.words(f"{QUEUE}?group=beef&error_type=TimeoutError")
+    assert "No letter matches" in shop.words(f"{QUEUE}?group=beef&error_type=TimeoutError")
 
 
 def test_the_buttons_are_about_what_matches(shop: Shop) -> None:
@@ -95,7 +95,7 @@ def test_a_queue_may_be_called_anything(shop: Shop) -> None:
     name = f"{ODD}.failed"
     shop.on.store.subscribe([Subscription("hearing", "Noticed", failed_queue=name)])
     assert f"/queues/{quote(name, safe='')}" in shop.links("/queues")
-    assert "This queue is empty." in shop.words(f"/queues/{quote(name, safe='')}")
+    assert "This queue is empty Nothing" in shop.words(f"/queues/{quote(name, safe='')}")
 
 
 @pytest.mark.parametrize("after", ("-1", "x", "99999999999999999999999", "٣"))
@@ -188,6 +188,11 @@ def test_letters_are_archived_and_restored(shop: Shop) -> None:
     assert len(rows(shop)) == 5
     assert shop.actions() == [("console", "failed archive", 2)] * 2
     assert shop.on.store.actions()[0].about["restore"] is True
+
+
+def test_a_queue_that_holds_only_archived_letters_is_listed(shop: Shop) -> None:
+    shop.site.do("archive-letters", {"queue": "reading.failed"})
+    assert "reading.failed reading – 5" in shop.words("/queues")
 
 
 def test_removing_is_final_and_says_so(shop: Shop) -> None:

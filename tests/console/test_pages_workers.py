@@ -19,7 +19,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
 
 
 def test_where_nobody_works_it_says_how_to_begin(shop: Shop) -> None:
-    assert "No worker is alive. Start one: onward worker --app MODULE:APP" in shop.words("/workers")
+    assert "No worker is alive Start one: onward worker --app MODULE:APP" in shop.words("/workers")
 
 
 def test_a_worker_is_shown_with_what_it_does(shop: Shop) -> None:

@@ -312,6 +312,14 @@ def test_a_name_that_points_here_but_is_not_ours_is_refused(host: str, library: 
         _check_headers(answer)
 
 
+def test_a_refusal_can_be_read_without_its_style_which_is_refused_too(library: Site) -> None:
+    foreign = {"host": "evil.example"}
+    answer = library.client.get("/settings", headers=foreign | HTML)
+    (style,) = re.findall(r'rel="stylesheet" href="([^"]+)"', answer.text)
+    assert library.client.get(style, headers=foreign).status_code == 421
+    assert '<svg width="24" height="24"' in answer.text, "else it is as large as the window"
+
+
 @pytest.mark.parametrize(
     "host", ("localhost", "LOCALHOST:80", "localhost.", "127.0.0.1:8321", "[::1]:8321", "10.1.2.3")
 )

@@ -71,14 +71,16 @@ class RetrySubmitted:
         request, reset = _request(app, given), ticked(given, "reset")
         keys = _to_retry(app, request, reset=reset)
         count = touched(schedule(app, keys, app.store.now(), reset=reset, dry_run=True))
-        said = f"{counted(count, 'document')} will be tried again now." if count else _why_nothing(request)
+        said = [f"{counted(count, 'document')} will be tried again now." if count else _why_nothing(request)]
+        if count and reset:
+            said.append("The source is fetched anew, and rounds are counted from the beginning.")
         if count and not app.store.workers():
-            said += f" No worker is alive to do it. Start one: {worker_command(app.store)}"
+            said.append(f"No worker is alive to do it. Start one: {worker_command(app.store)}")
         return Plan(
             title=f"Retry {_called(request)}?",
             button="Retry it now",
             touches=count,
-            sentences=(said,),
+            sentences=tuple(said),
             undo="cancel it, as long as it is not done.",
             back=document_path("archives", request.id),
             long=count > LONG,
