@@ -24,7 +24,7 @@ OTHERS = ("/live/failures/1/now/", "/live/workers", "/live/tasks", "/live/operat
 """One in ten watches one of these, the rest the overview."""
 IDLE = 20
 JOBS = 20_000
-REPEATS = 5
+REPEATS = 9
 _WORKER = """
 import sys, time
 from pathlib import Path
