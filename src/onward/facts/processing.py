@@ -83,7 +83,9 @@ class Looking:
         return self._outlooks.of(state)
 
     def _own(self, state: DocumentState, stage: str) -> Processing:
-        outlook = self._outlooks.of(state)
+        return self._told(state, self._outlooks.of(state), stage)
+
+    def _told(self, state: DocumentState, outlook: Outlook, stage: str) -> Processing:
         found = Processing(QUEUED, _tries(state), rounds_of(state))
         match outlook.kind:
             case "processed":
@@ -93,9 +95,14 @@ class Looking:
             case "failed" | "given_up" | "discarded":
                 error = CANCELLED if outlook.kind == "discarded" else error_of(state) or "no error is kept"
                 return replace(found, status=FAILED, error=error, failed=1)
-        later = outlook.at is not None and outlook.at > self._outlooks.now
         error = error_of(state) or (redact(outlook.text) if outlook.kind == "outage" else "")
-        return replace(found, next_retry=outlook.at if later else None, error=error)
+        return replace(found, next_retry=self._next_retry(outlook), error=error)
+
+    def _next_retry(self, outlook: Outlook) -> float | None:
+        at_work_or_ended = ("processed", "working", "silent", "failed", "given_up", "discarded")
+        if outlook.kind in at_work_or_ended or outlook.at is None or outlook.at <= self._outlooks.now:
+            return None
+        return outlook.at
 
     def _whole(self, source: str, own: Processing, counts: dict[str, dict[str, int]]) -> Processing:
         """A source that was fetched: the first of its documents that somebody works at says where it is."""
@@ -104,19 +111,20 @@ class Looking:
         set_aside = sum(len(one.items) for one in self._store.failed_batches(source))
         standing = SourceStatus(source, counts, set_aside)
         found = replace(own, failed=standing.failed, set_aside=set_aside, documents=counts)
-        waiting: list[Processing] = []
+        waiting: list[tuple[DocumentState, Outlook, str]] = []
         for collection, stage in STAGES.items():
             if not standing.count(collection, Status.PENDING):
                 continue
             for state in self._store.states(collection, status=Status.PENDING, source=source, limit=LOOKED_AT):
                 if collection == "threads" and state.row is None and not state.round:
                     continue  # it is asked for when all that belongs to it is finished
-                one = self._own(state, stage)
-                if one.status == stage or self._is_due(state):
-                    return replace(found, status=stage, error=one.error)
-                waiting.append(one)
+                outlook = self._outlooks.of(state)
+                if outlook.kind in ("working", "silent") or self._is_due(outlook):
+                    return replace(found, status=stage, error=self._told(state, outlook, stage).error)
+                waiting.append((state, outlook, stage))
         if waiting:
-            first = min(waiting, key=lambda one: one.next_retry or float("inf"))
+            # Only of that one is more told: to look for secrets in the errors of all would take longest.
+            first = self._told(*min(waiting, key=lambda one: self._next_retry(one[1]) or float("inf")))
             return replace(
                 found,
                 status=QUEUED,
@@ -130,9 +138,8 @@ class Looking:
         status = FAILED if standing.status == "failed" else DONE
         return replace(found, status=status, error=self._first_error(source) if standing.failed else "")
 
-    def _is_due(self, state: DocumentState) -> bool:
+    def _is_due(self, outlook: Outlook) -> bool:
         """Whether a worker that is alive takes it next."""
-        outlook = self._outlooks.of(state)
         return outlook.kind == "due" and (outlook.at or 0.0) <= self._outlooks.now
 
     def _first_error(self, source: str) -> str:
