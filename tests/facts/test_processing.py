@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from onward import Permanent, Work
+from onward import DocumentState, Permanent, Work
 from onward.facts.processing import CANCELLED, Looking, Processing
 from onward.pipeline.documents import Message, source_id
+from onward.recovery.outlook import Outlook, Outlooks
 from tests.pipeline.stage import Pipeline, mail, mbox
 
 MAILS = mbox(mail("a", "The first letter."), mail("b", "An answer.", references=["a"]))
@@ -112,6 +113,39 @@ def test_a_source_whose_documents_wait_is_queued_with_their_error(
     assert now.next_retry == pytest.approx(pipeline.world.clock.now() + due, abs=0.01)
     pipeline.run(within=HOUR)
     assert look(pipeline, archive).status == "done"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "told"),
+    (
+        (("retry", "retry"), ("queued", 30.0)),  # the one that is tried first speaks for both
+        (("retry", "failed"), ("queued", 60.0)),  # what is over is tried no more
+        (("retry", "working"), ("chunking", None)),  # whoever is at work says where the source is
+        (("retry", "silent"), ("chunking", None)),
+    ),
+)
+def test_of_several_documents_the_one_whose_turn_is_next_speaks_for_the_source(
+    pipeline: Pipeline,
+    archive: Path,
+    kinds: tuple[str, str],
+    told: tuple[str, float | None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline.submit(archive)
+    pipeline.run("ingestion", "parsing")
+    first, _ = sorted(one.id for one in pipeline.app.store.states(Message))
+    real = Outlooks.of
+
+    def of(outlooks: Outlooks, state: DocumentState) -> Outlook:
+        if state.collection != "messages":
+            return real(outlooks, state)
+        is_first = state.id == first
+        return Outlook(kinds[not is_first], "later", at=outlooks.now + (60.0 if is_first else 30.0))
+
+    monkeypatch.setattr(Outlooks, "of", of)
+    now = look(pipeline, archive)
+    after = None if now.next_retry is None else round(now.next_retry - pipeline.world.clock.now(), 1)
+    assert (now.status, after) == told
 
 
 def test_what_is_set_aside_is_queued_until_its_batch_is_retried(pipeline: Pipeline, archive: Path) -> None:

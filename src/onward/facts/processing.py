@@ -24,6 +24,9 @@ STATUSES = (QUEUED, FETCHING, *STAGES.values(), PROCESSING, DONE, FAILED)
 CANCELLED = "cancelled by hand"
 LOOKED_AT = 20
 """Of the unfinished documents of a collection so many are looked at: they stand for all."""
+_AT_WORK = ("working", "silent")
+_ENDED = ("processed", "failed", "given_up", "discarded")
+"""Outlooks of documents that are not waiting for a try."""
 _GIVEN_UP = (Status.FAILED, Status.FAILED_MAX_RETRIES)
 
 
@@ -99,8 +102,7 @@ class Looking:
         return replace(found, next_retry=self._next_retry(outlook), error=error)
 
     def _next_retry(self, outlook: Outlook) -> float | None:
-        at_work_or_ended = ("processed", "working", "silent", "failed", "given_up", "discarded")
-        if outlook.kind in at_work_or_ended or outlook.at is None or outlook.at <= self._outlooks.now:
+        if outlook.kind in (*_AT_WORK, *_ENDED) or outlook.at is None or outlook.at <= self._outlooks.now:
             return None
         return outlook.at
 
@@ -119,7 +121,7 @@ class Looking:
                 if collection == "threads" and state.row is None and not state.round:
                     continue  # it is asked for when all that belongs to it is finished
                 outlook = self._outlooks.of(state)
-                if outlook.kind in ("working", "silent") or self._is_due(outlook):
+                if outlook.kind in _AT_WORK or self._is_due(outlook):
                     return replace(found, status=stage, error=self._told(state, outlook, stage).error)
                 waiting.append((state, outlook, stage))
         if waiting:
