@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(BIN)/uv
+PYTEST = $(BIN)/pytest -n 4 --dist worksteal
 CODE = $(wildcard src tests bench examples)
 LOCK = $(UV) pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers test check format demo mailroom day bench lock clean
+.PHONY: help setup servers test prove check format demo mailroom day bench lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -16,11 +17,14 @@ help: ## show this list
 setup: $(VENV)/.dev ## make .venv with the locked dependencies and onward itself
 
 servers: setup ## install PostgreSQL, RabbitMQ and Prometheus for the tests, where this can be done
-	@$(BIN)/python -m onward.torture.servers >/dev/null || scripts/servers.sh || true
-	@$(BIN)/python -m onward.torture.servers || echo "Tests that need them will be left out."
+	@$(BIN)/python -m tests.support.servers >/dev/null || scripts/servers.sh || true
+	@$(BIN)/python -m tests.support.servers || echo "Tests that need them will be left out."
 
-test: servers ## run all tests
-	$(BIN)/pytest -n 4 --dist worksteal $(ARGS)
+test: servers ## run the quick tests, in about 5 minutes; ARGS="-k policy" selects some
+	$(PYTEST) -m "not prove" $(ARGS)
+
+prove: servers ## run the long proofs: kills, brokers, browsers, more examples
+	$(PYTEST) -m prove --hypothesis-profile=prove --timeout=900 $(ARGS)
 
 check: setup ## lint, formatting, types, layers
 	$(BIN)/ruff check .
@@ -47,8 +51,8 @@ bench: $(VENV)/.bench ## compare with peers on SQLite, PostgreSQL and RabbitMQ
 lock: setup ## resolve the dependencies anew into requirements/
 	$(LOCK) --extra dev -o requirements/dev.txt
 	$(LOCK) --extra dev --extra bench --constraint requirements/dev.txt -o requirements/bench.txt
-	$(LOCK) --extra pipeline --extra postgres --extra rabbitmq --extra tracing --no-annotate --constraint requirements/dev.txt \
-		-o deploy/requirements.txt
+	$(LOCK) --extra pipeline --extra postgres --extra rabbitmq --extra sentry --extra tracing --no-annotate \
+		--constraint requirements/dev.txt -o deploy/requirements.txt
 	echo hatchling | $(subst pyproject.toml,-,$(LOCK)) --no-annotate --constraint requirements/dev.txt \
 		-o deploy/requirements-build.txt
 

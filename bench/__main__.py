@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from bench.table import Row, print_table, render_markdown
-from onward.torture.servers import ServerError
+from tests.support.servers import ServerError
 
 PARTS = ("policy", "ledger", "postgres", "rabbitmq", "retry_job", "observing", "console", "pipeline")
 BEGIN, END = "<!-- bench -->", "<!-- /bench -->"
@@ -25,9 +25,9 @@ BEGIN, END = "<!-- bench -->", "<!-- /bench -->"
     help="A mailing-list archive (mbox, .gz) for the pipeline; the shipped sample by default.",
 )
 @click.option(
-    "--readme", type=click.Path(path_type=Path, exists=True), help="Put what was measured into this file's table."
+    "--into", type=click.Path(path_type=Path, exists=True), help="Put the rows into the table of this file."
 )
-def main(parts: tuple[str, ...], as_json: bool, archive: Path | None, readme: Path | None) -> None:
+def main(parts: tuple[str, ...], as_json: bool, archive: Path | None, into: Path | None) -> None:
     """Compare with other libraries, in one run on this machine."""
     rows: list[Row] = []
     for part in parts or PARTS:
@@ -39,15 +39,15 @@ def main(parts: tuple[str, ...], as_json: bool, archive: Path | None, readme: Pa
             if parts:
                 raise click.ClickException(str(error)) from None
             click.secho(f"{part} is left out: {error}", err=True, fg="red")
-    if readme is not None:
+    if into is not None:
         given = ' ARGS="--archive ARCHIVE"' if archive else ""
-        made = f"Made by `make bench{given}`, on 2 shared cores; ratios count, not the rates."
-        before, _, rest = readme.read_text().partition(BEGIN)
+        made = f"Made by `make bench{given}`, on 2 shared cores; compare ratios, not rates."
+        before, _, rest = into.read_text().partition(BEGIN)
         shown, _, after = rest.partition(END)
         if parts:  # what was not measured again stays as it is
             made, _, shown = shown.strip().partition("\n\n")
         table = f"{made}\n\n{render_markdown(rows, shown if parts else '')}"
-        readme.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}")
+        into.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}")
     if as_json:
         click.echo(json.dumps([asdict(row) for row in rows], indent=2))
     else:

@@ -31,17 +31,17 @@ from bench.console_store import fill, word
 from bench.console_viewers import viewers
 from bench.table import Row
 from onward import App
-from onward.console.letters import letter_path, queue_path
-from onward.console.rendering import document_path
-from onward.facts.listing import source_key
+from onward.console.dead_letter_pages import letter_path, queue_path
+from onward.console.page_templates import document_path
+from onward.ops.queries.documents import source_key
 from onward.pipeline.app import build
 from onward.settings import load_settings
-from onward.torture.servers import PostgresServer
-from onward.torture.servers.private import descendants
+from tests.support.servers import PostgresServer
+from tests.support.servers.private import descendants
 
 TIMES = 30
 SLOWEST = 3
-"""So many pages stand in the table; all of them are told on the way."""
+"""The slowest pages in the table; all of them are printed during the run."""
 SCALE = float(os.environ.get("BENCH_CONSOLE_SCALE", "1"))
 """The part of all documents and failures that is made."""
 _TICK = os.sysconf("SC_CLK_TCK")
@@ -153,7 +153,7 @@ def serving(settings: Mapping[str, str]) -> Iterator[Console]:
 def _pages(where: str, settings: Mapping[str, str], server: int | None = None) -> list[Row]:
     with _opened(settings) as app:
         paths = _paths(app)
-        count = sum(sum(one.values()) for one in app.store.document_counts().values())
+        count = sum(sum(counts.values()) for counts in app.store.document_counts().values())
     title = f"pages of a console with {count:,} documents, {where}"
     with serving(settings) as console:
         rows = [_page(console, name, path, title, server) for name, path in paths.items()]
@@ -161,7 +161,7 @@ def _pages(where: str, settings: Mapping[str, str], server: int | None = None) -
     for row in rows:
         click.echo(f"  {row.name:40} {row.note}", err=True)
     # What is said of all of them, and of those that take longest.
-    return [*rows[:SLOWEST], replace(rows[len(rows) // 2], name=f"half of {len(rows)} pages are quicker")]
+    return [*rows[:SLOWEST], replace(rows[len(rows) // 2], name=f"median of {len(rows)} pages")]
 
 
 def _page(console: Console, name: str, path: str, title: str, server: int | None) -> Row:
@@ -194,16 +194,16 @@ def _ask(client: http.client.HTTPConnection, path: str) -> None:
 
 
 def _paths(app: App) -> dict[str, str]:
-    """Every page, and of those that show one thing, one of each kind."""
+    """Every page; of a page for one object, one object of each kind."""
     store = app.store
     failed = next(iter(store.find_states(collection="messages", status="failed", limit=1)))
     chunk = store.states("chunks", limit=60)[50]
-    group = max(store.failure_groups(), key=lambda one: one.affected)
+    group = max(store.failure_groups(), key=lambda group: group.affected)
     letter = store.find_dead_letters(service="chunking", limit=60)[50]
-    batch = max(store.failed_batches(), key=lambda one: len(one.items))
+    batch = max(store.failed_batches(), key=lambda batch: len(batch.items))
     source = source_key(min(store.sources()))
     thread = store.states("threads", status="processed", limit=1)[0].id
-    archive = next(one for one in store.states("archives", limit=10) if one.id != one.source)
+    archive = next(state for state in store.states("archives", limit=10) if state.id != state.source)
     (behind,) = store.find_states(fingerprint=group.fingerprint, limit=1)
     queue = queue_path(letter.failed_queue)
     return {
@@ -235,10 +235,10 @@ def _paths(app: App) -> dict[str, str]:
         "search": "/search",
         "a search": f"/search?q={word(300)}+{word(2_000)}",
         "a search, page 3": f"/search?q={word(300)}+{word(2_000)}&page=3",
-        "a search of words that most mails have": f"/search?q={word(1)}+{word(2)}",
-        "a search of an author in a source": f"/search?q={word(300)}&author={word(7)}&source={source}",
+        "search for words of most mails": f"/search?q={word(1)}+{word(2)}",
+        "search for an author in a source": f"/search?q={word(300)}&author={word(7)}&source={source}",
         "threads": "/threads",
-        "threads, of a source": f"/threads?source={source}",
+        "threads of a source": f"/threads?source={source}",
         "threads, by words": f"/threads?q={word(300)}",
         "a thread": f"/threads/{thread}",
         "workers": "/workers",

@@ -16,18 +16,18 @@ import numpy as np
 from onward import App, Document
 from onward.model.failures import Failure
 from onward.model.ledger import (
-    Aside,
     Charge,
-    Dead,
+    DeadLettered,
     Delivery,
-    Done,
     IndexedText,
+    IndexedVector,
+    InFailedBatch,
     NewDocument,
-    Part,
-    PlacedVector,
+    Processed,
     Settlement,
+    SettlementPart,
 )
-from onward.pipeline.documents import Archive, Chunk, Cited, Message, Report, Summary, Thread, origin_of
+from onward.pipeline.documents import Archive, Chunk, Message, Report, Summary, SummaryCitation, Thread, origin_of
 from onward.pipeline.events import ArchiveIngested, ChunksPrepared, JSONParsed, SummarizationRequested
 from onward.pipeline.sources import submit
 from onward.retry import Kind, Reason
@@ -72,7 +72,7 @@ class _Filling:
         self.words = [word(rank) for rank in range(VOCABULARY)]
         # As often as words are in a language: a word of twice the rank comes half as often.
         self.often = list(accumulate(1 / (rank + 3) for rank in range(VOCABULARY)))
-        self.store.enlist(WORKER, {"version": VERSION, "services": list(app.registry.services), "pid": 1})
+        self.store.register_worker(WORKER, {"version": VERSION, "services": list(app.registry.services), "pid": 1})
 
     def run(self) -> None:
         each = max(IN_THREAD, int(MESSAGES * self.scale) // SOURCES)
@@ -82,7 +82,7 @@ class _Filling:
         self._embed(set_aside=int(SET_ASIDE * self.scale))
         self._summarise(failed=int(DEAD_THREADS * self.scale))
         self.store.prune(keep_seconds=3600.0, keep_count=1000)
-        self.store.retire(WORKER)
+        self.store.unregister_worker(WORKER)
 
     # -- what flows
 
@@ -127,10 +127,10 @@ class _Filling:
                 owed += CHUNKS_OF_EACH
                 chunks += [self._chunk_of(message, place) for place in range(int(owed))]
                 owed -= int(owed)
-            adds = [_new(one, None, parent=f"messages/{one.message_id}") for one in chunks]
-            texts = [IndexedText("messages", one.id, one.subject, one.body) for one in messages]
-            parts: list[Part] = [Done([one.id for one in good])]
-            parts += [self._dead(one.id, number, "chunking") for number, one in enumerate(bad)]
+            adds = [_new(chunk, None, parent=f"messages/{chunk.message_id}") for chunk in chunks]
+            texts = [IndexedText("messages", message.id, message.subject, message.body) for message in messages]
+            parts: list[SettlementPart] = [Processed([message.id for message in good])]
+            parts += [self._dead(message.id, number, "chunking") for number, message in enumerate(bad)]
             self._settle(delivery, [], adds=adds[800:], texts=texts, closes=False)
             self._settle(delivery, parts, adds=adds[:800])
             for some in _batches(chunks, 500):
@@ -138,29 +138,31 @@ class _Filling:
 
     def _embed(self, set_aside: int) -> None:
         for delivery in self._deliveries("embedding"):
-            ids = [one.id for one in delivery.inputs]
+            ids = [document.id for document in delivery.inputs]
             few = min(set_aside, 8)
             set_aside -= few
-            vectors = [PlacedVector("chunks", id, self.model, next(self.vectors)) for id in ids[few:]]
-            parts: list[Part] = [Done(ids[few:])]
+            vectors = [IndexedVector("chunks", id, self.model, next(self.vectors)) for id in ids[few:]]
+            parts: list[SettlementPart] = [Processed(ids[few:])]
             if few:
-                parts.append(Aside(ids[:few], self._failure("embedding", self.random.randrange(3)), after=300.0))
+                parts.append(
+                    InFailedBatch(ids[:few], self._failure("embedding", self.random.randrange(3)), after=300.0)
+                )
             self._settle(delivery, parts, vectors=vectors)
 
     def _summarise(self, failed: int) -> None:
         after = ""
         while states := self.store.states("threads", after=after, limit=200):
             after = states[-1].id
-            # One by one, as the orchestration asks for them: each is a letter of its own if it fails.
-            threads = self.store.get_many(Thread, [one.id for one in states])
-            self.app.publish(*(SummarizationRequested(thread_ids=[one.id]) for one in threads))
-            sources = {one.id: one for one in threads}
+            # One event for each thread, as in orchestration: each failure is a dead letter of its own.
+            threads = self.store.get_many(Thread, [state.id for state in states])
+            self.app.publish(*(SummarizationRequested(thread_ids=[thread.id]) for thread in threads))
+            sources = {thread.id: thread for thread in threads}
             settlements = []
             for number, delivery in enumerate(self._claim("summarization", 200)):
                 thread = sources[delivery.inputs[0].id]
                 if failed > 0 and number % 4 == 0:
                     failed -= 1
-                    parts: list[Part] = [self._dead(thread.id, number // 4, "summarization")]
+                    parts: list[SettlementPart] = [self._dead(thread.id, number // 4, "summarization")]
                     settlements.append(_settlement(delivery, parts))
                 else:
                     adds = [_new(self._summary(thread), thread.source)]
@@ -182,7 +184,7 @@ class _Filling:
             thread_id=thread.id,
             subject=thread.subject,
             markdown=f"{self._text(60)} [1]\n\n## Sources\n\n1. {self._text(8)}",
-            citations=[Cited(number=1, message_id="", sentence=self._text(8))],
+            citations=[SummaryCitation(number=1, message_id="", sentence=self._text(8))],
             messages=IN_THREAD,
         )
 
@@ -225,10 +227,10 @@ class _Filling:
         return " ".join(self.random.choices(self.words, cum_weights=self.often, k=words))
 
     def _add(self, documents: Sequence[Document], source: str) -> None:
-        self.store.add_documents([_new(one, source) for one in documents])
+        self.store.add_documents([_new(document, source) for document in documents])
 
     def _read(self, kind: type[Message], delivery: Delivery) -> list[Message]:
-        return self.store.get_many(kind, [one.id for one in delivery.inputs])
+        return self.store.get_many(kind, [document.id for document in delivery.inputs])
 
     # -- failures
 
@@ -246,11 +248,11 @@ class _Filling:
             version=VERSION,
         )
 
-    def _dead(self, id: str, number: int, service: str) -> Dead:
+    def _dead(self, id: str, number: int, service: str) -> DeadLettered:
         number %= GROUPS
         reason = Reason.NON_RETRYABLE if number % 2 == 0 else Reason.MAX_ATTEMPTS_EXCEEDED
         failure = self._failure(service, number)
-        return Dead([id], reason, failure, final=number % 2 == 0, charge=Charge.TRY)
+        return DeadLettered([id], reason, failure, final=number % 2 == 0, charge=Charge.TRY)
 
     # -- the ledger
 
@@ -261,12 +263,12 @@ class _Filling:
         while some := self._claim(service):
             yield from some
 
-    def _settle(self, delivery: Delivery, parts: Sequence[Part], **more: Any) -> None:
+    def _settle(self, delivery: Delivery, parts: Sequence[SettlementPart], **more: Any) -> None:
         self.store.settle([_settlement(delivery, parts, **more)])
 
 
-def _settlement(delivery: Delivery, parts: Sequence[Part], **more: Any) -> Settlement:
-    read = [(one.id, one.revision) for one in delivery.inputs]
+def _settlement(delivery: Delivery, parts: Sequence[SettlementPart], **more: Any) -> Settlement:
+    read = [(document.id, document.revision) for document in delivery.inputs]
     return Settlement(
         delivery.row,
         delivery.token,
@@ -279,8 +281,8 @@ def _settlement(delivery: Delivery, parts: Sequence[Part], **more: Any) -> Settl
     )
 
 
-def _all(delivery: Delivery) -> Done:
-    return Done([one.id for one in delivery.inputs])
+def _all(delivery: Delivery) -> Processed:
+    return Processed([document.id for document in delivery.inputs])
 
 
 def _new(document: Document, source: str | None, parent: str | None = None) -> NewDocument:

@@ -21,7 +21,7 @@ from bench.table import Row
 
 VIEWERS = 200
 OTHERS = ("/live/failures/1/now/", "/live/workers", "/live/tasks", "/live/operations")
-"""One in ten watches one of these, the rest the overview."""
+"""One viewer in ten opens one of these pages, the others the overview."""
 IDLE = 20
 JOBS = 20_000
 REPEATS = 9
@@ -83,7 +83,7 @@ def viewers(
             rates[watched].append(rate)
             alone[watched].append(by_cpu)
     title = f"{JOBS:,} no-op events on the console's store"
-    with_them, without = (statistics.median(rates[one]) for one in (True, False))
+    with_them, without = (statistics.median(rates[viewed]) for viewed in (True, False))
     processor = statistics.median(alone[True]) / statistics.median(alone[False])
     note = (
         f"console: {statistics.median(shares):.0%} of a core, {max(grown):+.0f} MB; "
@@ -91,7 +91,7 @@ def viewers(
     )
     return [
         Row(f"with {VIEWERS} viewers", True, with_them, note, title),
-        Row("without viewers", False, without, "the console runs, nobody watches", title),
+        Row("without viewers", False, without, "the console runs without viewers", title),
     ]
 
 
@@ -109,7 +109,7 @@ def _nobody() -> Iterator[Callable[[], int]]:
 
 @contextmanager
 def _watching(url: str) -> Iterator[Callable[[], int]]:
-    """Open all streams and read them until the end; answers what tells how many parts have come."""
+    """Open all streams and read them until the end; returns a function that counts the received parts."""
     loop = asyncio.new_event_loop()
     crowd = _Crowd(url)
     thread = threading.Thread(target=loop.run_until_complete, args=(crowd.watch(),), daemon=True)

@@ -26,7 +26,7 @@ from bench.pipeline import SAMPLE, SAMPLE_COPIES, write_copies
 from bench.table import Row, medians
 from onward import App, Settings, Work
 from onward.observe.logs import set_up_logs
-from onward.observe.observatory import Observatory
+from onward.observe.process_observer import ProcessObserver
 from onward.worker import tune_process
 
 JOBS = 10_000
@@ -35,7 +35,7 @@ PIPELINE_REPEATS = 3
 ASKED_EVERY = 1.0
 
 Task = Callable[[Settings], tuple[App, int]]
-"""Puts work into an app of these settings, and answers how much."""
+"""Publishes events to an app with these settings, and returns their number."""
 
 
 def run() -> list[Row]:
@@ -47,10 +47,10 @@ def run() -> list[Row]:
         "metrics, logs, traces of 1 in 10": partial(_measure, metrics=True, logs=True, traces=0.1),
         "metrics, logs, traces of all": partial(_measure, metrics=True, logs=True, traces=1.0),
     }
-    title = f"{JOBS:,} no-op events, with what is seen from outside"
+    title = f"{JOBS:,} no-op events, with monitoring"
     rows = _rows(title, medians({name: partial(_apart, way, _no_ops) for name, way in ways.items()}, REPEATS))
     both = {name: ways[name] for name in ("none", "metrics, logs, traces of all")}
-    title = "mails through the pipeline, with what is seen from outside"
+    title = "mails through the pipeline, with monitoring"
     return rows + _rows(
         title, medians({name: partial(_apart, way, _mails) for name, way in both.items()}, PIPELINE_REPEATS)
     )
@@ -58,7 +58,7 @@ def run() -> list[Row]:
 
 def _rows(title: str, rates: dict[str, float]) -> list[Row]:
     notes = {
-        "metrics": "asked for every second",
+        "metrics": "scraped every second",
         "metrics, logs, traces of 1 in 10": "a span for 1 event in 10",
         "metrics, logs, traces of all": "a span for each event",
     }
@@ -66,7 +66,7 @@ def _rows(title: str, rates: dict[str, float]) -> list[Row]:
 
 
 def _apart(way: Callable[[Task], float], task: Task) -> float:
-    """In a process of its own: what one measures must not slow the next."""
+    """Run in a process of its own, so that one measurement does not slow the next."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -92,10 +92,10 @@ def _measure(task: Task, *, metrics: bool, logs: bool, traces: float) -> float:
             metrics_address="127.0.0.1:0" if metrics else "off",
         )
         app, count = task(settings)
-        with Observatory(app, exposes=metrics) as observatory:
+        with ProcessObserver(app, exposes=metrics) as observer:
             over = threading.Event()
-            if observatory.exposition is not None:
-                threading.Thread(target=_ask, args=(observatory.exposition.url, over), daemon=True).start()
+            if observer.server is not None:
+                threading.Thread(target=_ask, args=(observer.server.url, over), daemon=True).start()
             began = time.perf_counter()
             app.work_until_idle()
             took = time.perf_counter() - began

@@ -32,7 +32,7 @@ class CeleryPeer:
                 job.apply_async((number,), producer=producer)
 
     def work(self, mark: Mark) -> None:
-        warnings.simplefilter("ignore")  # it says that nobody should be root
+        warnings.simplefilter("ignore")  # it warns about running as root
         worker = self._job(mark).app.Worker(
             hostname=f"bench-{os.getpid()}@localhost",
             queues=[QUEUE],

@@ -27,11 +27,10 @@ class Pong(Document):
 
 @dataclass(frozen=True)
 class Onward:
-    """Onward on a store, and on a bus if one is given."""
+    """Onward on a store."""
 
     jobs: int
     store: str
-    bus: str | None = None
 
     def fill(self) -> None:
         app = self._app(_ignore)
@@ -53,7 +52,7 @@ class Onward:
         app.close()
 
     def _app(self, mark: Mark) -> App:
-        app = App(store=self.store, settings=Settings(store=self.store, bus=self.bus))
+        app = App(store=self.store, settings=Settings(store=self.store))
 
         @app.service("answering", on=Ping)
         async def answer(event: Ping, work: Work) -> None:

@@ -16,7 +16,7 @@ from bench.peers_race import Mark
 # faster. So is asyncpg, its first choice of a driver, than psycopg.
 BATCH = 500
 USUAL_BATCH = 10
-"""What its command takes at once if it is not told otherwise."""
+"""The default batch of its command."""
 
 UNFINISHED = "SELECT count(*) FROM pgqueuer"
 """A job that is done leaves this table for the log."""

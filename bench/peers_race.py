@@ -43,7 +43,7 @@ class Contestant(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the table: how it is run with so many worker processes, and what to know of it."""
+    """One line of the table: how a peer is run with a number of worker processes, and a note."""
 
     run: Callable[[int], float]
     note: str
@@ -51,7 +51,7 @@ class Entry:
 
 
 def drain(contestant: Contestant, processes: int, left: Callable[[], int]) -> float:
-    """Answer how many jobs a second so many worker processes work off, once every single one is settled.
+    """Return the jobs per second of this many worker processes, when all jobs are settled.
 
     `left` counts those that are not settled yet; it is asked only when all handlers have run.
     """
@@ -105,13 +105,13 @@ def _end(workers: Sequence[BaseProcess]) -> None:
 
 
 def race(contestants: Mapping[str, Entry], measure: str) -> list[Row]:
-    """Let all of them run with one worker process, then with two, taking turns."""
+    """Run all peers in turns with one worker process, then with two."""
     rows: list[Row] = []
     for processes, words in ((1, "1 worker process"), (2, "2 worker processes")):
         rates: dict[str, float] = {}
         for repeats in sorted({entry.repeats for entry in contestants.values()}, reverse=True):
             alike = {name: entry for name, entry in contestants.items() if entry.repeats == repeats}
-            rates |= medians({name: partial(one.run, processes) for name, one in alike.items()}, repeats)
+            rates |= medians({name: partial(peer.run, processes) for name, peer in alike.items()}, repeats)
         rows += [
             Row(name, name == OURS, rates[name], entry.note, f"{measure}, {words}")
             for name, entry in contestants.items()

@@ -53,7 +53,7 @@ def write_copies(archive: Path, target: Path, copies: int) -> None:
 
 
 def _ingest(archive: Path, home: Path, watch: Callable[[int], None] | None = None) -> int:
-    """Run `onward ingest` as a user does; answer how many messages that were."""
+    """Run `onward ingest` as a user does; return the number of messages."""
     shutil.rmtree(home, ignore_errors=True)
     command = [sys.executable, "-m", "onward", "ingest", str(archive), "--json"]
     process = subprocess.Popen(
@@ -103,7 +103,7 @@ def _quality(scratch: Path) -> list[Row]:
     app.close()
     measure = "find a mail by its subject (MRR)"
     return [
-        Row("hybrid", True, found["hybrid"], "words, and what is near in meaning", measure, digits=4),
+        Row("hybrid", True, found["hybrid"], "words and vectors", measure, digits=4),
         Row("full text alone", False, found["full text"], "BM25", measure, digits=4),
     ]
 
@@ -145,4 +145,4 @@ def _children(pid: int) -> list[int]:
         listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
         return []
-    return [int(one) for one in listed]
+    return [int(number) for number in listed]

@@ -17,7 +17,7 @@ from bench.peers_pgqueuer import PgQueuerPeer
 from bench.peers_procrastinate import ProcrastinatePeer
 from bench.peers_race import OURS, Contestant, Entry, drain, race
 from bench.table import Row
-from onward.torture.servers import PostgresServer
+from tests.support.servers import PostgresServer
 
 JOBS = 20_000
 FEW_JOBS = 2_000
@@ -52,7 +52,7 @@ def run() -> list[Row]:
         contestants = {
             OURS: Entry(ours, "a document with each"),
             "pgqueuer": Entry(pgqueuer, "asyncpg, batches of 500; no document"),
-            "pgqueuer, as it comes": Entry(usual_pgqueuer, "batches of 10; 2,000 events", repeats=1),
+            "pgqueuer, default settings": Entry(usual_pgqueuer, "batches of 10; 2,000 events", repeats=1),
             "procrastinate": Entry(procrastinate, "no document; 2,000 events", repeats=1),
         }
         return race(contestants, f"{JOBS:,} no-op events, PostgreSQL")

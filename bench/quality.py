@@ -7,7 +7,7 @@ import re
 
 from onward import App
 from onward.pipeline.documents import Message
-from onward.pipeline.search import NothingAsked, Query, rank
+from onward.pipeline.search import EmptyQuery, Query, rank
 
 _PREFIX = re.compile(r"^((re|fwd?|aw)\s*:\s*|\[[^\]]*\]\s*)+", re.IGNORECASE)
 QUERIES = 300
@@ -19,7 +19,7 @@ def messages_of(app: App) -> list[Message]:
     after = ""
     while states := app.store.states(Message, after=after, limit=500):
         after = states[-1].id
-        found += app.store.get_many(Message, [one.id for one in states])
+        found += app.store.get_many(Message, [state.id for state in states])
     return found
 
 
@@ -37,10 +37,10 @@ def mean_reciprocal_ranks(app: App, queries: int = QUERIES) -> dict[str, float]:
         query = Query(subject)
         try:
             found = {name: rank(app, query, vectors=name == "hybrid", titles=False) for name in totals}
-        except NothingAsked:
+        except EmptyQuery:
             continue
         count += 1
         for name, ranked in found.items():
-            position = next((n for n, one in enumerate(ranked, start=1) if one.id == message.id), None)
+            position = next((n for n, hit in enumerate(ranked, start=1) if hit.id == message.id), None)
             totals[name] += 1 / position if position else 0.0
     return {name: total / max(count, 1) for name, total in totals.items()}

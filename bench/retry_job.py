@@ -8,8 +8,8 @@ from pathlib import Path
 
 from bench.table import Row, medians
 from onward import App, Document, Event, Settings, Work, names
-from onward.backends.sqlite.store import SQLiteStore
-from onward.recovery.deciding import Rules
+from onward.ledger.sqlite.store import SQLiteStore
+from onward.recovery.retry_decision import RetryJobRules
 from onward.recovery.retry_job import RetryJob
 from onward.testing import SimulatedClock
 
@@ -47,13 +47,13 @@ def _app() -> App:
 
 
 class _Store:
-    """A store of so many documents, of which so many fall due again and again."""
+    """A store with documents, some of which become due again and again."""
 
     def __init__(self, folder: Path, documents: int) -> None:
         app, self.clock = _app(), SimulatedClock()
         self.store = SQLiteStore(folder / f"{documents}.db", self.clock)
-        self.store.subscribe([one.subscription() for one in app.registry.services.values()])
-        self.job = RetryJob(self.store, app.registry, Rules.of(app.settings), holder="bench")
+        self.store.subscribe([service.subscription() for service in app.registry.services.values()])
+        self.job = RetryJob(self.store, app.registry, RetryJobRules.of(app.settings), holder="bench")
         connection = self.store.db._writer
         connection.execute("PRAGMA synchronous = OFF")
         connection.execute(_BACKLOG, (documents - DUE,))
@@ -84,11 +84,11 @@ def run() -> list[Row]:
     """Measure both stores in turn."""
     with tempfile.TemporaryDirectory(prefix="onward-bench-") as folder:
         stores = {count: _Store(Path(folder), count) for count in (SMALL, LARGE)}
-        rates = medians({str(count): one.put_back for count, one in stores.items()}, REPEATS)
-        for one in stores.values():
-            one.store.close()
+        rates = medians({str(count): backlog.put_back for count, backlog in stores.items()}, REPEATS)
+        for backlog in stores.values():
+            backlog.store.close()
     measure = f"retry job, {DUE:,} due"
     return [
-        Row(f"among {LARGE:,}", True, rates[str(LARGE)], "documents put back a second", measure),
+        Row(f"among {LARGE:,}", True, rates[str(LARGE)], "documents requeued per second", measure),
         Row(f"among {SMALL:,}", False, rates[str(SMALL)], "the same work in a tenth of the store", measure),
     ]

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from onward import Passage, Settings
-from onward.backends.models.extractive import ExtractiveSummarizer
-from onward.backends.models.static import StaticEmbedder
+from onward.models.extractive_summarizer import ExtractiveSummarizer
+from onward.models.static_embedder import StaticEmbedder
+from onward.pipeline.chunker import TextPiece, split
 from onward.pipeline.documents import Archive, Message
-from onward.pipeline.reading.mbox import split_mbox
-from onward.pipeline.reading.messages import read_message
-from onward.pipeline.splitting import Piece, split
+from onward.pipeline.read.mbox import split_mbox
+from onward.pipeline.read.message_reader import read_message
 
 BATCH = 256
 TOKENS, OVERLAP = Settings().chunk_tokens, Settings().chunk_overlap
@@ -28,14 +28,14 @@ TABLES = """
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
 CREATE TABLE messages (id TEXT PRIMARY KEY, thread TEXT, date REAL, body TEXT);
-CREATE VIRTUAL TABLE texts USING fts5 (title, text, tokenize = 'porter unicode61 remove_diacritics 2');
+CREATE VIRTUAL TABLE texts USING fts5 (title, text, quoted, tokenize = 'porter unicode61 remove_diacritics 2');
 CREATE TABLE chunks (id INTEGER PRIMARY KEY, message TEXT, position INTEGER, text TEXT, vector BLOB);
 CREATE TABLE summaries (thread TEXT PRIMARY KEY, body TEXT);
 """
 
 
 def run(source: Path, target: Path) -> dict[str, float]:
-    """Ingest an mbox into a new database file; answer how long each step took."""
+    """Ingest an mbox into a new database file; return the seconds of each step."""
     took: dict[str, float] = {}
     clock = time.perf_counter
     database = sqlite3.connect(target, isolation_level=None)
@@ -45,24 +45,24 @@ def run(source: Path, target: Path) -> dict[str, float]:
 
     began = clock()
     messages: list[Message] = []
-    texts: list[tuple[int, str, str]] = []
+    texts: list[tuple[int, str, str, str]] = []
     with gzip.open(source) if source.suffix == ".gz" else source.open("rb") as stream:
         for number, raw in enumerate(split_mbox(cast(BinaryIO, stream))):
             read = read_message(archive, f"{number}", raw)
             messages.append(read.message)
-            texts.append((number, read.message.subject, read.text))
+            texts.append((number, read.message.subject, read.text, read.quoted))
     took["parse"] = clock() - began
 
     began = clock()
     database.executemany(
         "INSERT INTO messages VALUES (?, ?, ?, ?)",
-        ((one.id, one.thread_id, one.date, one.model_dump_json()) for one in messages),
+        ((message.id, message.thread_id, message.date, message.model_dump_json()) for message in messages),
     )
-    database.executemany("INSERT INTO texts (rowid, title, text) VALUES (?, ?, ?)", texts)
+    database.executemany("INSERT INTO texts (rowid, title, text, quoted) VALUES (?, ?, ?, ?)", texts)
     took["index"] = clock() - began
 
     began = clock()
-    pieces: list[tuple[Message, int, Piece]] = [
+    pieces: list[tuple[Message, int, TextPiece]] = [
         (message, position, piece)
         for message in messages
         for position, piece in enumerate(
@@ -91,8 +91,10 @@ def run(source: Path, target: Path) -> dict[str, float]:
     for message in messages:
         threads.setdefault(message.thread_id, []).append(message)
     for id, members in threads.items():
-        members.sort(key=lambda one: (one.date or 0.0, one.offset))
-        passages = [Passage(one.id, one.author, one.date, one.new_text().strip()) for one in members]
+        members.sort(key=lambda message: (message.date or 0.0, message.offset))
+        passages = [
+            Passage(message.id, message.author, message.date, message.new_text().strip()) for message in members
+        ]
         written = summarizer.summarize(members[0].subject, passages)
         database.execute("INSERT INTO summaries VALUES (?, ?)", (id, written.markdown))
     took["summarize"] = clock() - began

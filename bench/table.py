@@ -11,7 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-COLUMNS = ("measure", "who", "per second", "ours is", "note")
+COLUMNS = ("measure", "who", "per second", "ratio", "note")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def print_table(rows: list[Row]) -> None:
         return
     table = Table(box=SIMPLE_HEAD)
     for name in COLUMNS:
-        table.add_column(name, justify="right" if name in ("per second", "ours is") else "left")
+        table.add_column(name, justify="right" if name in ("per second", "ratio") else "left")
     for row, cell in zip(rows, cells(rows), strict=True):
         table.add_row(*cell, style="bold" if row.ours else "")
     console.print(table)

@@ -1,4 +1,4 @@
-"""A counter where somebody answers over HTTP, and that can close for a while."""
+"""An HTTP server of the examples that can be closed for a while."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.request import urlopen
 
 
 class Counter(ThreadingHTTPServer):
-    """Answers while it is open, and with 503 while it is not; subclass it and say what."""
+    """Responds while it is open, and with 503 while it is closed; a subclass makes the response."""
 
     closed = "Service Unavailable"
 
@@ -29,7 +29,7 @@ class Counter(ThreadingHTTPServer):
         self.server_close()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of a caller that was killed before it had its answer."""
+        """Do not log clients that were killed before the response."""
 
 
 class _Clerk(BaseHTTPRequestHandler):

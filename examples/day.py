@@ -24,7 +24,7 @@ from rich.text import Text
 from examples.invoices import Amount, Booking, Invoice, InvoiceArrived
 from examples.rates import RATES, Exchange
 from onward import App
-from onward.recovery.verdicts import Suspicion, evidence_of, judge
+from onward.recovery.diagnosis import Cause, diagnose, evidence_of
 from onward.settings import load_settings
 
 ROOT = Path(__file__).parents[1]
@@ -39,7 +39,7 @@ GRACE = 10.0
 
 
 class Day:
-    """One day: its workers, its documents, and the commands that somebody types."""
+    """One day: its workers, its documents, and the commands that an operator types."""
 
     def __init__(self, console: Console, folder: Path) -> None:
         self._console = console
@@ -53,7 +53,7 @@ class Day:
             "INVOICES_RATES": self._exchange.url,
         }
         self.app = App(settings=load_settings(self._environment))
-        self.groups: dict[Suspicion, str] = {}
+        self.groups: dict[Cause, str] = {}
         """The failure group of each verdict, by the beginning of its fingerprint."""
         self._worker: subprocess.Popen[bytes] | None = None
         self._came = 0
@@ -95,7 +95,7 @@ class Day:
         self._exchange.open = False
         mixed = [True] * FINE + [False] * BROKEN
         Random(7).shuffle(mixed)
-        self._publish(self._invoice(vat=one) for one in mixed)
+        self._publish(self._invoice(vat=vat) for vat in mixed)
         self._until(lambda: self._count(Invoice, "failed") == BROKEN, "the bad version has met all of them")
         self._until(lambda: self._processed(Invoice) == MORNING + FINE and self._is_down(), "an outage is noticed")
         self._tell(f"the rates go down, and {FINE + BROKEN} invoices come")
@@ -105,27 +105,27 @@ class Day:
         self.enter("status")
         self._say("Three stories, each with a verdict:")
         self.enter("failures", "list")
-        for one in self.app.store.failure_groups():
-            self.groups[judge(evidence_of(self.app.store, one)).kind] = one.fingerprint[:8]
+        for group in self.app.store.failure_groups():
+            self.groups[diagnose(evidence_of(self.app.store, group)).kind] = group.fingerprint[:8]
         self._say("The rates are down. Nobody has to do anything; what waits loses no try:")
-        self.enter("failures", "show", self.groups[Suspicion.DEPENDENCY])
+        self.enter("failures", "show", self.groups[Cause.DEPENDENCY])
         self._exchange.open = True
         self._tell("the rates are up again; within seconds they will be asked")
         self._say("Two invoices are to blame themselves:")
-        self.enter("failures", "show", self.groups[Suspicion.POISON])
+        self.enter("failures", "show", self.groups[Cause.POISON])
         self._say("The rest came with version 1.1:")
-        self.enter("failures", "show", self.groups[Suspicion.BUG])
+        self.enter("failures", "show", self.groups[Cause.BUG])
 
     def mend(self) -> None:
         self._until(lambda: self._processed(Amount) == MORNING + FINE, "what waited for the rates is done")
         self._tell(f"the {FINE} that waited for the rates are booked, and nobody has done anything")
         self._deploy("1.2")
         self._say(f"Five of the {BROKEN} go first; the others follow when these are well, 50 a second:")
-        self.enter("failures", "retry", self.groups[Suspicion.BUG], "--canary", "5", "--rate", "50")
+        self.enter("failures", "retry", self.groups[Cause.BUG], "--canary", "5", "--rate", "50")
         self._until(lambda: self._processed(Amount) == ALL - POISON, "all are home")
         self._tell(f"all {BROKEN} are booked")
         self._say("The two poison documents are given up:")
-        self.enter("failures", "discard", self.groups[Suspicion.POISON], "--confirm")
+        self.enter("failures", "discard", self.groups[Cause.POISON], "--confirm")
         self.enter("status")
         self._say("Who did what?")
         self.enter("actions")
@@ -138,7 +138,7 @@ class Day:
     # -- what people type
 
     def enter(self, *args: str) -> None:
-        """Run a command as somebody would at this terminal, and show what it prints."""
+        """Run a command as at this terminal, and show its output."""
         self._console.print(Text.assemble(("$ ", "dim"), (f"onward {shlex.join(args)}", "bold")), soft_wrap=True)
         look = {"COLUMNS": str(self._console.width)} | ({"FORCE_COLOR": "1"} if self._console.is_terminal else {})
         ran = subprocess.run(
@@ -177,7 +177,9 @@ class Day:
                 stderr=log,
                 start_new_session=True,
             )
-        self._until(lambda: version in {one["version"] for one in self.app.store.workers()}, f"{version} works")
+        self._until(
+            lambda: version in {worker["version"] for worker in self.app.store.workers()}, f"{version} works"
+        )
         self._tell(f"version {version} is deployed")
 
     def _end_worker(self) -> None:
@@ -217,7 +219,7 @@ class Day:
         return self._count(kind, "processed")
 
     def _is_down(self) -> bool:
-        return any(one.open for one in self.app.store.breakers())
+        return any(breaker.open for breaker in self.app.store.breakers())
 
     def _until(self, true: Callable[[], bool], what: str) -> None:
         ends = time.monotonic() + TOO_LONG

@@ -104,10 +104,10 @@ class Demo:
 
     def _look_at_ledger(self) -> None:
         counts = self.app.store.counts()
-        for one in self._view.services:
-            found = counts.get(one.name, {})
-            one.done, one.set_aside = found.get("done", 0), found.get("dead", 0)
-            one.waiting, one.under_way = found.get("waiting", 0), found.get("claimed", 0)
+        for service in self._view.services:
+            found = counts.get(service.name, {})
+            service.done, service.set_aside = found.get("done", 0), found.get("dead", 0)
+            service.waiting, service.under_way = found.get("waiting", 0), found.get("claimed", 0)
         for letter in self.app.store.dead_letters():
             if letter.row not in self._known:
                 self._known.add(letter.row)
@@ -116,7 +116,7 @@ class Demo:
 
     def _look_at_breaker(self) -> None:
         view = self._view
-        breaker = next((one for one in self.app.store.breakers() if one.open), None)
+        breaker = next((breaker for breaker in self.app.store.breakers() if breaker.open), None)
         if breaker is not None:
             wait = max(0.0, (breaker.next_probe or 0.0) - self.app.store.now())
             held = view.service("translating").waiting

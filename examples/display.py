@@ -30,7 +30,7 @@ class News:
 
 @dataclass(slots=True)
 class ServiceView:
-    """How many events of a service stand where."""
+    """The number of events of a service by state."""
 
     name: str
     done: int = 0
@@ -52,7 +52,7 @@ class View:
     outage: bool = False
 
     def service(self, name: str) -> ServiceView:
-        return next(one for one in self.services if one.name == name)
+        return next(service for service in self.services if service.name == name)
 
     @property
     def elapsed(self) -> float:
@@ -60,7 +60,7 @@ class View:
 
 
 class Display(Protocol):
-    """Shows a view, and tells news."""
+    """Shows a view and the latest news."""
 
     def show(self, view: View) -> None: ...
     def tell(self, news: News) -> None: ...
@@ -99,9 +99,9 @@ class PlainDisplay:
             return
         self._next = view.elapsed + self.EVERY
         filed = view.services[-1].done
-        waiting = sum(one.waiting for one in view.services)
-        retried = sum(one.retried for one in view.services)
-        aside = sum(one.set_aside for one in view.services)
+        waiting = sum(service.waiting for service in view.services)
+        retried = sum(service.retried for service in view.services)
+        aside = sum(service.set_aside for service in view.services)
         text = f"{filed} filed, {waiting} waiting, {retried} retried, {aside} set aside"
         self.tell(News(view.elapsed, text))
 
@@ -127,18 +127,22 @@ def _services(view: View) -> Table:
     table.add_column("", ratio=1)
     for name in ("done", "under way", "waiting", "retried", "set aside"):
         table.add_column(name, justify="right", min_width=5, no_wrap=True)
-    for one in view.services:
+    for service in view.services:
         bar = ProgressBar(
-            total=view.total, completed=one.done, complete_style="green", finished_style="green", style="grey23"
+            total=view.total,
+            completed=service.done,
+            complete_style="green",
+            finished_style="green",
+            style="grey23",
         )
         table.add_row(
-            one.name,
+            service.name,
             bar,
-            _number(one.done, "green"),
-            _number(one.under_way, "cyan"),
-            _number(one.waiting, "yellow"),
-            _number(one.retried, "magenta"),
-            _number(one.set_aside, "red"),
+            _number(service.done, "green"),
+            _number(service.under_way, "cyan"),
+            _number(service.waiting, "yellow"),
+            _number(service.retried, "magenta"),
+            _number(service.set_aside, "red"),
         )
     return table
 
@@ -158,8 +162,8 @@ def _news(news: list[News]) -> RenderableType:
     table = Table.grid(padding=(0, 2))
     table.add_column(justify="right", style="dim", width=6)
     table.add_column(no_wrap=True, overflow="ellipsis")
-    for one in news:
-        table.add_row(f"{one.at:.1f} s", Text(one.text, style=STYLES[one.mood]))
+    for item in news:
+        table.add_row(f"{item.at:.1f} s", Text(item.text, style=STYLES[item.mood]))
     for _ in range(SHOWN_NEWS - len(news)):
         table.add_row("", "")
     return table

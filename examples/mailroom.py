@@ -21,7 +21,7 @@ from urllib.parse import urlencode
 from examples.counter import ask
 from examples.letters import language_of
 from onward import App, Document, Event, Exponential, RetryPolicy, Work, names
-from onward.runtime.signals import AnySignal, Retried
+from onward.runtime.observers import AnySignal, Retried
 
 FOLDER = Path(os.environ.get("MAILROOM", "mailroom-data"))
 """Where the store and the diary are; the demo gives a temporary folder."""
@@ -102,7 +102,7 @@ async def file(card: Card, work: Work) -> None:
 
 
 def write_diary(service: str, what: str, id: str, text: str) -> None:
-    """Leave a line for whoever watches the mail room."""
+    """Write a line for the display of the mail room."""
     line = json.dumps({"service": service, "what": what, "id": id, "text": text}) + "\n"
     # Appended in one piece: several processes write here.
     with (FOLDER / "diary.ndjson").open("ab", buffering=0) as diary:

@@ -21,10 +21,10 @@ from rich.text import Text
 from examples import demo, display
 from examples.day import Day
 from examples.tour import QUESTION, ROOT, SAMPLE
-from onward.cli.display import picture
+from onward.cli.render.progress_display import picture
 from onward.pipeline.app import build
 from onward.pipeline.documents import Message
-from onward.pipeline.progress import Progress, View
+from onward.pipeline.progress import ProgressMeter, RunProgress
 from onward.pipeline.search import Query, rank
 from onward.pipeline.sources import submit
 from onward.settings import load_settings
@@ -83,7 +83,7 @@ def draw_mailroom(folder: Path) -> None:
 
 
 def draw_day(folder: Path, home: Path) -> None:
-    """How everything stands when the most is wrong."""
+    """Draw the status at the worst moment."""
     home.mkdir()
     with Day(_recorder(), home) as day:
         day.begin()
@@ -94,7 +94,7 @@ def draw_day(folder: Path, home: Path) -> None:
 # -- the pipeline
 
 
-def _liveliness(view: View) -> int:
+def _liveliness(view: RunProgress) -> int:
     return sum(0 < (stage.share or 0) < 1 for stage in view.stages)
 
 
@@ -102,14 +102,14 @@ def draw_ingest(folder: Path, home: Path) -> None:
     """The liveliest moment of a run over the sample, this documentation and this code."""
     os.environ["ONWARD_HOME"] = str(home)  # the worker processes read it
     with closing(build(load_settings())) as app:
-        sources = [submit(app, str(ROOT / one)).source for one in (SAMPLE, "docs", "src")]
-        progress = Progress(app, sources)
-        views = [progress.look()]
+        sources = [submit(app, str(ROOT / path)).source for path in (SAMPLE, "docs", "src")]
+        progress = ProgressMeter(app, sources)
+        views = [progress.measure()]
         supervise(
             "onward.pipeline.app:app",
             processes=2,
             idle_within=IDLE,
-            on_poll=lambda _: views.append(progress.look()),
+            on_poll=lambda _: views.append(progress.measure()),
         )
     best = max(views, key=lambda view: (_liveliness(view), view.elapsed))
     live = _recorder()

@@ -20,7 +20,7 @@ COLLECTIONS = ("letters", "notes", "cards")
 
 @dataclass(slots=True)
 class Tally:
-    """Where everything that was published stands; nothing may be left over."""
+    """Count the published events by state; nothing may be left over."""
 
     published: int
     done: int = 0
@@ -68,7 +68,7 @@ def _events_ahead(app: App, letters: Sequence[str]) -> int:
 
 def _outcomes(state: DocumentState) -> list[str]:
     kept = [state.attempts.get("first"), *state.attempts.get("last", ())]
-    return [one["outcome"] for one in kept if one]
+    return [entry["outcome"] for entry in kept if entry]
 
 
 def summary(app: App, letters: Sequence[str]) -> RenderableType:
@@ -112,10 +112,12 @@ def _counts(count: Tally) -> Table:
 
 def _dead_letters(letters: Sequence[DeadLetter]) -> Table:
     table = _grid(None, "dim", "red", None)
-    for one in letters:
-        who = one.documents[0][1] if one.documents else "an event"
-        why = f"its {len(one.raw)} bytes are kept" if one.raw is not None else one.last_error
-        table.add_row(who, one.service_name, one.abandoned_reason, Text(why))
+    for dead_letter in letters:
+        who = dead_letter.documents[0][1] if dead_letter.documents else "an event"
+        why = (
+            f"its {len(dead_letter.raw)} bytes are kept" if dead_letter.raw is not None else dead_letter.last_error
+        )
+        table.add_row(who, dead_letter.service_name, dead_letter.abandoned_reason, Text(why))
     return table
 
 

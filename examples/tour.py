@@ -76,7 +76,7 @@ class Tour:
         self._console.print(Text(text, "cyan"))
 
     def _type(self, *args: str) -> int:
-        """Run a command as somebody would at this terminal."""
+        """Run a command as at this terminal."""
         self._console.print(Text.assemble(("$ ", "dim"), (f"onward {shlex.join(args)}", "bold")), soft_wrap=True)
         self._console.print()
         sys.stdout.flush()

@@ -15,8 +15,8 @@ from playwright.sync_api import Page, ViewportSize, sync_playwright
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the list of pages is shared with the tests
 
-from onward.torture.servers.__main__ import find_browser, missing_browser  # noqa: E402
 from tests.console.browser.pages import PAGES, NoSuchLink, find_page  # noqa: E402
+from tests.support.servers.__main__ import find_browser, missing_browser  # noqa: E402
 
 SIZES: dict[str, ViewportSize] = {"desk": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")

@@ -4,27 +4,45 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
+from hypothesis import is_hypothesis_test
 
-from onward.backends import open_store
-from onward.torture.servers import PostgresServer, Proxy, RabbitServer, missing, postgres, rabbitmq
-from onward.torture.servers.__main__ import missing_browser, missing_monitoring
-from tests.sweeping import end_holders, sweep_store
+from onward.backend_urls import open_store
+from tests.support.servers import PostgresServer, Proxy, RabbitServer, missing, postgres, rabbitmq
+from tests.support.servers.__main__ import missing_browser, missing_monitoring
+from tests.support.store_cleanup import end_holders, sweep_store
 
 REPORT = "report"
 LEFT_OUT = "left out: "
 
-# How long an example takes says more of the machine than of the code.
-hypothesis.settings.register_profile("onward", deadline=None)
-hypothesis.settings.load_profile("onward")
+LONG_PROOF_FIXTURES = {"needs_rabbitmq", "needs_monitoring", "browser"}
+"""Fixtures that take seconds to start: each test that uses one is marked `prove`."""
+
+# No deadline: how long an example takes depends on the machine. State machines run a fraction of `max_examples`.
+for name, max_examples in (("quick", 100), ("prove", 500), ("nightly", 10_000)):
+    hypothesis.settings.register_profile(name, deadline=None, max_examples=max_examples)
+hypothesis.settings.load_profile("quick")
 
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
     # Tests start hundreds of processes: each would compile every module again, and do little else.
-    os.environ["PYTHONPYCACHEPREFIX"] = str(Path(__file__).parents[1] / ".pytest_cache" / "compiled")
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = str(Path(__file__).parents[1] / ".pytest_cache" / "compiled")
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the long proofs, and with more examples than usual all tests that Hypothesis makes examples for."""
+    more_examples = hypothesis.settings.get_current_profile_name() != "quick"
+    for item in items:
+        made = is_hypothesis_test(getattr(item, "obj", None))
+        if LONG_PROOF_FIXTURES.intersection(getattr(item, "fixturenames", ())) or (made and more_examples):
+            item.add_marker("prove")
 
 
 @pytest.fixture
@@ -56,8 +74,8 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 def need_server(why_missing: str) -> None:
     """Leaves a test out where its server is not installed; fails it where all of them have to be."""
-    if why_missing and os.environ.get("ONWARD_ALL_SERVERS") == "1":
-        pytest.fail(f"{why_missing} (ONWARD_ALL_SERVERS=1 wants every server)", pytrace=False)
+    if why_missing and os.environ.get("WANT_ALL_SERVERS") == "1":
+        pytest.fail(f"{why_missing} (WANT_ALL_SERVERS=1 wants every server)", pytrace=False)
     if why_missing:
         pytest.skip(LEFT_OUT + why_missing)
 

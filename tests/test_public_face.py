@@ -7,17 +7,12 @@ import pydoc
 import re
 import subprocess
 import sys
-import types
 
 import pytest
 
 import onward
 
-NAMES = sorted(
-    name
-    for name, value in vars(onward).items()
-    if not name.startswith("_") and not isinstance(value, types.ModuleType)
-)
+NAMES = onward.__all__
 
 
 def test_a_reader_can_learn_all_of_it() -> None:

@@ -1,4 +1,4 @@
-"""The desk: publish pages, announce them, write them down, look at them, put them back.
+"""Publish pages, announce them, write them, print their status, requeue dead letters.
 
 python desk.py publish home about
 """
@@ -35,7 +35,7 @@ def write(name: str) -> None:
 
 
 def look(*ids: str) -> None:
-    """Show where pages stand, and what there is to know besides."""
+    """Print the status of pages, open breakers and dead letters."""
     for name in ids:
         state, count = app.state(Page, name), app.get(WordCount, name)
         status = state.status if state else "not written yet"
@@ -43,15 +43,15 @@ def look(*ids: str) -> None:
     for breaker in app.store.breakers():
         if breaker.open:
             print(f"{breaker.dependency} is down: {breaker.reason}")
-    for letter in app.store.dead_letters():
-        print(f"dead letter {letter.row}: {letter.abandoned_reason}: {letter.error_type}: {letter.last_error}")
+    for dead in app.store.dead_letters():
+        print(f"dead letter {dead.row}: {dead.abandoned_reason}: {dead.error_type}: {dead.last_error}")
 
 
-def put_back() -> None:
-    """Put every dead letter's event back on the ledger."""
-    for letter in app.store.dead_letters():
-        app.store.requeue(letter.row)
-        print(f"put back {letter.row}")
+def requeue() -> None:
+    """Put the event of every dead letter back on the ledger."""
+    for dead_letter in app.store.dead_letters():
+        app.store.requeue(dead_letter.row)
+        print(f"requeued {dead_letter.row}")
 
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -59,7 +59,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "announce": announce,
     "write": write,
     "look": look,
-    "put-back": put_back,
+    "requeue": requeue,
 }
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the clippings service does in bad weather; hours of it, in milliseconds."""
+"""The clippings service during an outage and a race, on a simulated clock."""
 
 from clippings import Page, PageFound, app
 
@@ -8,7 +8,7 @@ HOUR = 3600.0
 home = Page(id="home", path="home.txt")
 
 
-def test_an_outage_of_three_hours_burns_no_try() -> None:
+def test_an_outage_of_three_hours_uses_up_no_try() -> None:
     with Simulation(app) as world:
         world.fail("website", for_seconds=3 * HOUR)
         app.publish(PageFound.of(home), documents=[home])

@@ -55,30 +55,84 @@ For readers of the event-retry design: `RetryConfig`, `handle_event_with_retry`,
 To test a service, see `onward.testing`.
 """
 
-# No `__all__`: with one, help(onward) would unroll every class; `as` says that a name is meant for users.
-from onward.app import App as App
-from onward.model.documents import Document as Document
-from onward.model.documents import DocumentState as DocumentState
-from onward.model.documents import Status as Status
-from onward.model.events import Event as Event
-from onward.model.events import names as names
-from onward.model.ledger import DeadLetter as DeadLetter
-from onward.ports import Reader as Reader
-from onward.ports.models import Passage as Passage
-from onward.retry import Classified as Classified
-from onward.retry import DocumentNotFoundError as DocumentNotFoundError
-from onward.retry import Exponential as Exponential
-from onward.retry import Kind as Kind
-from onward.retry import Ladder as Ladder
-from onward.retry import NotReady as NotReady
-from onward.retry import OnwardError as OnwardError
-from onward.retry import Permanent as Permanent
-from onward.retry import RetryConfig as RetryConfig
-from onward.retry import RetryPolicy as RetryPolicy
-from onward.retry import Schedule as Schedule
-from onward.retry import Unavailable as Unavailable
-from onward.retry import classify as classify
-from onward.retry import handle_event_with_retry as handle_event_with_retry
-from onward.retry import retrying as retrying
-from onward.runtime.work import Work as Work
-from onward.settings import Settings as Settings
+# The names are imported when they are first used, so that `import onward` and `onward --version` are fast. There
+# is no `__dir__` on purpose: with one, help(onward) would print every class instead of this page.
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from onward.app import App
+    from onward.ledger.reader import Reader
+    from onward.model.documents import Document, DocumentState, Status
+    from onward.model.events import Event, names
+    from onward.model.ledger import DeadLetter
+    from onward.models.protocol import Passage
+    from onward.retry import (
+        Classified,
+        DocumentNotFoundError,
+        Exponential,
+        Kind,
+        Ladder,
+        NotReady,
+        OnwardError,
+        Permanent,
+        RetryConfig,
+        RetryPolicy,
+        Schedule,
+        Unavailable,
+        classify,
+        handle_event_with_retry,
+        retrying,
+    )
+    from onward.runtime.work import Work
+    from onward.settings import Settings
+
+__all__ = [
+    "App",
+    "Classified",
+    "DeadLetter",
+    "Document",
+    "DocumentNotFoundError",
+    "DocumentState",
+    "Event",
+    "Exponential",
+    "Kind",
+    "Ladder",
+    "NotReady",
+    "OnwardError",
+    "Passage",
+    "Permanent",
+    "Reader",
+    "RetryConfig",
+    "RetryPolicy",
+    "Schedule",
+    "Settings",
+    "Status",
+    "Unavailable",
+    "Work",
+    "classify",
+    "handle_event_with_retry",
+    "names",
+    "retrying",
+]
+
+_MODULES = {
+    "App": "onward.app",
+    "DeadLetter": "onward.model.ledger",
+    "Document": "onward.model.documents",
+    "DocumentState": "onward.model.documents",
+    "Event": "onward.model.events",
+    "Passage": "onward.models.protocol",
+    "Reader": "onward.ledger.reader",
+    "Settings": "onward.settings",
+    "Status": "onward.model.documents",
+    "Work": "onward.runtime.work",
+    "names": "onward.model.events",
+}
+"""The module of each public name that is not in `onward.retry`."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'onward' has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES.get(name, "onward.retry")), name)

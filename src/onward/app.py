@@ -16,27 +16,31 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from onward.backends import open_blobs, open_embedder, open_reporter, open_store, open_summarizer, open_wire
+from onward.backend_urls import open_blobs, open_embedder, open_gateway, open_reporter, open_store, open_summarizer
+from onward.blobs.protocol import Blobs
+from onward.model.clock import Clock
 from onward.model.documents import Document, DocumentState
-from onward.model.events import Envelope, Event
+from onward.model.events import Event
 from onward.model.failures import Failure
-from onward.model.ledger import NewDocument, Published
-from onward.ports import Blobs, Clock, Store
+from onward.model.ledger import Published
 from onward.retry import Classified, OnwardError, RetryPolicy, classify, redact_error
 from onward.retry.redact import hide_addresses
+from onward.runtime import publisher
+from onward.runtime.delivery_metrics import Measuring
 from onward.runtime.engine import Engine
-from onward.runtime.measuring import Measuring
+from onward.runtime.engine_settings import Ending, EngineSettings
+from onward.runtime.foreign_events import enter_foreign_event
 from onward.runtime.metrics import Metrics, NoMetrics
-from onward.runtime.orders import Ending, EngineSettings
-from onward.runtime.service import Dependency, Registry, Requeue, Service
-from onward.runtime.signals import AnySignal, GaveUp, Hook, Hooks, Retried, SetAside
-from onward.runtime.strangers import take_in
-from onward.runtime.tracing import submitted
+from onward.runtime.observers import AnySignal, GaveUp, Hook, Hooks, Retried, SetAside
+from onward.runtime.service import Dependency, PeriodicJob, Registry, Requeue, Service
+from onward.runtime.slots import RunningSlots
 from onward.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from onward.ports.models import Embedder, Summarizer
-    from onward.ports.reporting import ErrorReporter
+    from onward.gateway import Gateway
+    from onward.ledger.store import Store
+    from onward.models.protocol import Embedder, Summarizer
+    from onward.runtime.error_reporter import ErrorReporter
 
 H = TypeVar("H", bound=Callable[..., Any])
 D = TypeVar("D", bound=Document)
@@ -53,7 +57,7 @@ class AppNotFound(OnwardError):
 
 
 class App:
-    """Services, what they need, and the store that holds their documents and ledger.
+    """Services, their dependencies, and the store that holds their documents and ledger.
 
         app = App()
 
@@ -130,18 +134,20 @@ class App:
         sets_aside: bool = False,
         notice: str = "",
         requeue: Requeue | None = None,
+        was: str | Sequence[str] = (),
     ) -> Callable[[H], H]:
         """Declare a service: the decorated handler is run for each document that an event names.
 
         A handler of a service that `finishes` a collection gets one document and a `Work`, or with
-        `batch=64` up to so many documents; returning finishes them. Without `finishes` it gets the
+        `batch=64` up to 64 documents; returning finishes them. Without `finishes` it gets the
         event and a `Work`. A `def` handler runs in a thread, an `async def` handler on the loop.
 
         `needs` names dependencies: while one is down, the service's events wait and lose nothing.
         With `sets_aside`, a document that fails every try joins the failed batch of its source.
         `policy` and `not_ready` replace the ladder's rungs 2 and 1, `rung="fetching"` takes its shorter
         waits, `classify` replaces the usual judgement of errors. `requeue` makes the events that put
-        documents back from their states, where the event has more fields than the ids.
+        documents back from their states, where the event has more fields than the ids. `was` names a
+        service that this one replaces: its events, dead letters and failed batches become this one's.
         """
 
         def declare(handler: H) -> H:
@@ -162,6 +168,7 @@ class App:
                 sets_aside=sets_aside,
                 notice=notice,
                 requeue=requeue,
+                was=(was,) if isinstance(was, str) else tuple(was),
             )
             self.registry.add(service)
             if self._store is not None:
@@ -175,24 +182,36 @@ class App:
     ) -> None:
         """Declare something outside that services need, with a health call if it has one.
 
-        The health call answers False or raises when the dependency is down. It is asked after a
-        failure, and to find out when the outage is over.
+        It returns False or raises when the dependency is down, and is called after a failure and during an outage.
         """
         self.registry.add_dependency(Dependency(name, health))
 
+    def periodic(self, name: str, *, every: float) -> Callable[[H], H]:
+        """Declare a function that is run once in `every` seconds, by one of the app's processes.
+
+        Workers, `onward serve` and `onward retry-job` run it in a background thread. It is given a function that
+        returns True when the process ends: then it should return, and is begun again by the next process.
+        """
+
+        def declare(run: H) -> H:
+            self.registry.add_periodic(PeriodicJob(name, float(every), run))
+            return run
+
+        return declare
+
     def observe(self, hook: Hook) -> None:
-        """Be told of everything that happens to deliveries in this process, after its commit."""
+        """Call an observer with every outcome of deliveries in this process, after its commit."""
         self.hooks.add(hook)
 
     # -- reporting errors
 
     @property
     def reporter(self) -> ErrorReporter:
-        """Where errors are reported to, as the settings say; opened when it is first used."""
+        """The error reporter of the settings, opened when it is first used."""
         settings = self.settings
         with self._opening:
             if self._reporter is None:
-                self._reporter = open_reporter(settings, lambda: self.store)
+                self._reporter = open_reporter(settings, lambda: self.store, self.version)
             return self._reporter
 
     def report_error(self, error: BaseException, *, service: str) -> None:
@@ -214,8 +233,8 @@ class App:
             log.error("a %s of %s cannot be reported: %s", type(error).__name__, service, what)
 
     def report_failures(self) -> None:
-        """Have the failures of events in this process sent, where errors are reported to somebody else."""
-        if self.settings.error_reporter_type == "http" and not self._reports_failures:
+        """Send the failures of events in this process, if errors are reported to another system."""
+        if self.settings.error_reporter_type in ("http", "sentry") and not self._reports_failures:
             _ = self.reporter  # a URL that makes no sense is said before anything starts
             self._reports_failures = True
             self.observe(self._report_failed)
@@ -242,11 +261,10 @@ class App:
 
     @property
     def store(self) -> Store:
-        """The store, opened and told of this app's services when it is first used."""
-        return self._open_announced() if self._store is None else self._store
-
-    def _open_announced(self) -> Store:
-        # One at a time: reports are counted in a thread of their own, which may be the first to want it.
+        """The store, opened and subscribed to for this app's services when it is first used."""
+        if self._store is not None:
+            return self._store
+        # One thread at a time: errors are reported by a thread of their own, which may be the first to use it.
         with self._opening_store:
             if self._store is None:
                 self._store = self.open_unannounced()
@@ -255,7 +273,7 @@ class App:
 
     @property
     def store_address(self) -> str:
-        """Where the store is; empty if it was handed over open."""
+        """The address of the store; empty if the store was passed in open."""
         if self._given is None:
             return self.settings.store
         return self._given if isinstance(self._given, str) else ""
@@ -264,43 +282,30 @@ class App:
         """Open the store without telling it of this app's services: it may be that of another app."""
         if self._given is not None and not isinstance(self._given, str):
             return self._given
-        store = open_store(self.store_address, self._clock)
-        store.wired = self._bus_url is not None
-        return store
+        return open_store(self.store_address, self._clock)
 
-    @property
-    def _bus_url(self) -> str | None:
-        # A store that was handed over open is nobody else's: nobody has to be told.
-        return self.settings.bus_url if self._given is None or isinstance(self._given, str) else None
+    def gateway(self) -> Gateway | None:
+        """Return a gateway to the broker that the settings name, not started yet, or None if they name none."""
+        if self.settings.bus_url is None:
+            return None
 
-    def check_bus(self) -> None:
-        """Connect to the bus once, if there is one: what is wrong with it is said before anything starts."""
-        if self._bus_url is not None:
-            wire = open_wire(self._bus_url, name=self.version)
-            services = self.registry.services.values()
-            try:
-                # Declared, not heard: a queue that is there with other arguments is for a person to mend.
-                wire.open([one.queue(prefetch=0) for one in services])
-            finally:
-                wire.close()
+        def enter(raw: bytes, message_id: str) -> None:
+            enter_foreign_event(self.store, self.registry.events(), raw, message_id=message_id)
+
+        keys = [service.on.routing_key for service in self.registry.services.values()]
+        return open_gateway(self.settings.bus_url, enter, keys, name=self.version)
 
     def close(self) -> None:
         """Close the store and the models; they are opened again when they are next used."""
         self.stop_reporting()
-        for model in (self._embedder, self._summarizer):
-            if model is not None:
-                model.close()
-        self._embedder = self._summarizer = None
-        if self._blobs is not None:
-            self._blobs.close()
-            self._blobs = None
-        if self._store is not None:
-            self._store.close()
-            self._store = None
+        for opened in (self._embedder, self._summarizer, self._blobs, self._store):
+            if opened is not None:
+                opened.close()
+        self._embedder = self._summarizer = self._blobs = self._store = None
 
     @property
     def blobs(self) -> Blobs:
-        """Where large bytes are kept, by their content."""
+        """The store of blobs, addressed by their content."""
         with self._opening:
             if self._blobs is None:
                 self._blobs = open_blobs(self.settings.blobs, self.settings.home, self.store_address)
@@ -331,28 +336,16 @@ class App:
         return self.store.atomically(steps)
 
     def add(self, *documents: Document, source: str | None = None, priority: int = 0) -> int:
-        """Write documents from outside of any handler, those that are absent; answer how many were."""
-        return self.store.add_documents(
-            [
-                NewDocument(
-                    one.collection,
-                    one.id,
-                    one.to_json(),
-                    source=source,
-                    priority=priority,
-                    keys=one.key_values(),
-                )
-                for one in documents
-            ]
-        )
+        """Write documents from outside of any handler, those that are absent; return how many were."""
+        return self.store.add_documents(publisher.new_documents(documents, source, priority))
 
     def replace(self, document: Document, *, source: str | None = None) -> bool:
-        """Write a document's new content; answer whether that changed it, and it is `pending` again."""
-        return self.store.replace_document(
-            NewDocument(
-                document.collection, document.id, document.to_json(), source=source, keys=document.key_values()
-            )
-        )
+        """Write a document's new content; return whether that changed it, and it is `pending` again.
+
+        Without an event in the same transaction, the retry job puts it back at once.
+        """
+        (new,) = publisher.new_documents([document], source, 0)
+        return self.store.replace_document(new)
 
     def publish(
         self,
@@ -362,27 +355,23 @@ class App:
         delay: float = 0.0,
         priority: int = 0,
     ) -> list[Published]:
-        """Put events on the ledger, in one transaction with the documents they name, if given."""
-        envelopes: list[Envelope] = []
-        now = self.store.now()
-        for event in events:
-            envelopes += Envelope.of(
-                event, now=now, source=source, priority=priority, due_in=delay, trace=submitted(event)
-            )
+        """Put events on the ledger, in one transaction with the documents they name, if given.
 
-        def put() -> list[Published]:
-            self.add(*documents, source=source, priority=priority)
-            return self.store.publish(envelopes)
-
-        return self.store.atomically(put)
+        Returns what became of each event: the number of services that will get it (`rows`) or have it waiting
+        already (`duplicates`). A document that is stored already stays as it is; if it was given with other
+        content, `kept` names it with its stored revision, and `app.replace` is what changes it.
+        """
+        return publisher.publish(
+            self.store, events, list(documents), source=source, delay=delay, priority=priority
+        )
 
     def publish_raw(self, raw: bytes) -> Published | None:
-        """Take an event from somebody else: JSON with `event_type` and `data`.
+        """Store an event from another program: JSON with `event_type` and `data`.
 
-        What cannot be read is never dropped: it becomes a dead letter with its bytes, and the answer
+        An event that cannot be read is never dropped: it becomes a dead letter with its bytes, and the result
         is None.
         """
-        return take_in(self.store, self.registry.events(), raw)
+        return enter_foreign_event(self.store, self.registry.events(), raw)
 
     def get(self, document: type[D], id: str) -> D | None:
         """Read a document."""
@@ -395,38 +384,37 @@ class App:
     # -- working
 
     def engine_settings(self, **changes: Any) -> EngineSettings:
-        """What the settings say about a worker process."""
+        """Return the settings of an engine, with these changes."""
         settings = self.settings
         hide_addresses(settings.redact_addresses)
-        given: dict[str, Any] = {
-            "ladder": settings.ladder(),
-            "concurrency": settings.concurrency,
-            "time_limit": settings.time_limit_seconds,
-            "keep_completed_seconds": settings.keep_completed_seconds,
-            "keep_completed_count": settings.keep_completed_count,
-        }
-        return EngineSettings(**(given | changes))
+        same = ("concurrency", "keep_completed_seconds", "keep_completed_count")
+        options: dict[str, Any] = {name: getattr(settings, name) for name in same}
+        options |= {"ladder": settings.ladder(), "time_limit": settings.time_limit_seconds}
+        return EngineSettings(**(options | changes))
 
-    def engine(self, services: Sequence[str] | None = None, **options: Any) -> Engine:
-        """An engine for these services, or all, in this process."""
+    def engine(
+        self,
+        services: Sequence[str] | None = None,
+        *,
+        worker: str | None = None,
+        record: RunningSlots | None = None,
+        **changes: Any,
+    ) -> Engine:
+        """Return an engine for these services, or all, in this process; `changes` are those of its settings."""
         chosen = self.registry.select(services)
         _ = self.metrics  # from now on, what happens is measured
         if self._measuring is not None:
             self._measuring.expect(service.name for service in chosen)
         self.report_failures()
-        settings = self.engine_settings(**{k: v for k, v in options.items() if k not in ("worker", "board")})
-        # What runs alone, or only until nothing is due, looks in the ledger itself.
-        wired = self._bus_url if not (settings.suspects or settings.until_idle) else None
         return Engine(
             self.store,
             self.registry,
             chosen,
-            worker=options.pop("worker", None) or worker_name(),
+            worker=worker or worker_name(),
             version=self.version,
             hooks=self.hooks,
-            board=options.pop("board", None),
-            settings=settings,
-            wire=open_wire(wired, name=self.version) if wired is not None else None,
+            record=record,
+            settings=self.engine_settings(**changes),
         )
 
     def work_until_idle(self, services: Sequence[str] | None = None) -> Ending:
@@ -435,7 +423,7 @@ class App:
 
 
 def worker_name() -> str:
-    """A name for a worker process that no other one has or had."""
+    """Return a name for a worker process that no other one has or had."""
     unique = hashlib.blake2b(os.urandom(16), digest_size=3).hexdigest()
     return f"{socket.gethostname()}:{os.getpid()}:{unique}"
 
@@ -447,7 +435,7 @@ def load_app(reference: str) -> App:
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        found = getattr(importlib.import_module(module_name), attribute or "app")
+        app = getattr(importlib.import_module(module_name), attribute or "app")
     except ModuleNotFoundError as error:
         if error.name is None or not module_name.startswith(error.name):
             raise
@@ -457,6 +445,6 @@ def load_app(reference: str) -> App:
         ) from error
     except AttributeError as error:
         raise AppNotFound(f"module {module_name!r} has no {attribute or 'app'!r}") from error
-    if not isinstance(found, App):
-        raise AppNotFound(f"{reference!r} is a {type(found).__name__}, not an onward.App")
-    return found
+    if not isinstance(app, App):
+        raise AppNotFound(f"{reference!r} is a {type(app).__name__}, not an onward.App")
+    return app

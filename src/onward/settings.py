@@ -1,12 +1,12 @@
-"""What can be set, from the environment and from `onward.toml`; the environment wins.
+"""The settings, from the environment and from `onward.toml`; the environment wins.
 
 A key of `onward.toml` is the variable's name in lower case and without `ONWARD_`. Tables only save typing:
-their names are joined to their keys by an underscore, so these three say the same, `RETRY_MAX_ATTEMPTS=5`:
+their names are joined to their keys by an underscore. These three mean the same as `RETRY_MAX_ATTEMPTS=5`:
 
     retry_max_attempts = 5          [retry]                 retry = { max_attempts = 5 }
                                     max_attempts = 5
 
-The value of any variable may stand in a file, as secrets do: `ONWARD_STORE_FILE=/run/secrets/store`.
+The value of any variable may be in a file, as secrets are: `ONWARD_STORE_FILE=/run/secrets/store`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import difflib
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 from urllib.parse import quote, urlsplit
@@ -24,21 +24,32 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from onward.retry.backoff import Exponential
 from onward.retry.errors import OnwardError
-from onward.retry.event import RetryConfig
+from onward.retry.event_retry import RetryConfig
+from onward.retry.ladder import Ladder
 from onward.retry.policy import RetryPolicy
-from onward.retry.presets import Ladder
 from onward.retry.redact import redact
 
 FILE = "onward.toml"
+PREFIX = "ONWARD_"
+"""The prefix of the variables that only Onward uses."""
 IN_FILE = "_FILE"
-"""What is added to a variable's name to name a file that holds its value."""
-LARGEST_FILE = 65_536
+"""The suffix of a variable that names the file with the value."""
+MAX_FILE_BYTES = 65_536
 _AUTHORITY = re.compile(r"(?:\[[^\]]*\]|[^:\[\]]*)(?::\d*)?")
 """A host and its port."""
 
 
 class SettingsError(OnwardError):
-    """A setting makes no sense; the message names it, its value and what is allowed."""
+    """A setting is invalid; the message names it, its value and the allowed values."""
+
+
+class MissingExtra(OnwardError):
+    """A package is not installed that comes with an extra; the message says how to install it."""
+
+    exit_code = 2
+
+    def __init__(self, feature: str, package: str, extra: str) -> None:
+        super().__init__(f"{feature} needs the package {package!r}, run: pip install 'onward[{extra}]'")
 
 
 def _no_bool(value: object) -> object:
@@ -53,15 +64,15 @@ def _is_store(value: str) -> str:
     if scheme not in ("sqlite", "postgresql", "postgres"):
         raise ValueError("no URL of a store")
     if scheme != "sqlite":
-        # A / or # in a password ends what names the server, and the rest of it would pass for a database.
+        # A / or # in a password ends the host, and the rest of the password would be read as the database.
         hosts = urlsplit(value).netloc.rpartition("@")[2]
-        if re.search(r"\s", value) or not all(_AUTHORITY.fullmatch(one) for one in hosts.split(",")):
+        if re.search(r"\s", value) or not all(_AUTHORITY.fullmatch(host) for host in hosts.split(",")):
             raise ValueError("no URL of a server")
     return value
 
 
 def _is_bus(value: str) -> str:
-    # Asking for a port that is none raises by itself.
+    # `port` raises ValueError if it is not a number.
     if _scheme(value) not in ("amqp", "amqps") or not urlsplit(value).hostname or urlsplit(value).port == 0:
         raise ValueError("no URL of a broker")
     if re.search(r"\s", value):
@@ -150,8 +161,9 @@ class _Shared(BaseModel):
 
     metrics_backend: Literal["prometheus", "prometheus_pushgateway", "noop"] = "prometheus"
     pushgateway_url: HttpUrl | None = None
-    error_reporter_type: Literal["store", "http", "noop"] = "store"
+    error_reporter_type: Literal["store", "http", "sentry", "noop"] = "store"
     error_reporter_url: HttpUrl | None = None
+    sentry_dsn: Secret | None = None
 
     rabbitmq_host: str | None = None
     rabbitmq_port: Port = 5672
@@ -206,7 +218,7 @@ class Settings(_Shared):
 
     @property
     def bus_url(self) -> str | None:
-        """The bus: `ONWARD_BUS`, or what the `RABBITMQ_…` variables say, or none."""
+        """Return the URL of the broker: `ONWARD_BUS`, or made of the `RABBITMQ_…` variables, or None."""
         if self.bus is not None or self.rabbitmq_host is None:
             return self.bus
         password = quote(self.rabbitmq_password.get_secret_value(), safe="")
@@ -246,85 +258,112 @@ class Settings(_Shared):
 
 def variable(field: str) -> str:
     """Return the environment variable of a setting."""
-    return field.upper() if field in _Shared.model_fields else f"ONWARD_{field.upper()}"
+    return field.upper() if field in _Shared.model_fields else PREFIX + field.upper()
 
 
 _NEEDS = (
     ("metrics_backend", "prometheus_pushgateway", "pushgateway_url"),
     ("error_reporter_type", "http", "error_reporter_url"),
+    ("error_reporter_type", "sentry", "sentry_dsn"),
 )
 
 
-class _Given(NamedTuple):
-    """A value and where it was found."""
+class _RawSetting(NamedTuple):
+    """A value and the place that sets it."""
 
     value: object
     where: str
     secret: bool = False
-    """It comes from a file that may hold anything: it is never shown."""
+    """It was read from a file, and is never shown."""
 
 
 def load_settings(environ: Mapping[str, str] | None = None, path: str | Path | None = None) -> Settings:
     """Read the settings from the environment and from `path`, or `onward.toml` here if there is one.
 
-    An empty variable counts as not set. One with `_FILE` behind its name says which file holds the value.
+    An empty variable counts as not set. A variable that ends with `_FILE` names the file with the value.
     """
-    given = {**_read_toml(path), **_read_environ(os.environ if environ is None else environ)}
+    values = {**_read_toml(path), **_read_environ(os.environ if environ is None else environ)}
     try:
-        settings = Settings.model_validate({name: found.value for name, found in given.items()})
+        settings = Settings.model_validate({name: value.value for name, value in values.items()})
     except ValidationError as error:
-        # Not raised from it: what pydantic says would show the value again, in clear.
-        # Of several complaints about one setting the first will do; one about a default only follows another.
+        # Not raised from it: the message of pydantic would show the value, which may be a secret.
+        # A problem with a default value only follows from a problem with a value that was set.
         wrong = dict.fromkeys(str(problem["loc"][0]) for problem in error.errors())
-        lines = [_complaint(name, given[name]) for name in wrong if name in given]
+        lines = [_problem(name, values[name]) for name in wrong if name in values]
         raise SettingsError("\n".join(lines)) from None
     if settings.chunk_overlap > settings.chunk_tokens // 2:
-        found = given.get("chunk_overlap", _Given(settings.chunk_overlap, variable("chunk_overlap")))
+        overlap = values.get("chunk_overlap", _RawSetting(settings.chunk_overlap, variable("chunk_overlap")))
         raise SettingsError(
-            f"{found.where} is {settings.chunk_overlap}, but must be at most half of "
+            f"{overlap.where} is {settings.chunk_overlap}, but must be at most half of "
             f"{variable('chunk_tokens')}, which is {settings.chunk_tokens}."
         )
+    _check_home(settings.home, values.get("home"))
     for name, value, needed in _NEEDS:
         if getattr(settings, name) == value and getattr(settings, needed) is None:
             raise SettingsError(
-                f"{given[name].where} is {value!r}, which needs {variable(needed)}: {_allowed(needed)}."
+                f"{values[name].where} is {value!r}, which needs {variable(needed)}: {_allowed(needed)}."
             )
     return settings
 
 
+def _check_home(home: Path, value: _RawSetting | None) -> None:
+    """Raise if the data folder, or a folder above it, is a file."""
+    try:
+        existing = next(path for path in (home, *home.absolute().parents) if path.exists())
+    except OSError:
+        return  # the error when it is opened has the details
+    if not existing.is_dir():
+        named = f"{value.where} names" if value else f"{variable('home')} is not set, and its default is"
+        raise SettingsError(
+            f"{named} the data folder {str(home)!r}, but {str(existing)!r} is a file. Name a folder, or move the "
+            "file away."
+        )
+
+
 def from_environ(name: str, environ: Mapping[str, str]) -> str | None:
-    """What the environment says about one setting, by itself or through a file; None: nothing."""
-    found = _read_variable(name, environ)
-    return None if found is None else str(found.value)
+    """Return the value of a setting from the environment or the file that it names; None if it is not set."""
+    value = _read_variable(name, environ)
+    return None if value is None else str(value.value)
+
+
+def unknown_variables(environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return variables that begin with `ONWARD_` and set nothing, each with the nearest known one, if any."""
+    variables = [variable(name) + end for name in Settings.model_fields for end in ("", IN_FILE)]
+    unknown = sorted(name for name, value in environ.items() if name.startswith(PREFIX) and value)
+    return [(name, _nearest(name, variables)) for name in unknown if name not in variables]
+
+
+def _nearest(name: str, variables: Iterable[str]) -> str:
+    return next(iter(difflib.get_close_matches(name, variables, n=1)), "")
 
 
 def named_by(name: str, environ: Mapping[str, str]) -> str:
-    """The variable that sets a setting, or names the file that does; empty: none."""
-    return next((one for one in (variable(name), variable(name) + IN_FILE) if environ.get(one)), "")
+    """Return the variable that sets a setting, or names the file with its value; empty if there is none."""
+    return next((var for var in (variable(name), variable(name) + IN_FILE) if environ.get(var)), "")
 
 
-def _read_environ(environ: Mapping[str, str]) -> dict[str, _Given]:
-    found = {name: _read_variable(name, environ) for name in Settings.model_fields}
-    return {name: one for name, one in found.items() if one is not None}
+def _read_environ(environ: Mapping[str, str]) -> dict[str, _RawSetting]:
+    values = {name: _read_variable(name, environ) for name in Settings.model_fields}
+    return {name: value for name, value in values.items() if value is not None}
 
 
-def _read_variable(name: str, environ: Mapping[str, str]) -> _Given | None:
+def _read_variable(name: str, environ: Mapping[str, str]) -> _RawSetting | None:
     var, in_file = variable(name), variable(name) + IN_FILE
     value, path = environ.get(var), environ.get(in_file)
     if value and path:
         raise SettingsError(f"{var} and {in_file} are both set. Keep one: the value, or the file that holds it.")
     if path:
-        return _Given(_read_secret(in_file, path), f"{in_file} ({_harmless(path)})", secret=True)
-    return _Given(value, var) if value else None
+        return _RawSetting(_read_secret(in_file, path), f"{in_file} ({_redacted(path)})", secret=True)
+    return _RawSetting(value, var) if value else None
 
 
 def _read_secret(var: str, path: str) -> str:
-    """What a file holds, without the line's end that every editor adds."""
-    # Somebody may have put the secret itself where its file is to be named.
-    named = f"{var} names the file {_harmless(path)}, which"
+    """Return the content of a file without the line end that editors add."""
+    # The path is redacted: it may be the secret itself, given by mistake.
+    named = f"{var} names the file {_redacted(path)}, which"
     try:
         with Path(path).expanduser().open("rb") as file:
-            text = file.read(LARGEST_FILE + 1).decode()
+            text = file.read(MAX_FILE_BYTES + 1).decode()
     except UnicodeDecodeError:
         raise SettingsError(f"{named} is no text. Write it in UTF-8.") from None
     except (OSError, RuntimeError, ValueError) as error:
@@ -332,13 +371,13 @@ def _read_secret(var: str, path: str) -> str:
         raise SettingsError(
             f"{named} cannot be read: {why}. Name one that this user can read, with nothing but the value in it."
         ) from None
-    if not (value := text.rstrip("\r\n")) or len(text) > LARGEST_FILE or "\0" in text:
+    if not (value := text.rstrip("\r\n")) or len(text) > MAX_FILE_BYTES or "\0" in text:
         what = "is empty" if not value else "holds more than a value"
         raise SettingsError(f"{named} {what}. Write the value into it, and nothing else.")
     return value
 
 
-def _read_toml(path: str | Path | None) -> dict[str, _Given]:
+def _read_toml(path: str | Path | None) -> dict[str, _RawSetting]:
     file = Path(FILE if path is None else path)
     if path is None and not file.exists():
         return {}
@@ -348,17 +387,17 @@ def _read_toml(path: str | Path | None) -> dict[str, _Given]:
         raise SettingsError(f"{file} cannot be read: {error.strerror}. Name another file, or make it.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{file} is not valid TOML: {redact(str(error))}.") from None
-    given: dict[str, _Given] = {}
+    values: dict[str, _RawSetting] = {}
     for keys, value in _flatten(tables):
         name, dotted = "_".join(keys), ".".join(keys)
         if name not in Settings.model_fields:
-            close = difflib.get_close_matches(name, Settings.model_fields, n=1)
-            meant = f"Did you mean {close[0]}?" if close else f"Known are: {', '.join(Settings.model_fields)}."
+            close = _nearest(name, Settings.model_fields)
+            meant = f"Did you mean {close}?" if close else f"Known are: {', '.join(Settings.model_fields)}."
             raise SettingsError(f"{file}: there is no setting {dotted}. {meant}")
-        if name in given:
+        if name in values:
             raise SettingsError(f"{file}: {dotted} is set twice, in different spellings. Keep one.")
-        given[name] = _Given(value, f"{file}: {dotted}")
-    return given
+        values[name] = _RawSetting(value, f"{file}: {dotted}")
+    return values
 
 
 def _flatten(table: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
@@ -369,14 +408,14 @@ def _flatten(table: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> Iterator
             yield (*prefix, key), value
 
 
-def _complaint(name: str, found: _Given) -> str:
-    shown = "not shown here" if found.secret or SecretStr in _kinds(name) else _harmless(found.value)
-    return f"{found.where} is {shown}, but must be {_allowed(name)}."
+def _problem(name: str, value: _RawSetting) -> str:
+    shown = "not shown here" if value.secret or SecretStr in _kinds(name) else _redacted(value.value)
+    return f"{value.where} is {shown}, but must be {_allowed(name)}."
 
 
-def _harmless(value: object) -> str:
-    """A value that makes no sense, without the password that may be in it."""
-    # What stands before an @ may be a password even where the text is no URL.
+def _redacted(value: object) -> str:
+    """Return an invalid value without the password that it may contain."""
+    # The text before an @ may be a password even if the value is not a URL.
     if not isinstance(value, str):
         return redact(re.sub(r".*@", "***@", repr(value), flags=re.DOTALL))
     hidden = re.sub(r"^([a-z][a-z0-9+.-]*://)?.*@", r"\1***@", value, flags=re.DOTALL)

@@ -10,35 +10,38 @@ def test_a_page_is_fetched_after_an_outage():
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable
 from dataclasses import replace
 from random import Random
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 from onward.app import App
-from onward.backends import open_store
+from onward.backend_urls import open_store
 from onward.model.documents import Document, DocumentState
-from onward.model.ledger import DeadLetter, Delivery, Settled, Settlement, Verdict
-from onward.ports import Store, StoreFull, StoreUnavailable
-from onward.recovery.deciding import Rules
+from onward.model.ledger import DeadLetter
+from onward.recovery.retry_decision import RetryJobRules
 from onward.recovery.retry_job import RetryJob
 from onward.retry import Unavailable
-from onward.runtime.handling import Call, Context, Handling, prepare
-from onward.runtime.outcomes import log_outcome, tell
-from onward.runtime.probes import Prober
-from onward.runtime.service import Dependency, Service
-from onward.runtime.signals import BreakerMoved
-from onward.runtime.work import Checkpointed, WorkRefused
+from onward.runtime.child_process import EXIT_CODES
+from onward.runtime.engine import Engine
+from onward.runtime.group_commit import run_inline
+from onward.runtime.handler_call import CURRENT, Call, Context
+from onward.runtime.service import Dependency, Handler, Service
+from onward.runtime.slots import RunningSlots
+from onward.runtime.supervisor import Supervisor
 
-MAX_CALLS_AT_ONCE = 100_000
-"""More calls than this without a moment passing: something goes round in circles."""
+if TYPE_CHECKING:
+    from onward.ledger.store import Store
+
+MAX_PASSES_AT_ONCE = 100_000
+"""After this many passes over all services without a moment passing, something repeats for ever."""
+MAX_REPEATS, REPEAT_SECONDS = 300, 60.0
+"""A row that is delivered this often within this simulated time follows another clock."""
 
 
 class SimulatedClock:
-    """A clock that moves only when it is told to."""
+    """A clock that moves only when it is advanced."""
 
     def __init__(self, start: float = 1_800_000_000.0) -> None:
         self._now = start
@@ -50,11 +53,56 @@ class SimulatedClock:
         self._now += seconds
 
 
-class Simulation:
-    """An app in one process and one thread, in memory, where time advances only at rest.
+class SimulatedWorker:
+    """A worker process of a simulation: an engine with one slot a service that runs in the caller's thread.
 
-    Handlers run one after the other, `def` handlers inline; the retry job runs when something falls
-    due for it, unless told not to. Entering replaces the app's store; leaving gives it back.
+    To its supervisor it is both the process and the pipe to it.
+    """
+
+    sentinel = 0
+    exitcode = 0
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._alive = True
+        engine.start()
+
+    def step(self) -> bool:
+        """Claim, run and commit what is due; return whether anything was done."""
+        if not self._alive:
+            return False
+        engine = self.engine
+        engine.look_again()
+        busy = run_inline(engine.step())
+        if engine.is_over() or (engine.settings.suspects and not busy):
+            engine.end()
+            engine.record.set_exit_code(EXIT_CODES[engine.ending])
+            self._alive = False
+            return True  # its supervisor may start another
+        return busy
+
+    def is_alive(self) -> bool:
+        return self._alive
+
+    def send(self, order: str) -> None:
+        self.engine.release() if order == "release" else self.engine.drain()
+
+    def kill(self) -> None:
+        self._alive = False
+
+    def join(self) -> None:
+        """Nothing to wait for."""
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class Simulation:
+    """An app in one process and one thread, in memory, where time advances only when nothing is due.
+
+    It is supervised and run as in production, by the same engine: one worker with one slot a service, and another
+    one for suspect events. The retry job runs when something falls due for it, unless `retry_job` is False.
+    Entering replaces the app's store; leaving restores it.
     """
 
     def __init__(
@@ -66,30 +114,25 @@ class Simulation:
         self.store: Store = open_store(store, self.clock)
         self.calls = 0
         """How many times a handler was called."""
+        self._random = Random(seed)
         self._down: dict[str, float] = {}
+        self._repeats: dict[int, tuple[float, int]] = {}
+        """Of each row: since when its deliveries are counted, and how many there were."""
+        self._problem: AssertionError | None = None
         self._before = (app._store, app.registry.dependencies)
-        self._context = Context(
-            worker="simulation",
-            version=app.version,
-            registry=app.registry,
-            reader=self.store,
-            now=self.clock.now,
-            ladder=app.settings.ladder(),
-            time_limit=app.settings.time_limit_seconds,
-            random=Random(seed),
-            hooks=app.hooks,
-            checkpoint=self._checkpoint,
-            newer_alive=self._newer_alive,
-        )
-        self._prober = Prober(self.store, app.registry, hooks=app.hooks)
-        self.retry_job = RetryJob(self.store, app.registry, Rules.of(app.settings), holder="simulation")
+        self.retry_job = RetryJob(self.store, app.registry, RetryJobRules.of(app.settings), holder="simulation")
         self._retries = retry_job
+        self._supervisors: list[Supervisor] = []
+        """The first one, and those that work while a handler of the one before is running."""
+        self._depth = self._named = 0
+        self._was_killed = False
+        self._services: list[Service] = []
+        """The services that the workers have."""
 
     def __enter__(self) -> Self:
         self.app._store = self.store
         services = self.app.registry.services.values()
         self.store.subscribe([service.subscription() for service in services])
-        self.store.enlist(self._context.worker, {"version": self.app.version})
         needed = {name for service in services for name in service.needs}
         known = self._before[1]
         self.app.registry.dependencies = {
@@ -106,7 +149,7 @@ class Simulation:
     # -- dependencies
 
     def fail(self, dependency: str, *, for_seconds: float) -> None:
-        """Make a dependency fail from now on, for so long: handlers that need it raise `Unavailable`.
+        """Make a dependency fail from now on: handlers that need it raise `Unavailable`.
 
         Its health call, if it has one, says no meanwhile.
         """
@@ -128,140 +171,172 @@ class Simulation:
     # -- running
 
     def drain(self, *, within: float = 0.0) -> int:
-        """Run all that is due, and all that falls due within so many seconds; answer how many calls."""
+        """Run all that is due, and all that falls due within this many seconds; return the number of calls."""
         before, ends = self.calls, self.clock.now() + within
         while True:
-            started = self.calls
+            passes = 0
             while self._pass():
-                if self.calls - started > MAX_CALLS_AT_ONCE:
+                passes += 1
+                if passes > MAX_PASSES_AT_ONCE:
                     raise AssertionError(
-                        f"{MAX_CALLS_AT_ONCE:,} calls, and still more is due at the same moment: does a handler "
-                        "call work.wait() with a time that is past?"
+                        f"{MAX_PASSES_AT_ONCE:,} passes over all services, and still more is due at the same "
+                        "moment: does a handler emit the event that it handles?"
                     )
             moment = self._next_moment()
             if moment is None or moment > ends:
+                self._end_workers()  # so that a service can be renamed, or the app changed
                 return self.calls - before
             self.clock.advance(max(0.0, moment - self.clock.now()) + 1e-6)
 
     def run_for(self, seconds: float) -> int:
-        """Let this much time pass, running whatever falls due; answer how many calls that were."""
+        """Let this much time pass, running whatever falls due; return the number of calls."""
         ends = self.clock.now() + seconds
         calls = self.drain(within=seconds)
         self.clock.advance(max(0.0, ends - self.clock.now()))
         return calls + self.drain()
 
     def _pass(self) -> bool:
-        worked = self.store.reap() > 0
-        worked = self._prober.probe_inline() or worked
-        if self._retries and self.retry_job.is_due():
-            worked = self.retry_job.run().touched > 0 or worked
-        for service in self.app.registry.services.values():
-            for suspects in (False, True):
-                deliveries = self.store.claim(
-                    self._context.worker,
-                    service.name,
-                    limit=1,
-                    lease=60.0,
-                    needs=service.needs,
-                    healthy_probes=self.app.registry.healthy_probes(),
-                    suspects=suspects,
-                )
-                for delivery in deliveries:
-                    worked = True
-                    self._handle(service, delivery)
+        """Let the retry job, the supervisor and each worker do what is due; return whether anything was done."""
+        worked = self._retries and self.retry_job.is_due() and self.retry_job.run().touched > 0
+        supervisor = self._supervisor()
+        self._depth += 1
+        try:
+            supervisor.renew_leases()
+            supervisor.step()
+            for child in supervisor.children:
+                worked = child.process.step() or worked  # type: ignore[attr-defined]
+        except Exception:
+            raise
+        except BaseException:
+            # All workers are killed, and nobody saw it: what they held comes back when its lease lapses.
+            self._supervisors.clear()
+            self._was_killed = True  # its name still holds leases, which another worker must not renew
+            raise
+        finally:
+            self._depth -= 1
+        if self._problem is not None:
+            raise self._problem
         return worked
 
-    def _handle(self, service: Service, delivery: Delivery) -> None:
-        handling = prepare(service, delivery, self._context)
-        if handling.opening is not None:
-            self._settle(handling, handling.opening)
-        for call in handling.calls:
-            try:
-                if not self._call(call, closes=call is handling.calls[-1]):
-                    return
-            finally:
-                call.let_go()
+    def _supervisor(self) -> Supervisor:
+        registered = list(self.app.registry.services.values())
+        if [id(service) for service in registered] != [id(service) for service in self._services]:
+            self._services = registered
+            self._end_workers()
+        if len(self._supervisors) <= self._depth:
+            self._supervisors.append(
+                Supervisor(
+                    self.store,
+                    registered,
+                    self._context,
+                    self._spawn,
+                    name=self._name,
+                    record=self._record,
+                    monotonic=self.clock.now,
+                    poll=0.0,
+                )
+            )
+        return self._supervisors[self._depth]
 
-    def _call(self, call: Call, *, closes: bool) -> bool:
-        self.calls += 1
-        service = call.service
-        with self._outage(service, call):
-            settlement = asyncio.run(call.run_async()) if service.is_async else call.run()
-        if call.took > call.time_limit:
-            settlement = call.failed(call.timeout())
-        if settlement is None:
-            return False
-        settlement.closes = closes
-        return self._settle(call, settlement).verdict is Verdict.COMMITTED
+    def _end_workers(self) -> None:
+        for supervisor in self._supervisors[self._depth :]:
+            for child in supervisor.children:
+                child.process.engine.end()  # type: ignore[attr-defined]
+        del self._supervisors[self._depth :]
+        if not self._supervisors and not self._was_killed:
+            self._named = 0
 
-    def _settle(self, of: Call | Handling, settlement: Settlement) -> Settled:
-        try:
-            (settled,) = self.store.settle([settlement])
-        except (StoreFull, StoreUnavailable):
-            raise
-        except Exception as error:  # as in a worker: a work that cannot be committed is a failed one
-            if isinstance(of, Handling):
-                raise
-            closes, settlement = settlement.closes, of.failed(error)
-            settlement.closes = closes
-            (settled,) = self.store.settle([settlement])
-        if settled.verdict is Verdict.COMMITTED:
-            log_outcome(of, settlement)
-        tell(self.app.hooks, of, settlement, settled)
-        for dependency in (*settled.opened, *settled.closed):
-            self.app.hooks(BreakerMoved(dependency, dependency in settled.opened))
-        return settled
+    def _name(self) -> str:
+        self._named += 1
+        return "simulation" if self._named == 1 else f"simulation-{self._named}"
 
-    @contextmanager
-    def _outage(self, service: Service, call: Call) -> Iterator[None]:
-        down = next((name for name in service.needs if self.is_down(name)), None)
-        if down is None:
-            yield
-            return
-        failing = replace(service, handler=_unavailable(down, is_async=service.is_async))
-        call.service = failing
-        try:
-            yield
-        finally:
-            call.service = service
+    def _record(self) -> RunningSlots:
+        return RunningSlots(monotonic=self.clock.now)
 
-    def _checkpoint(self, call: Call, settlement: Settlement) -> Checkpointed:
-        (settled,) = self.store.settle([settlement])
-        if settled.verdict is not Verdict.COMMITTED:
-            raise WorkRefused(f"the delivery was taken over: {settled.verdict}")
-        if call.work is not None:
-            call.work.taken()
+    def _spawn(self, worker: str, record: RunningSlots, alone: bool) -> Any:
+        started = SimulatedWorker(self._engine(worker, record, suspects=alone))
+        return started, started
 
-        async def finish() -> None:
-            pass
+    @property
+    def _context(self) -> Context:
+        """The context of a worker's calls."""
+        for supervisor in self._supervisors:
+            for child in supervisor.children:
+                return child.process.engine.context  # type: ignore[attr-defined, no-any-return]
+        return self._engine("simulation", self._record()).context
 
-        return Checkpointed(finish if call.service.is_async else None)
+    def _engine(self, worker: str, record: RunningSlots, **changes: Any) -> Engine:
+        return Engine(
+            self.store,
+            self.app.registry,
+            [replace(service, handler=self._watched(service)) for service in self.app.registry.services.values()],
+            worker=worker,
+            version=self.app.version,
+            settings=self.app.engine_settings(inline=True, renews=False, **changes),
+            record=record,
+            hooks=self.app.hooks,
+            random=self._random,
+            monotonic=self.clock.now,
+        )
 
-    def _newer_alive(self, service: str, version: int) -> bool:
-        return any(one.get("services", {}).get(service, 0) >= version for one in self.store.workers())
+    def _watched(self, service: Service) -> Handler:
+        """Return a handler that counts its calls, and fails while a dependency is down."""
+
+        def begin() -> None:
+            self.calls += 1
+            if (call := CURRENT.get()) is not None:
+                self._count_repeats(call)
+            if (down := next((name for name in service.needs if self.is_down(name)), None)) is not None:
+                raise Unavailable(down, "simulated outage")
+
+        def handle(argument: object, work: object) -> object:
+            begin()
+            return service.handler(argument, work)
+
+        async def handle_async(argument: object, work: object) -> object:
+            begin()
+            return await service.handler(argument, work)
+
+        return handle_async if service.is_async else handle
+
+    def _count_repeats(self, call: Call) -> None:
+        """Stop a handler whose waits follow the real clock: the simulation would take as long as that."""
+        now, delivery = self.clock.now(), call.delivery
+        since, count = self._repeats.get(delivery.row, (now, 0))
+        since, count = (since, count + 1) if now - since < REPEAT_SECONDS else (now, 1)
+        self._repeats[delivery.row] = since, count
+        if count > MAX_REPEATS:
+            documents = ", ".join(f"{delivery.collection}/{given.id}" for given in delivery.inputs[:3])
+            self._problem = AssertionError(
+                f"service {delivery.service!r} was given {documents or delivery.event_id} {count:,} times within "
+                f"{REPEAT_SECONDS:g} s of simulated time: does it take the time from another clock? "
+                "Use work.now and work.wait(seconds=…)"
+            )
 
     def _next_moment(self) -> float | None:
-        """When something will happen by itself; what waits for a breaker waits for its probe."""
+        """Return when something will happen by itself; what waits for a breaker waits for its probe."""
         now = self.clock.now()
-        names = list(self.app.registry.services)
-        moments = [self.store.next_due(names, suspects=True), self.store.next_change()]
-        if moments[0] is not None and moments[0] <= now:
-            moments[0] = self._after(now)
+        services = self.app.registry.services
+        due = self.store.next_due(list(services), suspects=True)
+        if due is not None and due <= now:
+            # What is past and was not claimed is held back.
+            each = [self.store.next_due([name], suspects=True) for name in services]
+            due = min((moment for moment in each if moment is not None and moment > now), default=None)
+        moments = [due, self.store.next_change()]
         if self._retries:
             moments.append(self.retry_job.next_due())
-        return min((one for one in moments if one is not None and one > now), default=None)
+        if self._supervisors and self.store.overdue_suspects(self._free_services()):
+            moments.append(self._supervisors[0].suspects.ready_at)
+        return min((moment for moment in moments if moment is not None and moment > now), default=None)
 
-    def _after(self, now: float) -> float | None:
-        """The next due time that is not past: what is past and was not claimed is held back."""
-        due = [
-            self.store.next_due([service.name], suspects=True) for service in self.app.registry.services.values()
-        ]
-        return min((one for one in due if one is not None and one > now), default=None)
+    def _free_services(self) -> list[str]:
+        down = {breaker.dependency for breaker in self.store.breakers() if breaker.open}
+        return [name for name, service in self.app.registry.services.items() if down.isdisjoint(service.needs)]
 
     # -- looking
 
     def state(self, document: Document) -> DocumentState:
-        """What the ledger knows of a document; it must exist."""
+        """Return what the ledger knows of a document, which must exist."""
         found = self.store.state(type(document), document.id)
         if found is None:
             raise AssertionError(f"{document.collection}/{document.id} does not exist")
@@ -272,13 +347,3 @@ class Simulation:
 
     def dead_letters(self, service: str | None = None) -> list[DeadLetter]:
         return self.store.dead_letters(service, limit=10_000)
-
-
-def _unavailable(dependency: str, *, is_async: bool) -> Callable[..., object]:
-    def fail(argument: object, work: object) -> None:
-        raise Unavailable(dependency, "simulated outage")
-
-    async def fail_async(argument: object, work: object) -> None:
-        raise Unavailable(dependency, "simulated outage")
-
-    return fail_async if is_async else fail

@@ -19,47 +19,38 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.resource_tracker import ensure_running
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from onward.app import App, load_app, worker_name
-from onward.model.ledger import Settlement
-from onward.observe.logs import chosen_logs, set_up_logs
-from onward.ports import StoreError, StoreFull
+from onward.backend_urls import check_store_file
+from onward.ledger.store_errors import StoreError, StoreFull
+from onward.observe.logs import log_options, set_up_logs
 from onward.retry import OnwardError, redact_error
 from onward.retry.redact import hide_addresses
-from onward.runtime.board import Board
+from onward.runtime.child_process import EXIT_CODES, ExitCode
 from onward.runtime.engine import Engine
-from onward.runtime.handling import Call, Context
+from onward.runtime.engine_settings import LEASE_SECONDS
+from onward.runtime.handler_call import Context
+from onward.runtime.health_calls import HealthCalls
 from onward.runtime.metrics import Counted
-from onward.runtime.orders import LEASE, Ending
 from onward.runtime.service import Registry
-from onward.runtime.supervisor import ExitCode, Supervisor
-from onward.runtime.work import Checkpointed
+from onward.runtime.slots import RunningSlots
+from onward.runtime.supervisor import Supervisor
 from onward.settings import Settings, load_settings
-
-if TYPE_CHECKING:
-    from onward.observe.observatory import Observatory
 
 log = logging.getLogger("onward")
 
-_EXIT_CODES = {
-    Ending.DRAINED: ExitCode.DRAINED,
-    Ending.RELEASED: ExitCode.DRAINED,
-    Ending.STUCK: ExitCode.STUCK,
-    Ending.IDLE: ExitCode.IDLE,
-}
-
 _M_ARENA_MAX = -8
-"""Of glibc's mallopt; other C libraries do without."""
+"""A parameter of glibc's mallopt; other C libraries do not have it."""
 
 TIDY_SECONDS = 15.0
-"""How often a worker gives memory back that it once needed; it would keep the most it ever held."""
+"""A worker returns free memory to the system at this interval; otherwise it would keep its highest use."""
 
-TELL_SECONDS = 1.0
-"""How often a worker process tells what it has counted."""
+REPORT_SECONDS = 1.0
+"""A worker process reports its counters to the supervisor at this interval."""
 
-SWITCH_INTERVAL = 0.001
-"""How long a busy thread keeps the others waiting; the usual 5 ms would slow every commit down."""
+SWITCH_SECONDS = 0.001
+"""The longest time that a busy thread holds the interpreter; Python's default of 5 ms slows every commit."""
 
 
 def supervise(
@@ -69,7 +60,7 @@ def supervise(
     processes: int = 1,
     concurrency: int | None = None,
     idle_within: float | None = None,
-    lease: float = LEASE,
+    lease: float = LEASE_SECONDS,
     log_level: int | None = None,
     log_file: Path | None = None,
     on_poll: Callable[[App], None] | None = None,
@@ -85,10 +76,11 @@ def supervise(
     the reference names, where the caller has made one with settings of its own, which all processes get.
     """
     # Of no use to a worker process, which imports this module, too.
-    from onward.observe.observatory import Observatory
-    from onward.recovery.deciding import Rules
-    from onward.recovery.loop import RetryLoop
+    from onward.observe.process_observer import ProcessObserver
+    from onward.recovery.periodic_jobs import PeriodicJobs
+    from onward.recovery.retry_decision import RetryJobRules
     from onward.recovery.retry_job import RetryJob
+    from onward.recovery.retry_job_thread import RetryJobThread
 
     given, app = app, app or load_app(reference)
     # Its own settings win; else every process gets the ones that were read here, even if the file is
@@ -98,7 +90,6 @@ def supervise(
     options: dict[str, Any] = {"services": [service.name for service in chosen], "lease": lease}
     if concurrency is not None:
         options["concurrency"] = concurrency
-    app.check_bus()
     app.report_failures()
     context = _context(app)
 
@@ -108,34 +99,45 @@ def supervise(
             app._settings = settings
             hide_addresses(settings.redact_addresses)
             context.ladder, context.time_limit = settings.ladder(), settings.time_limit_seconds
-            job.rules = Rules.of(settings)
+            job.rules = RetryJobRules.of(settings)
 
     def logs() -> dict[str, Any] | None:
         if log_level is None:
             return None
         # The display of whoever watches reads that file.
         text = {"format": "text"} if log_file is not None else {}
-        return {"level": log_level, **chosen_logs(app.settings, reference), **text}
+        return {"level": log_level, **log_options(app.settings, reference), **text}
 
-    def spawn(worker: str, board: Board, alone: bool) -> tuple[BaseProcess, Connection]:
+    def spawn(worker: str, record: RunningSlots, alone: bool) -> tuple[BaseProcess, Connection]:
         spawning = multiprocessing.get_context("spawn")
         ours, theirs = spawning.Pipe()
         settings = app.settings if shares_settings else None
         process = spawning.Process(
             target=child_main,
-            args=(reference, settings, worker, board, theirs, options | {"suspects": alone}, logs(), log_file),
+            args=(reference, settings, worker, record, theirs, options | {"suspects": alone}, logs(), log_file),
             name=f"onward-worker-{worker}",
         )
         with _without_interrupts(), theirs:
             process.start()
+        log.debug("worker %s started%s", worker, " for a suspect event" if alone else "")
         return process, ours
 
     def poll() -> None:
-        observatory.health.beat()
+        observer.health.beat()
         if on_poll is not None:
             on_poll(app)
 
-    job = RetryJob(app.store, app.registry, Rules.of(app.settings), holder=worker_name())
+    def next_chance() -> float | None:
+        # Until the inbox was empty once, more events may be due at any moment.
+        unread = gateway is not None and not gateway.has_been_empty
+        return app.store.now() if unread else job.next_chance()
+
+    def count(worker: str, word: Any) -> None:
+        if isinstance(word, Counted):
+            observer.metrics.add(word)
+
+    gateway = app.gateway()
+    job = RetryJob(app.store, app.registry, RetryJobRules.of(app.settings), holder=worker_name())
     supervisor = Supervisor(
         app.store,
         chosen,
@@ -147,26 +149,34 @@ def supervise(
         idle_within=idle_within,
         reload=reload,
         on_poll=poll,
-        also_due=job.next_chance,
-        hears=Hearing(lambda: observatory),
+        also_due=next_chance,
+        on_message=count,
     )
-    observatory = Observatory(
-        app,
-        exposes=exposes,
-        checks={
-            "leases": lambda: supervisor.trouble,
-            "workers": lambda: "" if supervisor.children else "no worker process is alive",
-        },
-    )
+    checks = {
+        "leases": lambda: supervisor.trouble,
+        "workers": lambda: "" if supervisor.children else "no worker process is alive",
+    }
+    if gateway is not None:
+        checks["bus"] = lambda: gateway.trouble
+    observer = ProcessObserver(app, exposes=exposes, checks=checks)
     if signals:
         supervisor.install_signals(on_signal)
-    retrying = RetryLoop(
+    retrying = RetryJobThread(
         job,
         on_error=lambda error: app.report_error(error, service="retry job"),
-        after_step=lambda problem: observatory.health.note("job", problem),
+        after_step=lambda problem: observer.health.note("job", problem),
     )
+    periodic = PeriodicJobs(
+        lambda: app.store,
+        app.registry,
+        holder=worker_name(),
+        on_error=lambda error: app.report_error(error, service="periodic jobs"),
+    )
+    if gateway is not None:
+        gateway.start()  # first: if the broker cannot be used, nothing else is started
     retrying.start()
-    observatory.start()
+    periodic.start()
+    observer.start()
     try:
         supervisor.run()
     except OnwardError:
@@ -175,49 +185,29 @@ def supervise(
         app.report_error(error, service="supervisor")
         raise
     finally:
+        if gateway is not None:
+            gateway.stop()
         retrying.stop()
-        observatory.stop()
+        periodic.stop()
+        observer.stop()
         app.stop_reporting()
 
 
-class Hearing:
-    """Takes in what worker processes have counted, and what troubles them."""
-
-    def __init__(self, observatory: Callable[[], Observatory]) -> None:
-        self._observatory = observatory
-        self._troubles: dict[str, str] = {}
-
-    def __call__(self, worker: str, word: Any) -> None:
-        observatory = self._observatory()
-        match word:
-            case "counted", Counted() as counted, str(trouble):
-                observatory.metrics.add(counted)
-                self._troubles[worker] = trouble
-            case None:
-                self._troubles.pop(worker, None)
-        # Of those that are alive: one that is cut off is not made up for by another that is not.
-        observatory.health.note("bus", next(filter(None, list(self._troubles.values())), ""))
-
-
 def _context(app: App) -> Context:
-    """The supervisor runs no handlers, but judges those that hung."""
-
-    def checkpoint(call: Call, settlement: Settlement) -> Checkpointed:
-        raise AssertionError("a supervisor runs no handlers")
+    """Return the context of the supervisor, which runs no handlers, but decides about those that hung."""
 
     settings = app.engine_settings()
+    # Without dependencies: a health call that hangs must not keep it from renewing leases.
+    registry = Registry(app.registry.services)
     return Context(
         worker=worker_name(),
         version=app.version,
-        # Without dependencies: a health call that hangs must not keep it from renewing leases.
-        registry=Registry(app.registry.services),
         reader=app.store,
         now=app.store.now,
         ladder=settings.ladder,
         time_limit=settings.time_limit,
         random=Random(),
-        hooks=app.hooks,
-        checkpoint=checkpoint,
+        health=HealthCalls(registry, app.store.now),
         newer_alive=lambda service, version: False,
     )
 
@@ -237,13 +227,13 @@ def child_main(
     reference: str,
     settings: Settings | None,
     worker: str,
-    board: Board,
+    record: RunningSlots,
     pipe: Connection,
     options: dict[str, Any],
     logs: dict[str, Any] | None,
     log_file: Path | None = None,
 ) -> None:
-    """The life of a worker process; `logs` says how it logs, if it does."""
+    """Run a worker process until it ends; `logs` has its log settings, if it logs."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the supervisor acts on it
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     if log_file is not None:
@@ -254,13 +244,14 @@ def child_main(
     try:
         app = load_app(reference)
         app._settings = app._settings or settings
-        engine = app.engine(options.pop("services"), worker=worker, board=board, renews=False, **options)
+        check_store_file(app.store_address)  # the supervisor has opened it
+        engine = app.engine(options.pop("services"), worker=worker, record=record, renews=False, **options)
         tune_process()
         signal.signal(signal.SIGTERM, lambda *_: engine.drain())
-        threading.Thread(target=_obey, args=(pipe, engine), daemon=True).start()
+        threading.Thread(target=_follow_orders, args=(pipe, engine), daemon=True).start()
         threading.Thread(target=_tidy, daemon=True).start()
-        with _telling(pipe, app, engine):
-            code = _EXIT_CODES[engine.run()]
+        with _reporting(pipe, app):
+            code = EXIT_CODES[engine.run()]
     except MemoryError:
         raise  # a handler has taken it all: this is a death like that of a kill for memory
     except StoreFull as error:
@@ -274,7 +265,7 @@ def child_main(
         if app is not None:
             app.report_error(error, service="worker")
         code = ExitCode.FAILED
-    board.part(code)
+    record.set_exit_code(code)
     if app is not None:
         app.stop_reporting()
     sys.stdout.flush()
@@ -295,17 +286,17 @@ def _print_to(file: Path) -> None:
 
 def tune_process() -> None:
     """Make this process a good worker: threads take turns quickly, garbage is looked for rarely."""
-    sys.setswitchinterval(SWITCH_INTERVAL)
-    # What was imported stays; a group of works makes thousands of short-lived objects, none in cycles.
+    sys.setswitchinterval(SWITCH_SECONDS)
+    # Imported modules are never freed; a group of works makes thousands of short-lived objects, none in cycles.
     gc.freeze()
     gc.set_threshold(50_000, 20, 10)
     with suppress(OSError, AttributeError):
-        # Each of many threads would keep a heap of its own, and what it once held.
+        # Otherwise each thread has a heap of its own that does not shrink.
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
 
 
 def _tidy() -> None:
-    """Look for garbage at leisure, and hand what is free back to the machine."""
+    """Collect garbage at intervals, and return free memory to the system."""
     try:
         trim = ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError):
@@ -318,30 +309,30 @@ def _tidy() -> None:
 
 
 @contextmanager
-def _telling(pipe: Connection, app: App, engine: Engine) -> Iterator[None]:
-    """Tell the supervisor now and then what was counted; and at the end."""
+def _reporting(pipe: Connection, app: App) -> Iterator[None]:
+    """Report the counters to the supervisor at intervals, and at the end."""
     ended = threading.Event()
 
-    def tell() -> None:
-        with suppress(OSError, ValueError):  # nobody is there to hear it any more
+    def report() -> None:
+        with suppress(OSError, ValueError):  # the supervisor has exited
             over = False
             while not over:
-                over = ended.wait(TELL_SECONDS)
-                pipe.send(("counted", app.metrics.take(), engine.trouble))
+                over = ended.wait(REPORT_SECONDS)
+                pipe.send(app.metrics.take())
 
-    teller = threading.Thread(target=tell, name="onward-telling", daemon=True)
-    teller.start()
+    reporter = threading.Thread(target=report, name="onward-reporting", daemon=True)
+    reporter.start()
     try:
         yield
     finally:
         ended.set()
-        teller.join(TELL_SECONDS)
+        reporter.join(REPORT_SECONDS)
 
 
-def _obey(pipe: Connection, engine: Engine) -> None:
+def _follow_orders(pipe: Connection, engine: Engine) -> None:
     try:
-        while word := pipe.recv():
-            engine.release() if word == "release" else engine.drain()
+        while message := pipe.recv():
+            engine.release() if message == "release" else engine.drain()
     except (EOFError, OSError):
         # The supervisor is dead: finish, and give the rest back.
         engine.renew_leases()

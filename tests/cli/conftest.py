@@ -9,7 +9,7 @@ import pytest
 from onward.pipeline.app import build
 from onward.pipeline.sources import submit
 from onward.settings import load_settings
-from tests.cli.stage import SAMPLE
+from tests.support.command_runs import SAMPLE
 
 
 @pytest.fixture(scope="session")

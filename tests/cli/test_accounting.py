@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from onward import App, Document, Event, names
-from onward.facts.accounting import account, due_time
-from onward.recovery.deciding import Rules
-from onward.recovery.outlook import Outlooks
+from onward.ops.queries.ingestion_report import due_time, read_ingestion_report
+from onward.recovery.next_step import NextSteps
+from onward.recovery.retry_decision import RetryJobRules
 from onward.settings import load_settings
 from onward.testing import Simulation
-from tests.pipeline.stage import Pipeline, mail, mbox
+from tests.support.pipeline_runs import Pipeline, mail, mbox
 
 
 class Note(Document):
@@ -34,7 +34,7 @@ def due_in(*, sets_aside: bool) -> float | None:
         world.drain()
         state = app.state(Note, "a")
         assert state is not None
-        at = due_time(Outlooks(app.store, Rules()), state)
+        at = due_time(NextSteps(app.store, RetryJobRules()), state)
         return None if at is None else round(at - world.clock.now(), 3)
 
 
@@ -51,7 +51,7 @@ def test_what_is_due_at_once_has_no_time(tmp_path: Path) -> None:
     with Pipeline(tmp_path / "home").running() as pipeline:
         pipeline.submit(tmp_path / "a.mbox")
         source = pipeline.source(tmp_path / "a.mbox")
-        (waiting,) = account(pipeline.app, source, {}).waiting
+        (waiting,) = read_ingestion_report(pipeline.app, source, {}).waiting
     assert (waiting.collection, waiting.count, waiting.until) == ("archives", 1, None)
 
 
@@ -61,7 +61,7 @@ def test_threads_wait_for_what_belongs_to_them_and_not_for_a_time(tmp_path: Path
         pipeline.submit(tmp_path / "a.mbox")
         pipeline.run("ingestion", "parsing", "chunking")
         source = pipeline.source(tmp_path / "a.mbox")
-        waiting = {one.collection: one for one in account(pipeline.app, source, {}).waiting}
+        waiting = {one.collection: one for one in read_ingestion_report(pipeline.app, source, {}).waiting}
     assert waiting.keys() == {"chunks", "threads"}
     assert (waiting["threads"].incomplete, waiting["threads"].until) == (True, None)
     assert not waiting["chunks"].incomplete

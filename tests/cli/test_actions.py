@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.cli.ledger import finish, stage
-from tests.cli.stage import ESCAPE, onward
+from tests.support.command_runs import ESCAPE, onward
+from tests.support.failed_pages import finish, stage
 
 
 def test_the_latest_come_first(home: Path) -> None:

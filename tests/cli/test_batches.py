@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from onward.pipeline.documents import source_id
-from tests.cli.ledger import SOURCE, set_aside, stage
-from tests.cli.stage import onward
-from tests.store.stage import page
+from tests.support.command_runs import onward
+from tests.support.failed_pages import SOURCE, set_aside, stage
+from tests.support.store_pages import page
 
 OTHER = "/lists/other.mbox"
 
@@ -73,7 +73,7 @@ def test_the_task_and_the_files_of_a_batch_of_the_pipeline(home: Path) -> None:
 def test_from_the_tenth_retry_on_it_is_persistent(aside: Path) -> None:
     id = listed(aside)[SOURCE]["id"]
     with stage(aside) as on:
-        on.store.hurry_batch(id, 1000.0)
+        on.store.reschedule_batch(id, 1000.0)
         for number in range(10):
             assert on.store.claim_batch(id, retry_count=number, until=1001.0 + number)
     assert listed(aside)[SOURCE]["persistent"] is True

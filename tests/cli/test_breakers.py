@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from onward.model.ledger import Subscription
-from tests.cli.ledger import stage
-from tests.cli.stage import onward
+from tests.support.command_runs import onward
+from tests.support.failed_pages import stage
 
 PRINTING = Subscription("printing", "Noticed", needs=("printer",), failed_queue="printing.failed")
 
@@ -108,7 +108,7 @@ def test_opening_and_closing_are_logged(shop: Path) -> None:
         (("open", "plotter", "--reason", "x"), "there is no dependency 'plotter'; known are: printer"),
         (("close", "plotter"), "there is no dependency 'plotter'; known are: printer"),
         (("open", "printer"), "Missing option '--reason'"),
-        (("open", "printer", "--reason", " "), "it is empty; say why"),
+        (("open", "printer", "--reason", " "), "the reason is empty; give one"),
         (("--json", "close", "printer"), "give options behind `close`"),
     ),
 )
@@ -122,9 +122,7 @@ def test_opening_one_that_is_open_says_what_that_changed(shop: Path) -> None:
     with stage(shop) as on:
         on.store.open_breaker("printer", "no paper")
     first = onward(shop, "breakers", "open", "printer", "--reason", "new toner").stdout
-    assert first.startswith(
-        "printer was down already (no paper): now it is not asked any more whether it is back; "
-    )
+    assert first.startswith("printer was down already (no paper): now it is not probed any more; ")
     again = onward(shop, "breakers", "open", "printer", "--reason", "new drum").stdout
     assert again.startswith("printer was out of service already (new toner): only the reason is new; ")
     (one,) = facts(shop)["breakers"]

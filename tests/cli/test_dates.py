@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import click
 import pytest
 
-from onward.cli.dates import Date, Span, When
+from onward.cli.params import Date, Span, When
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from onward import DocumentState
-from onward.backends.relational.store import RelationalStore
+from onward.ledger.store import Store
 from onward.model.ledger import NewDocument
 from onward.pipeline.documents import Archive, origin_of
-from tests.cli.ledger import SOURCE, fail, failure, finish, stage
-from tests.cli.stage import onward
-from tests.store.stage import word
+from tests.support.command_runs import onward
+from tests.support.failed_pages import SOURCE, fail, failure, finish, stage
+from tests.support.store_pages import word
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_an_export_has_body_state_errors_and_dead_letter(pages: Path) -> None:
 def test_an_archived_letter_is_exported_with_its_document(pages: Path) -> None:
     with stage(pages) as on:
         letters = on.store.find_dead_letters(document=("pages", "aaaa-2"))
-        on.store.archive_letters([one.row for one in letters])
+        on.store.archive_dead_letters([one.row for one in letters])
     found = lines(documents(pages, "export", "--group", "f00d1234"))
     named = [one["dead_letter"]["original_event"]["data"]["page_ids"] for one in found]
     assert named == [["aaaa-1"], ["aaaa-2"]]
@@ -249,17 +249,17 @@ def test_nothing_but_what_must_stay_is_refused(library: Path, collection: str) -
 def test_what_somebody_else_changes_meanwhile_is_not_counted(
     pages: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    real = RelationalStore.find_states
+    real = Store.find_states
     changed: list[bool] = []
 
-    def find_states(self: RelationalStore, **how: Any) -> list[DocumentState]:
+    def find_states(self: Store, **how: Any) -> list[DocumentState]:
         found = real(self, **how)
         if not found and not changed:  # all are chosen, and none is changed yet
             with stage(pages) as on:
                 changed.append(on.store.discard("pages", "bbbb-1"))
         return found
 
-    monkeypatch.setattr(RelationalStore, "find_states", find_states)
+    monkeypatch.setattr(Store, "find_states", find_states)
     text = documents(pages, command, "--collection", "pages", "--status", "failed", "--confirm")
     assert changed == [True]
     assert "\n1 document changed meanwhile, and left alone\n" in text
@@ -279,7 +279,7 @@ def test_what_somebody_else_changes_meanwhile_is_not_counted(
         (("discard", "--status", "processed"), "what is processed is final: there is nothing to give up"),
         (("purge", "--collection", "books"), "'books' has no documents; there are: pages, words"),
         (("purge", "--older-than", "soon"), "'soon' is no span; give a span such as 90s"),
-        (("--status", "failed", "purge"), "give options behind `purge`"),
+        (("--status", "failed", "purge"), "give options after `purge`"),
         (("purge", "--group", "", "--confirm"), "--group is empty: give a fingerprint"),
         (("discard", "--source", " ", "--confirm"), "--source is empty: give a source"),
         (("export", "--collection", ""), "--collection is empty: give the name of a collection"),

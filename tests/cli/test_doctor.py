@@ -18,17 +18,15 @@ import psycopg
 import pytest
 
 from onward import App, Document
-from onward.backends.postgres import examining
-from onward.backends.rabbitmq import RabbitWire
-from onward.backends.sqlite.database import SCHEMA_VERSION
-from onward.cli import checks
-from onward.ports.wire import Queue
+from onward.cli.doctor import checks
+from onward.ledger.postgres import inspection
+from onward.ledger.sqlite.dialect import SCHEMA_VERSION
 from onward.settings import load_settings
 from onward.testing import SimulatedClock
-from onward.torture.servers import PostgresServer, RabbitServer
-from tests.cli.ledger import stage
-from tests.cli.stage import onward
-from tests.rabbitmq.stage import by_hand
+from tests.support.command_runs import onward
+from tests.support.failed_pages import stage
+from tests.support.gateway_broker import RecordingGateway, by_hand
+from tests.support.servers import PostgresServer, RabbitServer
 
 
 class Note(Document):
@@ -96,6 +94,13 @@ def test_settings_that_differ_are_shown_with_their_origin_but_no_secret(home: Pa
     assert "concurrency = 7, from ONWARD_CONCURRENCY\n" in result.stdout
     assert "token is set, but not shown, from ONWARD_TOKEN\n" in result.stdout
     assert "sesame" not in result.stdout
+
+
+def test_a_variable_that_sets_nothing_is_worth_a_look(store: Path, home: Path) -> None:
+    code, found = examine(home, ONWARD_STROE="sqlite:///other.db")
+    assert (code, found["settings"]["level"]) == (0, "warning")
+    assert found["settings"]["text"].startswith("ONWARD_STROE is set")
+    assert found["settings"]["remedy"] == "set ONWARD_STORE"
 
 
 def test_settings_of_the_file_are_told_so(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,10 +217,35 @@ def test_a_file_of_a_setting_that_is_missing_stops_nothing(store: Path, home: Pa
 
 
 def test_little_disk_space_is_worth_a_look(store: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "LEAST_FREE", 10**18)
+    monkeypatch.setattr(checks, "LOW_FREE_BYTES", 10**18)
     code, found = examine(home)
     assert (code, found["disk"]["level"]) == (0, "warning")
     assert "free some disk space" in found["disk"]["remedy"]
+
+
+def test_a_full_disk_is_wrong_and_it_is_said_how_much_is_needed(
+    store: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: shutil._ntuple_diskusage(10**9, 10**9 - 4096, 4096))
+    code, found = examine(home)
+    assert (code, found["disk"]["level"]) == (1, "wrong")
+    assert "4.1 kB free" in found["disk"]["text"]
+    assert "100.0 MB" in found["disk"]["text"]
+
+
+def test_the_disk_of_the_blobs_is_checked_as_well(
+    store: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    free = {elsewhere: 0}
+    monkeypatch.setattr(
+        shutil, "disk_usage", lambda place: shutil._ntuple_diskusage(0, 0, free.get(Path(place), 10**12))
+    )
+    monkeypatch.setattr(checks, "_device", str)
+    code, found = examine(home, ONWARD_BLOBS=str(elsewhere))
+    assert (code, found["disk"]["level"]) == (1, "wrong")
+    assert str(elsewhere) in found["disk"]["text"]
 
 
 def test_documents_that_point_to_no_row(store: Path, home: Path) -> None:
@@ -235,7 +265,7 @@ def test_documents_that_were_changed_in_the_future(store: Path, home: Path) -> N
 def test_workers_alive_and_vanished(store: Path, home: Path) -> None:
     clock = SimulatedClock(time.time() - 3600)
     app = App(settings=load_settings({"ONWARD_HOME": str(home)}), clock=clock)
-    app.store.enlist("box:17:f00d", {})
+    app.store.register_worker("box:17:f00d", {})
     app.close()
     code, found = examine(home)
     assert (code, found["workers"]["level"]) == (0, "warning")
@@ -307,10 +337,10 @@ def test_a_check_that_fails_itself_is_a_finding(home: Path, monkeypatch: pytest.
 
 
 def test_an_index_that_is_missing_can_be_made_again(store: Path, home: Path) -> None:
-    write(store, "DROP INDEX documents_look")
+    write(store, "DROP INDEX documents_check")
     code, found = examine(home)
     assert (code, found["store"]["level"]) == (1, "wrong")
-    assert found["store"]["text"] == f"{store} lacks the index documents_look"
+    assert found["store"]["text"] == f"{store} lacks the index documents_check"
     program, file, statement = shlex.split(found["store"]["remedy"].partition(": ")[2])
     assert (program, file) == ("sqlite3", str(store))
     write(store, statement)
@@ -465,7 +495,7 @@ def test_tables_of_a_newer_version_that_serve_this_one_are_as_good(
 def test_transactions_that_hold_back_vacuum_are_named_with_what_ends_them(
     home: Path, postgres_server: PostgresServer, served: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(examining, "LONG_TRANSACTION", 0.0)
+    monkeypatch.setattr(inspection, "LONG_TRANSACTION_SECONDS", 0.0)
     with psycopg.connect(postgres_server.url(), application_name="a report") as sleeper:
         (pid,) = sleeper.execute("SELECT pg_backend_pid()").fetchone() or (0,)
         code, found = examine(home, ONWARD_STORE=served)
@@ -519,21 +549,19 @@ def test_a_healthy_bus(reading: Path, rabbit_url: str) -> None:
     code, found = examine(reading, ONWARD_BUS=rabbit_url)
     assert code == 0, found
     assert re.match(r"RabbitMQ 3\.\d+\.\d+ at 127.0.0.1:\d+, [\d.]+ ms to confirm", found["bus"]["text"])
-    assert "7 queues not made yet (onward.inbox, " in found["queues"]["text"]
-    assert "7 queues not made yet" in examine(reading, ONWARD_BUS=rabbit_url)[1]["queues"]["text"]
-    wire = RabbitWire(rabbit_url)
-    wire.open([Queue(name, "x", f"{name}.failed", 0) for name in ("reading", "listening", "drawing")])
-    wire.close()
+    assert "queue onward.inbox is not made yet" in found["inbox"]["text"]
+    assert "not made yet" in examine(reading, ONWARD_BUS=rabbit_url)[1]["inbox"]["text"], "a look makes nothing"
+    RecordingGateway(rabbit_url).check()
     code, found = examine(reading, ONWARD_BUS=rabbit_url)
-    assert (code, found["queues"]["text"]) == (0, "7 queues as they should be, 0 messages in them")
+    assert (code, found["inbox"]["text"]) == (0, "queue onward.inbox is as it should be, 0 messages in it")
 
 
 def test_a_queue_that_is_not_as_it_should_be(reading: Path, rabbit_url: str) -> None:
-    by_hand(rabbit_url, lambda channel: channel.queue_declare("reading", durable=False))
+    by_hand(rabbit_url, lambda channel: channel.queue_declare("onward.inbox", durable=False))
     code, found = examine(reading, ONWARD_BUS=rabbit_url)
-    assert (code, found["queues"]["level"]) == (1, "wrong")
-    assert "queue 'reading' on RabbitMQ at" in found["queues"]["text"]
-    assert "delete it" in found["queues"]["remedy"]
+    assert (code, found["inbox"]["level"]) == (1, "wrong")
+    assert "queue 'onward.inbox' on RabbitMQ at" in found["inbox"]["text"]
+    assert "delete it" in found["inbox"]["remedy"]
 
 
 def test_a_broker_that_is_short_of_space(reading: Path, rabbit_server: RabbitServer, rabbit_url: str) -> None:

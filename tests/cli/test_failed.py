@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from onward import App
-from onward.cli.requeueing import SOME_REFUSED
+from onward.cli.action_run import PARTIAL
+from onward.ledger.store_errors import StoreUnavailable
 from onward.model.failures import Failure
-from onward.model.ledger import Charge, Dead, Done
-from onward.ports import StoreUnavailable
+from onward.model.ledger import Charge, DeadLettered, Processed
 from onward.settings import load_settings
-from tests.cli.stage import ESCAPE, onward
-from tests.store.stage import Clock, Stage, failure
+from tests.support.command_runs import ESCAPE, onward
+from tests.support.store_pages import Clock, Stage, failure
 
 EVIL = f"no [bold]luck[/bold] {ESCAPE}[31m password=hunter2"
 
@@ -38,7 +38,7 @@ def give_up(stage: Stage, *ids: str, message: str = "it broke", error_type: str 
     stage.bring(*ids)
     delivery = stage.take()
     error = Failure(stage.store.now(), error_type, message, error_type.lower(), traceback="Traceback: here")
-    stage.settle(delivery, Dead(ids, failure=error, charge=Charge.TRY))
+    stage.settle(delivery, DeadLettered(ids, failure=error, charge=Charge.TRY))
     return delivery.row
 
 
@@ -50,7 +50,7 @@ def queue(home: Path) -> Path:
         give_up(stage, "page-b")
         give_up(stage, "page-c", message=EVIL, error_type="KeyError")
         stage.store.publish([stage.noticed("x")])
-        stage.settle(stage.take(service="listening"), Dead(failure=failure("deaf")))
+        stage.settle(stage.take(service="listening"), DeadLettered(failure=failure("deaf")))
         stage.store.publish_malformed(b"\xff\x1b[31m", failure("not JSON"))
     return home
 
@@ -71,9 +71,9 @@ def actions(home: Path) -> list[tuple[str, dict[str, Any], int]]:
 def test_queues_are_listed_with_their_most_frequent_error(queue: Path) -> None:
     result = onward(queue, "failed", "list")
     assert result.exit_code == 0
-    assert "reading.failed  (reading)  3 letters\n    mostly ValueError: it broke\n" in result.stdout
-    assert "listening.failed  (listening)  1 letter\n    mostly ValueError: deaf\n" in result.stdout
-    assert "events.failed  1 letter\n    mostly ValueError: not JSON\n" in result.stdout
+    assert "reading.failed  (reading)  3 dead letters\n    mostly ValueError: it broke\n" in result.stdout
+    assert "listening.failed  (listening)  1 dead letter\n    mostly ValueError: deaf\n" in result.stdout
+    assert "events.failed  1 dead letter\n    mostly ValueError: not JSON\n" in result.stdout
     facts = {one["queue"]: one for one in json.loads(onward(queue, "failed", "list", "--json").stdout)}
     assert (facts["reading.failed"]["letters"], facts["reading.failed"]["archived"]) == (3, 0)
     assert facts["reading.failed"]["oldest"] < facts["reading.failed"]["newest"]
@@ -117,7 +117,7 @@ def test_a_letter_is_shown_whole_and_harmless(queue: Path) -> None:
     result = onward(queue, "failed", "inspect", str(row))
     assert result.exit_code == 0
     for part in (
-        f"Letter {row} in reading.failed",
+        f"Dead letter {row} in reading.failed",
         "max_attempts_exceeded, after 1 try in round 1",
         "documents pages/page-c",
         '"page-c"',
@@ -138,7 +138,7 @@ def test_bytes_that_were_no_event_are_shown_as_far_as_they_can_be(queue: Path) -
 
 def test_inspecting_a_queue_is_bounded(queue: Path) -> None:
     result = onward(queue, "failed", "inspect", "reading", "--limit", "1")
-    assert result.stdout.count("Letter ") == 1
+    assert result.stdout.count("Dead letter ") == 1
     assert result.stdout.endswith("1 of 3 shown; --limit 3 shows more.\n")
 
 
@@ -167,7 +167,7 @@ def test_an_export_has_every_field_a_line_a_letter(queue: Path, tmp_path: Path) 
 
 def test_a_queue_goes_back_and_that_is_logged(queue: Path) -> None:
     result = onward(queue, "failed", "requeue", "reading", "--rate", "1000")
-    assert (result.exit_code, result.stdout) == (0, "3 letters put back.\n")
+    assert (result.exit_code, result.stdout.splitlines()[0]) == (0, "3 dead letters put back.")
     assert rows(queue, service="reading") == []
     assert actions(queue) == [("failed requeue", {"queue": "reading", "rate": 1000.0}, 3)]
     again = onward(queue, "failed", "requeue", "reading")
@@ -200,10 +200,10 @@ def test_an_error_type_of_which_nothing_is_left_is_none_that_is_misspelt(queue: 
     with opened(queue) as stage:
         stage.bring("page-d")
         error = Failure(stage.store.now(), "OSError", "gone", "oserror")
-        stage.settle(stage.take(), Dead(["page-d"], failure=error, charge=Charge.TRY))
-    for left in ("1 letter put back.\n", "Nothing to put back in reading.failed.\n"):
-        result = onward(queue, "failed", "requeue", "reading", "--error-type", "OSError")
-        assert (result.exit_code, result.stdout) == (0, left)
+        stage.settle(stage.take(), DeadLettered(["page-d"], failure=error, charge=Charge.TRY))
+    for left in (1, 0):
+        result = onward(queue, "failed", "requeue", "reading", "--error-type", "OSError", "--json")
+        assert (result.exit_code, json.loads(result.stdout)["requeued"]) == (0, left)
 
 
 def test_a_letter_goes_back_by_its_number(queue: Path) -> None:
@@ -216,34 +216,34 @@ def test_a_dry_run_says_what_would_go_back_and_changes_nothing(queue: Path) -> N
     before = rows(queue)
     result = onward(queue, "failed", "requeue", "--all", "--dry-run")
     assert result.exit_code == 0
-    assert result.stdout.startswith("4 letters of all failed queues would go back.\n  reading.failed  3\n")
-    assert "1 letter cannot go back:\n  letter" in result.stdout
+    assert result.stdout.startswith("4 dead letters of all failed queues would go back.\nreading.failed: 3; ")
+    facts = json.loads(onward(queue, "failed", "requeue", "--all", "--dry-run", "--json").stdout)
+    assert (facts["queues"], len(facts["refused"])) == ({"reading.failed": 3, "listening.failed": 1}, 1)
     assert (rows(queue), actions(queue)) == (before, [])
 
 
 @pytest.mark.parametrize(("canary", "first"), (("1", ", 1 of them first"), ("3", ""), ("99", "")))
 def test_a_dry_run_says_how_many_would_go_first(queue: Path, canary: str, first: str) -> None:
     result = onward(queue, "failed", "requeue", "reading", "--canary", canary, "--dry-run")
-    assert result.stdout == f"3 letters of reading.failed would go back{first}.\n"
+    assert result.stdout.startswith(f"3 dead letters of reading.failed would go back{first}.\n")
 
 
 def test_what_has_recovered_is_skipped(home: Path) -> None:
     with opened(home) as stage:
         stage.publish("late")
-        stage.settle(stage.take(), Dead(["late"], failure=failure()))
+        stage.settle(stage.take(), DeadLettered(["late"], failure=failure()))
         stage.bring("late")
-        stage.settle(stage.take(), Done(["late"]))
-    preview = onward(home, "failed", "requeue", "--all", "--dry-run")
-    assert preview.stdout.endswith("1 letter would be skipped: it has recovered, or is being tried.\n")
-    result = onward(home, "failed", "requeue", "--all")
-    assert result.stdout == "0 letters put back.\n1 letter skipped: it has recovered, or is being tried.\n"
+        stage.settle(stage.take(), Processed(["late"]))
+    for dry_run in (("--dry-run",), ()):
+        facts = json.loads(onward(home, "failed", "requeue", "--all", *dry_run, "--json").stdout)
+        assert (facts["requeued"], facts["skipped_recovered"]) == (0, 1)
     assert actions(home) == []
 
 
 def test_what_cannot_go_back_is_told_by_the_exit_code(queue: Path) -> None:
     result = onward(queue, "failed", "requeue", "--all")
-    assert result.exit_code == SOME_REFUSED
-    assert "4 letters put back." in result.stdout
+    assert result.exit_code == PARTIAL
+    assert "4 dead letters put back." in result.stdout
     assert "it was for no service" in result.stdout
 
 
@@ -258,9 +258,10 @@ def worker(home: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[[Stage]
 
 
 def test_the_rest_follows_a_canary_that_is_done(queue: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    worker(queue, monkeypatch, lambda stage: stage.settle(stage.take(), Done(["page-a"])))
+    worker(queue, monkeypatch, lambda stage: stage.settle(stage.take(), Processed(["page-a"])))
     result = onward(queue, "failed", "requeue", "reading", "--canary", "1")
-    assert (result.exit_code, result.stdout) == (0, "3 letters put back.\n")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("The first one went well.\n3 dead letters put back.\n")
     assert (
         "canary: 0 of 1 done; no worker is alive; start one: onward worker (with --app, for an app of your own)"
         in result.stderr
@@ -272,7 +273,7 @@ def test_a_canary_is_logged_before_it_is_waited_for(queue: Path, monkeypatch: py
 
     def settle(stage: Stage) -> None:
         logged.append([one.touched for one in stage.store.actions()])
-        stage.settle(stage.take(), Done(["page-a"]))
+        stage.settle(stage.take(), Processed(["page-a"]))
 
     worker(queue, monkeypatch, settle)
     assert onward(queue, "failed", "requeue", "reading", "--canary", "1").exit_code == 0
@@ -282,14 +283,14 @@ def test_a_canary_is_logged_before_it_is_waited_for(queue: Path, monkeypatch: py
 
 def test_a_canary_that_fails_again_stops_the_rest(queue: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(stage: Stage) -> None:
-        stage.settle(stage.take(), Dead(["page-a"], failure=failure("still broken")))
+        stage.settle(stage.take(), DeadLettered(["page-a"], failure=failure("still broken")))
 
     worker(queue, monkeypatch, fail)
     result = onward(queue, "failed", "requeue", "reading", "--canary", "1")
     assert result.exit_code == 1
     assert "Stopped by the canary: 1 of 1 failed again: ValueError: still broken" in result.stdout
     assert "pages/page-a: ValueError: still broken" in result.stdout
-    assert "2 letters left untouched." in result.stdout
+    assert "2 dead letters left untouched." in result.stdout
     assert len(rows(queue, service="reading")) == 3
 
 
@@ -301,7 +302,7 @@ def test_ctrl_c_leaves_the_rest_and_tells_what_was_done(queue: Path, monkeypatch
     result = onward(queue, "failed", "requeue", "reading", "--rate", "1")
     assert result.exit_code == 130
     assert "The same command goes on with the rest." in result.stdout
-    assert "1 letter put back.\n2 letters left untouched.\n" in result.stdout
+    assert "1 dead letter put back.\n2 dead letters left untouched.\n" in result.stdout
     assert len(rows(queue, service="reading")) == 2
     assert actions(queue)[0][2] == 1
 
@@ -313,7 +314,7 @@ def test_a_store_that_goes_away_is_told_with_what_was_done(queue: Path, monkeypa
     monkeypatch.setattr(time, "sleep", lose)
     result = onward(queue, "failed", "requeue", "reading", "--rate", "1")
     assert result.exit_code == 1
-    assert "1 letter put back.\n2 letters left untouched.\n" in result.stdout
+    assert "1 dead letter put back.\n2 dead letters left untouched.\n" in result.stdout
     assert "the disk was pulled out" in result.stderr
     assert actions(queue)[0][2] == 1
 
@@ -323,23 +324,23 @@ def test_a_store_that_goes_away_is_told_with_what_was_done(queue: Path, monkeypa
 
 def test_archived_letters_are_kept_and_come_back(queue: Path) -> None:
     before = rows(queue)
-    preview = onward(queue, "failed", "archive", "reading", "--error-type", "KeyError", "--dry-run")
-    assert (preview.stdout, rows(queue)) == ("1 letter of reading.failed would be archived.\n", before)
+    preview = onward(queue, "failed", "archive", "reading", "--error-type", "KeyError", "--dry-run", "--json")
+    assert (json.loads(preview.stdout)["archived"], rows(queue)) == (1, before)
     result = onward(queue, "failed", "archive", "reading", "--error-type", "KeyError")
-    assert (result.exit_code, result.stdout) == (0, "1 letter of reading.failed archived.\n")
-    assert "2 letters, 1 archived" in onward(queue, "failed", "list").stdout
+    assert (result.exit_code, result.stdout) == (0, "1 dead letter of reading.failed archived.\n")
+    assert "2 dead letters, 1 archived" in onward(queue, "failed", "list").stdout
     assert "mostly KeyError" in onward(queue, "failed", "list", "--archived").stdout
     assert len(onward(queue, "failed", "export", "--all", "--archived").stdout.splitlines()) == 1
     (row,) = rows(queue, archived=True)
-    assert f"Letter {row} in" in onward(queue, "failed", "inspect", str(row)).stdout
-    assert f"Letter {row} in" in onward(queue, "failed", "inspect", str(row), "--archived").stdout
+    assert f"Dead letter {row} in" in onward(queue, "failed", "inspect", str(row)).stdout
+    assert f"Dead letter {row} in" in onward(queue, "failed", "inspect", str(row), "--archived").stdout
     other = onward(queue, "failed", "inspect", str(rows(queue)[0]), "--archived")
     assert (other.exit_code, other.stdout) == (2, "")
     assert "is not archived" in other.stderr
     refused = onward(queue, "failed", "requeue", str(row))
     assert (refused.exit_code, "is archived" in refused.stderr) == (2, True)
     restored = onward(queue, "failed", "archive", str(row), "--restore")
-    assert (restored.stdout, rows(queue)) == (f"Letter {row} restored.\n", before)
+    assert (restored.stdout, rows(queue)) == (f"Dead letter {row} restored.\n", before)
     assert [one[:2] for one in actions(queue)] == [
         ("failed archive", {"queue": str(row), "restore": True}),
         ("failed archive", {"queue": "reading", "error_type": "KeyError"}),
@@ -350,15 +351,14 @@ def test_nothing_is_removed_without_confirmation(queue: Path) -> None:
     before = rows(queue)
     result = onward(queue, "failed", "purge", "reading")
     assert result.exit_code == 2
-    assert result.stdout == "3 letters of reading.failed would be removed.\n"
-    assert "add --confirm" in result.stderr
+    assert "this removes 3 dead letters of reading.failed for ever; add --confirm" in result.stderr
     assert onward(queue, "failed", "purge", "reading", "--confirm", "--dry-run").exit_code == 0
     assert (rows(queue), actions(queue)) == (before, [])
 
 
 def test_what_is_confirmed_is_removed_and_logged(queue: Path) -> None:
     result = onward(queue, "failed", "purge", "reading", "--limit", "2", "--confirm")
-    assert (result.exit_code, result.stdout) == (0, "2 letters of reading.failed removed.\n")
+    assert (result.exit_code, result.stdout) == (0, "2 dead letters of reading.failed removed.\n")
     assert len(rows(queue, service="reading")) == 1
     assert actions(queue) == [("failed purge", {"queue": "reading", "limit": 2}, 2)]
     with opened(queue) as stage:
@@ -376,17 +376,17 @@ def test_only_what_has_recovered_may_be_removed(home: Path) -> None:
     with opened(home) as stage:
         give_up(stage, "page-a")
         stage.publish("late")
-        stage.settle(stage.take(), Dead(["late"], failure=failure()))
+        stage.settle(stage.take(), DeadLettered(["late"], failure=failure()))
         stage.bring("late")
-        stage.settle(stage.take(), Done(["late"]))
+        stage.settle(stage.take(), Processed(["late"]))
     row = str(rows(home)[0])
     alone = onward(home, "failed", "purge", row, "--recovered", "--dry-run")
-    assert alone.stdout == f"Letter {row} is about something unfinished: it would stay.\n"
+    assert alone.stdout.endswith(f"Dead letter {row} is about something unfinished: it stays.\n")
     alone = onward(home, "failed", "purge", row, "--recovered", "--confirm")
-    assert alone.stdout == f"Letter {row} is about something unfinished: it stays.\n"
+    assert alone.stdout == f"Dead letter {row} is about something unfinished: it stays.\n"
     assert actions(home) == [], "nothing was done"
     result = onward(home, "failed", "purge", "--all", "--recovered", "--confirm")
-    assert result.stdout == "1 letter of all failed queues removed.\n"
+    assert result.stdout == "1 dead letter of all failed queues removed.\n"
     assert len(rows(home)) == 1
 
 
@@ -409,7 +409,7 @@ def test_an_unknown_queue_is_answered_with_those_that_are(queue: Path, command: 
         (("requeue", "reading", "--all"), "not both"),
         (("requeue", "9999"), "there is no dead letter 9999"),
         (("inspect", "99999999999999999999999"), "there is no dead letter"),
-        (("requeue", "1", "--limit", "1"), "1 is one letter"),
+        (("requeue", "1", "--limit", "1"), "1 is one dead letter"),
         (("requeue", "reading", "--rate", "0"), "--rate"),
         (("requeue", "reading", "--rate", "nan"), "nan is no rate"),
         (("requeue", "reading", "--rate", "inf"), "inf is no rate"),
@@ -427,7 +427,7 @@ def test_an_unknown_queue_is_answered_with_those_that_are(queue: Path, command: 
         (("inspect", "reading", "--limit", "9" * 20), "is not in the range"),
         (("requeue", "reading", "--limit", "9" * 20), "is not in the range"),
         (("requeue", "reading", "--document", "p"), "too short"),
-        (("archive", "1", "--restore"), "letter 1 is not archived"),
+        (("archive", "1", "--restore"), "dead letter 1 is not archived"),
     ),
 )
 def test_wrong_usage_is_told(queue: Path, args: tuple[str, ...], problem: str) -> None:

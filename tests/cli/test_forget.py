@@ -11,7 +11,7 @@ from onward.pipeline.app import build
 from onward.pipeline.documents import Chunk
 from onward.pipeline.sources import submit
 from onward.settings import load_settings
-from tests.cli.stage import mail, onward, write_mailbox
+from tests.support.command_runs import mail, onward, write_mailbox
 
 
 @pytest.fixture
@@ -26,14 +26,15 @@ def filled(home: Path, tmp_path: Path) -> Path:
 
 
 def test_a_dry_run_says_how_much_would_go(filled: Path, tmp_path: Path) -> None:
-    result = onward(filled, "forget", "one.mbox", "--dry-run")
-    assert result.stdout == f"{tmp_path}/one.mbox: 9 documents would be removed\n"
+    result = onward(filled, "forget", "one.mbox", "--dry-run", "--json")
+    forgotten = [{"source": f"{tmp_path}/one.mbox", "documents": 9}]
+    assert json.loads(result.stdout) == {"dry_run": True, "forgotten": forgotten}
     assert json.loads(onward(filled, "search", "key", "--json").stdout)["total"] == 2
 
 
 def test_a_source_is_forgotten_and_the_other_stays(filled: Path, tmp_path: Path) -> None:
     result = onward(filled, "forget", str(tmp_path / "one.mbox"))
-    assert (result.exit_code, result.stdout) == (0, f"{tmp_path}/one.mbox: 9 documents removed\n")
+    assert (result.exit_code, result.stdout) == (0, f"{tmp_path}/one.mbox: 9 documents removed.\n")
     (left,) = json.loads(onward(filled, "search", "key", "--json").stdout)["results"]
     assert left["subject"] == "Mail 2"
 
@@ -49,12 +50,23 @@ def test_chunks_without_a_vector_of_the_model_are_embedded_again(filled: Path) -
     nothing = onward(filled, "reembed")
     assert nothing.stdout.startswith("Every chunk has its vector of the model 'static:")
     app = build(load_settings({"ONWARD_HOME": str(filled)}))
-    app.store.db.run("delete_vectors", list(range(1000)))  # type: ignore[attr-defined]  # as a new model would
+    app.store.db.run("delete_vectors", list(range(1000)))  # as a new model would
     app.close()
     dry = json.loads(onward(filled, "reembed", "--dry-run", "--json").stdout)
     assert (dry["chunks"], dry["left"]) == (2, 2)
     done = onward(filled, "reembed", "--processes", "1")
     assert (done.exit_code, done.stdout.partition(" with")[0]) == (0, "2 chunks embedded")
     app = build(load_settings({"ONWARD_HOME": str(filled)}))
-    assert app.store.not_placed(Chunk, app.embedder.model) == []
+    assert app.store.ids_without_vector(Chunk, app.embedder.model) == []
     app.close()
+
+
+def test_forgetting_is_kept_among_the_actions(filled: Path, tmp_path: Path) -> None:
+    assert onward(filled, "forget", "one.mbox", "--dry-run").exit_code == 0
+    assert json.loads(onward(filled, "actions", "--json").stdout) == []
+    assert onward(filled, "forget", "one.mbox", "two.mbox").exit_code == 0
+    kept = json.loads(onward(filled, "actions", "--json").stdout)
+    assert [(one["action"], one["via"], one["about"], one["touched"]) for one in kept] == [
+        ("forget", "cli", {"source": f"{tmp_path}/two.mbox"}, 9),
+        ("forget", "cli", {"source": f"{tmp_path}/one.mbox"}, 9),
+    ]

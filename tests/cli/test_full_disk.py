@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from onward.cli.running import _logging_to
-from onward.ports import StoreFull
-from tests.cli.stage import SAMPLE, onward
+from onward.cli.pipeline_run import _logging_to
+from onward.ledger.store_errors import StoreFull
+from tests.support.command_runs import SAMPLE, onward
 
 FULL = Path("/dev/full")
 

@@ -11,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from onward.cli.output import marked, print_json
-from onward.facts.letters import made_visible
-from onward.facts.wording import harmless, one_line
+from onward.cli.render.output import marked, print_json
+from onward.ops.text.format import harmless, made_visible, one_line
 from onward.pipeline.app import build
 from onward.pipeline.sources import submit
 from onward.settings import load_settings
-from tests.cli.stage import mail, onward, write_mailbox
+from tests.support.command_runs import mail, onward, write_mailbox
 
 NASTY = "\x1b]0;owned\x07\x1b[31mred\x1b[0m\x9b2J [red]markup[/] [/nothing] :smile: \u202egnp.exe"
 

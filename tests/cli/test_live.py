@@ -15,7 +15,9 @@ import pytest
 
 from onward.pipeline.app import build
 from onward.settings import load_settings
-from tests.cli.stage import environment, mail, onward_process, write_mailbox
+from tests.support.command_runs import environment, mail, onward_process, write_mailbox
+
+pytestmark = pytest.mark.prove
 
 MAILS, THREADS = 600, 20
 WORDS = "the lamp was lit and the tide came in over the slip while Davy read the gauge "
@@ -77,7 +79,7 @@ def test_a_stopped_run_is_gone_on_with(home: Path, mailbox: Path) -> None:
     assert "summarizer is down since" in terminal.seen
     assert "\x1b[" in terminal.seen
     terminal.process.send_signal(signal.SIGINT)
-    terminal.read_until("stopping: what runs is finished first")
+    terminal.read_until("stopping: running handlers are finished first")
     code, output = terminal.end()
     assert code == 130
     assert "Stopped. Nothing is lost: `onward ingest` or `onward worker` goes on where it stopped." in output

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib.metadata
+import json
 import os
 import shlex
 import subprocess
@@ -17,7 +18,7 @@ from click.testing import CliRunner
 
 from onward import cli
 from onward.cli import main
-from onward.facts.finding import NotFound
+from onward.ops.bad_input import NotFound
 from onward.retry import OnwardError
 
 
@@ -52,6 +53,59 @@ def test_wrong_usage_exits_with_2(args: list[str]) -> None:
     result = CliRunner().invoke(main, args)
     assert result.exit_code == 2
     assert "no-such" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "meant"),
+    ((["ingst"], "ingest"), (["statu"], "status"), (["retry_job"], "retry-job"), (["failed", "lst"], "list")),
+)
+def test_a_misspelt_command_is_told_which_one_may_be_meant(args: list[str], meant: str) -> None:
+    result = CliRunner().invoke(main, args)
+    assert result.exit_code == 2
+    assert repr(args[-1]) in result.stderr
+    assert f"'{meant}'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    (
+        ("ONWARD_STROE", "ONWARD_STORE"),
+        ("ONWARD_TOKENFILE", "ONWARD_TOKEN_FILE"),
+        ("ONWARD_RETRY_MAX_ATTEMPTS", "RETRY_MAX_ATTEMPTS"),
+    ),
+)
+def test_a_misspelt_variable_is_warned_of_and_stops_nothing(given: str, meant: str) -> None:
+    result = CliRunner().invoke(main, ["policies", "--json"], env={given: "hunter2"})
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)
+    assert f"{given} is set" in result.stderr
+    assert f"{meant}?" in result.stderr
+    assert "hunter2" not in result.stderr
+
+
+def test_a_variable_like_no_other_is_warned_of_as_well() -> None:
+    result = CliRunner().invoke(main, ["policies"], env={"ONWARD_XYZZY_QUUX": "1"})
+    assert result.exit_code == 0
+    assert "ONWARD_XYZZY_QUUX is set" in result.stderr
+    assert "?" not in result.stderr
+
+
+def test_known_variables_and_empty_ones_are_not_warned_of(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("sesame")
+    env = {"ONWARD_CONCURRENCY": "2", "ONWARD_TOKEN_FILE": str(tmp_path / "token"), "ONWARD_STROE": ""}
+    assert CliRunner().invoke(main, ["policies"], env=env).stderr == ""
+
+
+@pytest.mark.parametrize("command", ("status", "worker", "serve", "search"))
+def test_a_data_folder_that_is_a_file_is_said_to_be_one(tmp_path: Path, command: str) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("a file")
+    args = [command, "key"] if command == "search" else [command]
+    for home in (file, file / "data"):
+        result = CliRunner().invoke(main, args, env={"ONWARD_HOME": str(home)})
+        assert result.exit_code == 1
+        assert result.stderr.startswith("Error: ONWARD_HOME")
+        assert f"{str(file)!r} is a file" in result.stderr
 
 
 def test_an_error_is_a_message_on_stderr_and_exit_code_1(failing: list[Exception]) -> None:
@@ -128,8 +182,10 @@ def test_what_there_is_not_exits_with_2(failing: list[Exception]) -> None:
     assert (result.exit_code, result.stderr) == (2, "Error: there is no such thing\n")
 
 
-@pytest.mark.parametrize(("package", "extra"), (("uvicorn.config", "console"), ("numpy", "pipeline")))
+@pytest.mark.parametrize(
+    ("package", "extra"), (("uvicorn.config", "console"), ("numpy", "pipeline"), ("rich.text", "cli"))
+)
 def test_what_a_missing_package_belongs_to_is_said(failing: list[Exception], package: str, extra: str) -> None:
     failing.append(ModuleNotFoundError(f"No module named {package!r}", name=package))
     result = CliRunner().invoke(main, ["fail"])
-    assert (result.exit_code, f'pip install "onward[{extra}]"' in result.stderr) == (1, True)
+    assert (result.exit_code, f"pip install 'onward[{extra}]'" in result.stderr) == (2, True)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from onward.model.ledger import Wait
-from tests.cli.ledger import SOURCE, fail, finish, set_aside, stage
-from tests.cli.stage import onward
+from onward.model.ledger import RetryLater
+from tests.support.command_runs import onward
+from tests.support.failed_pages import SOURCE, fail, finish, set_aside, stage
 
 
 def outcomes(home: Path, *args: str) -> dict[str, str]:
@@ -29,7 +29,7 @@ def pages(home: Path) -> Path:
         finish(on, "cccc-1")
         set_aside(on, "eeee-1")
         on.bring("dddd-1", source=SOURCE)
-        on.settle(on.take(), Wait(["dddd-1"], after=600.0))
+        on.settle(on.take(), RetryLater(["dddd-1"], after=600.0))
     return home
 
 
@@ -48,7 +48,7 @@ def test_one_document_by_the_beginning_of_its_id(pages: Path) -> None:
 
 def test_with_a_worker_alive_it_says_who_does_it(pages: Path) -> None:
     with stage(pages) as on:
-        on.store.enlist("anna", {"host": "here"})
+        on.store.register_worker("anna", {"host": "here"})
     assert "A worker takes it within seconds." in onward(pages, "retry", "pages/bbbb-1").stdout
     assert "A worker takes it at that time." in onward(pages, "retry", "bbbb", "--in", "1h").stdout
 
@@ -64,7 +64,7 @@ def test_of_a_source_what_failed_or_is_stuck_is_meant(pages: Path) -> None:
 
 def test_a_waiting_document_is_hurried_if_it_is_asked_for(pages: Path) -> None:
     found = outcomes(pages, "--collection", "pages", "--status", "pending")
-    assert found == {"dddd-1": "hurried", "eeee-1": "scheduled"}
+    assert found == {"dddd-1": "rescheduled", "eeee-1": "scheduled"}
     with stage(pages) as on:
         assert [one.id for one in on.take().inputs] == ["dddd-1"]
 
@@ -181,7 +181,7 @@ def test_wrong_usage_is_told(pages: Path, args: tuple[str, ...], problem: str) -
     ("args", "problem"),
     (
         (("zzzz-1",), "no document has an id that begins with 'zzzz-1'"),
-        (("--group", "1234"), "there is no failure group '1234'; see `onward failures list`"),
+        (("--group", "1234"), "there is no failure group '1234'"),
         (("--source", "/nowhere"), "there is no source '/nowhere'"),
     ),
 )

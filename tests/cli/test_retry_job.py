@@ -13,7 +13,7 @@ import pytest
 from onward import App, Document, Event, names
 from onward.settings import load_settings
 from onward.testing import SimulatedClock
-from tests.cli.stage import onward, onward_process
+from tests.support.command_runs import onward, onward_process
 
 OURS = "2 documents of orders are finished by 'ordering', which this app does not have; give --app MODULE:APP\n"
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from onward.pipeline.documents import Message
-from tests.cli.stage import onward
+from tests.support.command_runs import onward
 
 
 def test_without_a_name_all_are_listed(home: Path) -> None:

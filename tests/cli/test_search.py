@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.stage import ESCAPE, SAMPLE, onward
+from tests.support.command_runs import ESCAPE, SAMPLE, onward
 
 
 def first_id(output: str) -> str:
@@ -61,17 +61,17 @@ def test_the_filters_leave_out_others(library: Path) -> None:
     assert named["total"] >= facts["total"]
 
 
-def test_nothing_found_is_said(library: Path) -> None:
-    result = onward(library, "search", "zyzzyva", "--author", "nobody")
+def test_nothing_found_is_no_error(library: Path) -> None:
+    result = onward(library, "search", "zyzzyva", "--author", "nobody", "--json")
     assert result.exit_code == 0
-    assert result.stdout == ("Nothing found for 'zyzzyva'.\nTry without --author, or with other or fewer words.\n")
+    assert (json.loads(result.stdout)["total"], json.loads(result.stdout)["results"]) == (0, [])
 
 
 @pytest.mark.parametrize("given", ("soon", "2026-13-01", "2026-02-30", "26"))
 def test_a_wrong_date_is_named_with_what_is_allowed(library: Path, given: str) -> None:
     result = onward(library, "search", "lamp", "--since", given)
     assert result.exit_code == 2
-    assert f"{given!r} is no date; give a date such as 2026-03-09" in result.stderr
+    assert all(word in result.stderr for word in ("--since", repr(given), "2026-03-09"))
 
 
 @pytest.mark.parametrize(
@@ -84,13 +84,13 @@ def test_dates_are_given_as_people_do(library: Path, given: str) -> None:
 def test_a_query_without_words_is_refused(library: Path) -> None:
     result = onward(library, "search", "!!")
     assert result.exit_code == 1
-    assert "has no word to look for" in result.stderr
+    assert "'!!'" in result.stderr
 
 
 def test_an_unknown_source_lists_the_known_ones(library: Path) -> None:
     result = onward(library, "search", "lamp", "--source", "other.mbox")
     assert result.exit_code == 2
-    assert f"there is no source 'other.mbox'. The known ones are:\n  {SAMPLE}" in result.stderr
+    assert all(name in result.stderr for name in ("'other.mbox'", str(SAMPLE)))
 
 
 def test_without_a_store_it_says_how_to_begin_and_leaves_nothing_behind(home: Path) -> None:

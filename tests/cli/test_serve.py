@@ -10,15 +10,17 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx2
 import pytest
 
+from onward.ledger.sqlite.connections import MAX_READERS
 from onward.pipeline.app import build
 from onward.settings import load_settings
-from tests.cli.stage import environment, onward, onward_process
+from tests.support.command_runs import environment, onward, onward_process
 
 
 class Served:
@@ -69,8 +71,32 @@ def test_it_says_where_it_is_and_how_to_stop_it(home: Path) -> None:
     with served(home) as console:
         assert "onward worker" in console.said[-1]
         assert "Ctrl-C" in console.said[-1]
-        assert httpx2.get(f"{console.url}healthz").status_code in (200, 503)
+        assert httpx2.get(f"{console.url}healthz", timeout=60.0).status_code in (200, 503)
         assert "<h1>Overview</h1>" in httpx2.get(console.url, timeout=60.0).text
+
+
+def test_a_hundred_and_fifty_requests_at_once_share_a_few_descriptors(home: Path) -> None:
+    at_once = httpx2.Limits(max_connections=150)
+    with (
+        served(home, ONWARD_SERVE_REQUESTS_PER_SECOND="10000") as console,
+        httpx2.Client(base_url=console.url, timeout=120.0, limits=at_once) as client,
+        ThreadPoolExecutor(150) as threads,
+    ):
+        for path in ("/", "/v3/documents", "/failures"):
+            answers = threads.map(client.get, [path] * 150)
+            assert [one.status_code for one in answers] == [200] * 150
+        store = [one for one in open_files(console.process.pid) if one.startswith(str(home))]
+        # The writer, the readers (each with the file and its log), and the index of the log.
+        assert 0 < len(store) <= 2 + 2 * MAX_READERS + 1
+
+
+def open_files(pid: int) -> list[str]:
+    """Where the descriptors of a process lead to."""
+    found = []
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            found.append(str(descriptor.readlink()))
+    return found
 
 
 @pytest.mark.parametrize("number", (signal.SIGINT, signal.SIGTERM))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from onward import App, Document, Event, names
 from onward.settings import load_settings
-from tests.cli.stage import ESCAPE, SAMPLE, onward
+from tests.support.command_runs import ESCAPE, SAMPLE, onward
 
 
 def find(library: Path, *words: str) -> dict[str, str]:
@@ -119,9 +119,9 @@ def test_a_failed_round_is_told_with_what_happens_next(home: Path) -> None:
     write(notes(home, TimeoutError("too slow")), "note-1")
     shown = onward(home, "show", "note-1").stdout
     assert "next        due in 5 min: round 1 of 5 failed with TimeoutError: too slow; backoff 5 min\n" in shown
-    life = shown.partition("\nLife\n")[2].splitlines()
+    life = shown.partition("\nHistory\n")[2].splitlines()
     assert life[0].endswith("  created")
-    assert "  failed, round given up  round 1, try 1  " in life[1]
+    assert "  failed, round given up  round 1, try 1 · " in life[1]
     assert life[2].strip() == "TimeoutError: too slow"
     assert "max_attempts_exceeded in reading.failed: onward failed inspect " in shown
 
@@ -129,7 +129,10 @@ def test_a_failed_round_is_told_with_what_happens_next(home: Path) -> None:
 def test_what_failed_for_good_names_the_command_that_puts_it_back(home: Path) -> None:
     write(notes(home, KeyError("price")), "note-1")
     shown = onward(home, "show", "note-1").stdout
-    assert "next        failed for good: KeyError: 'price'; after a fix: onward retry notes/note-1\n" in shown
+    assert (
+        "next        failed for good: KeyError: 'price'; retry it after a fix: onward retry notes/note-1\n"
+        in shown
+    )
 
 
 def test_programs_get_the_whole_life_and_what_is_next(home: Path) -> None:
@@ -168,7 +171,7 @@ def test_a_thread_that_is_not_complete_says_what_is_missing(library: Path, tmp_p
     app.store.reset("threads", message["thread_id"])
     app.close()
     shown = onward(copy, "show", message["thread_id"]).stdout
-    assert "next        not complete: 1 message is still to be finished\n" in shown
+    assert "next        not complete: 1 message is not finished yet\n" in shown
 
 
 def test_what_others_have_written_badly_is_shown_all_the_same(home: Path) -> None:

@@ -13,8 +13,8 @@ from onward.pipeline.app import build
 from onward.pipeline.sources import submit
 from onward.settings import load_settings
 from onward.testing import SimulatedClock
-from tests.cli import ledger
-from tests.cli.stage import SAMPLE, onward
+from tests.support import failed_pages as ledger
+from tests.support.command_runs import SAMPLE, onward
 
 
 class Note(Document):
@@ -68,7 +68,7 @@ def test_an_outage_that_needs_a_remedy_is_shown_with_it(home: Path) -> None:
     app.store.open_breaker("embedder", "401 Unauthorized", remedy="Check ONWARD_EMBEDDER_KEY")
     app.close()
     shown = onward(home, "status").stdout
-    assert "  embedder is down: 401 Unauthorized. Check ONWARD_EMBEDDER_KEY" in shown
+    assert "  embedder has been down for 0 s: 401 Unauthorized. Check ONWARD_EMBEDDER_KEY" in shown
     (outage,) = json.loads(onward(home, "status", "--json").stdout)["outages"]
     assert (outage["dependency"], outage["reason"]) == ("embedder", "401 Unauthorized")
 
@@ -89,18 +89,19 @@ def test_an_outage_of_more_than_a_day_needs_a_person_a_shorter_one_does_not(home
     app.store.open_breaker("lamp", "no light")
     app.close()
     shown = onward(home, "status").stdout
-    assert "  printer is down for 25 h: no paper:  onward breakers\n" in shown
-    assert "● lamp has been down for 6 min, asked again in 0 s: no light\n" in shown
+    assert "  printer has been down for 25 h: no paper:  onward breakers\n" in shown
+    assert "● lamp has been down for 6 min: no light; asked again in 0 s\n" in shown
     assert "lamp" not in shown.partition("\n\n")[0]
 
 
 def test_a_worker_of_something_else_is_of_no_use(home: Path) -> None:
     app = failing(home, TimeoutError("too slow"))
     app.publish(NoteWritten(note_id="note-1"), documents=[Note(id="note-1", text="")])
-    app.store.enlist("somebody", {"services": {"writing": 1}})
+    app.store.register_worker("somebody", {"services": {"writing": 1}})
     app.close()
-    shown = onward(home, "status").stdout
-    assert "  1 event of reading is due, and no worker runs it:  onward worker --app MODULE:APP\n" in shown
+    needs = json.loads(onward(home, "status", "--json").stdout)["needs"]
+    assert [one["command"] for one in needs] == ["onward services"]
+    assert needs[0]["text"].startswith("1 event of reading is due, and no worker runs it")
 
 
 def test_what_a_worker_should_do_needs_one(home: Path) -> None:
@@ -177,7 +178,7 @@ def test_a_failed_batch_that_keeps_failing_needs_a_person(home: Path) -> None:
     shown = onward(home, "status").stdout
     assert "Nothing needs a person." in shown
     assert "● 1 document of desk set aside, retried in 60 s (0 retries so far): TimeoutError: too slow\n" in shown
-    assert app.store.hurry_batch(batch.id, 0.0)
+    assert app.store.reschedule_batch(batch.id, 0.0)
     for number in range(10):
         assert app.store.claim_batch(batch.id, retry_count=number, until=0.0)
     app.close()
@@ -226,7 +227,7 @@ def test_what_is_due_to_be_retried_needs_a_worker(home: Path, sets_aside: bool) 
     assert (found["level"], found["remedy"]) == ("warning", command)
     assert found["text"] == "2 documents are due to be retried, and no worker runs"
     app = App(settings=load_settings({"ONWARD_HOME": str(home)}))
-    app.store.enlist("anna", {})
+    app.store.register_worker("anna", {})
     app.close()
     assert "Nothing needs a person." in onward(home, "status").stdout
 
@@ -249,7 +250,7 @@ def test_what_was_taken_out_of_service_by_hand_says_how_it_comes_back(home: Path
     overdue(home, "note-1")
     onward(home, "breakers", "open", "lamp", "--reason", "new bulb")
     shown = onward(home, "status").stdout
-    text = "lamp was taken out of service by hand (new bulb); bring it back when it works:"
+    text = "lamp was taken out of service by an operator (new bulb); bring it back when it works:"
     assert f"  {text}  onward breakers close lamp\n" in shown
     assert shown.count("lamp was") == shown.count("new bulb") == 1
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from onward.backends.relational.store import RelationalStore
-from tests.cli.ledger import fail, stage
-from tests.cli.stage import onward
+from onward.ledger.store import Store
+from tests.support.command_runs import onward
+from tests.support.failed_pages import fail, stage
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -34,8 +34,8 @@ def safe() -> Iterator[None]:
 @pytest.fixture
 def pages(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three pages that failed, changed two at a time."""
-    monkeypatch.setattr("onward.cli.removing.AT_ONCE", 2)
-    monkeypatch.setattr("onward.cli.disposing.PAGE", 2)
+    monkeypatch.setattr("onward.ops.actions.dead_letters.PAGE", 2)
+    monkeypatch.setattr("onward.ops.actions.remove_documents.PAGE", 2)
     with stage(home) as on:
         fail(on, "aaaa-1", "aaaa-2", "aaaa-3")
     return home
@@ -43,16 +43,16 @@ def pages(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def stop_in(monkeypatch: pytest.MonkeyPatch, method: str, number: signal.Signals) -> None:
     """The signal comes in the middle of the first step."""
-    real = getattr(RelationalStore, method)
+    real = getattr(Store, method)
     came: list[int] = []
 
-    def step(self: RelationalStore, *args: Any) -> Any:
+    def step(self: Store, *args: Any) -> Any:
         if not came:
             came.append(number)
             signal.raise_signal(number)
         return real(self, *args)
 
-    monkeypatch.setattr(RelationalStore, method, step)
+    monkeypatch.setattr(Store, method, step)
 
 
 def logged(home: Path) -> list[tuple[str, int]]:
@@ -60,8 +60,8 @@ def logged(home: Path) -> list[tuple[str, int]]:
         return [(one.action, one.touched) for one in on.store.actions()]
 
 
-LETTERS = ("failed", "purge", "reading", "--confirm"), "purge_letters", "removed"
-AWAY = ("failed", "archive", "reading"), "archive_letters", "archived"
+LETTERS = ("failed", "purge", "reading", "--confirm"), "purge_dead_letters", "removed"
+AWAY = ("failed", "archive", "reading"), "archive_dead_letters", "archived"
 REMOVED = ("documents", "purge", "--status", "failed", "--confirm"), "remove_documents", "removed"
 DISCARDED = ("documents", "discard", "--status", "failed", "--confirm"), "discard", "discarded"
 
@@ -70,8 +70,8 @@ DISCARDED = ("documents", "discard", "--status", "failed", "--confirm"), "discar
 @pytest.mark.parametrize(
     ("command", "method", "verb", "what"),
     (
-        (*LETTERS, "letters of reading.failed"),
-        (*AWAY, "letters of reading.failed"),
+        (*LETTERS, "dead letters of reading.failed"),
+        (*AWAY, "dead letters of reading.failed"),
         (*REMOVED, "documents"),
         (*DISCARDED, "documents"),
     ),
@@ -113,22 +113,22 @@ def test_what_was_archived_is_in_the_file_and_the_rest_is_left(
 
 
 def test_programs_are_told(pages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stop_in(monkeypatch, "purge_letters", signal.SIGINT)
+    stop_in(monkeypatch, "purge_dead_letters", signal.SIGINT)
     result = onward(pages, "failed", "purge", "reading", "--confirm", "--json")
     assert result.exit_code == 130
     assert json.loads(result.stdout) == {"dry_run": False, "removed": 2, "interrupted": True}
 
 
 def test_a_signal_in_the_last_step_stops_nothing(pages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onward.cli.removing.AT_ONCE", 100)
-    stop_in(monkeypatch, "purge_letters", signal.SIGINT)
+    monkeypatch.setattr("onward.ops.actions.dead_letters.PAGE", 100)
+    stop_in(monkeypatch, "purge_dead_letters", signal.SIGINT)
     result = onward(pages, "failed", "purge", "reading", "--confirm")
-    assert (result.exit_code, result.stdout) == (0, "3 letters of reading.failed removed.\n")
+    assert (result.exit_code, result.stdout) == (0, "3 dead letters of reading.failed removed.\n")
 
 
 def test_sigterm_ends_the_wait_for_a_canary(pages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda seconds: signal.raise_signal(signal.SIGTERM))
     result = onward(pages, "failed", "requeue", "reading", "--canary", "1")
     assert result.exit_code == 130
-    assert "1 letter put back.\n2 letters left untouched.\n" in result.stdout
+    assert "1 dead letter put back.\n2 dead letters left untouched.\n" in result.stdout
     assert logged(pages) == [("failed requeue", 1)]

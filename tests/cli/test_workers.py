@@ -18,8 +18,8 @@ import pytest
 from onward import App
 from onward.settings import load_settings
 from onward.testing import SimulatedClock
-from tests.cli.ledger import stage
-from tests.cli.stage import environment, onward
+from tests.support.command_runs import environment, onward
+from tests.support.failed_pages import stage
 
 READER = {"host": "box", "pid": 17, "version": "shop 1.1", "services": {"reading": 1}, "alone": False}
 
@@ -55,7 +55,7 @@ def test_where_nobody_works_it_says_how_to_begin(shop: Path) -> None:
 
 def test_a_worker_with_nothing_to_do(shop: Path) -> None:
     with stage(shop) as on:
-        on.store.enlist("box:17:f00d", READER)
+        on.store.register_worker("box:17:f00d", READER)
     (one,) = facts(shop)["workers"]
     assert (one["host"], one["pid"], one["version"], one["services"]) == ("box", 17, "shop 1.1", ["reading"])
     assert (one["alone"], one["working"], one["since"]) == (False, [], None)
@@ -66,7 +66,7 @@ def test_a_worker_with_nothing_to_do(shop: Path) -> None:
 
 def test_since_when_a_worker_runs_is_told_if_it_is_known(shop: Path) -> None:
     with stage(shop) as on:
-        on.store.enlist("box:17:f00d", READER | {"since": on.store.now() - 7200})
+        on.store.register_worker("box:17:f00d", READER | {"since": on.store.now() - 7200})
     (one,) = facts(shop)["workers"]
     assert 7200 <= one["up_seconds"] < 7300
     assert "up 2 h, seen " in text(shop)
@@ -74,7 +74,7 @@ def test_since_when_a_worker_runs_is_told_if_it_is_known(shop: Path) -> None:
 
 def test_what_a_worker_does_is_told_with_a_few_documents(shop: Path) -> None:
     with stage(shop) as on:
-        on.store.enlist("box:17:f00d", READER)
+        on.store.register_worker("box:17:f00d", READER)
         for id in ("a1", "b2"):
             on.bring(id)
         on.bring("c3", "d4", "e5")
@@ -88,7 +88,7 @@ def test_what_a_worker_does_is_told_with_a_few_documents(shop: Path) -> None:
 
 def test_a_process_that_only_runs_a_suspect_event_is_told_so_and_serves_nobody_else(shop: Path) -> None:
     with stage(shop) as on:
-        on.store.enlist("box:18:beef", READER | {"pid": 18, "alone": True})
+        on.store.register_worker("box:18:beef", READER | {"pid": 18, "alone": True})
         on.bring("a1")
     (waiting,) = facts(shop)["not_served"]
     assert (waiting["service"], waiting["waiting"]) == ("reading", 1)
@@ -97,7 +97,7 @@ def test_a_process_that_only_runs_a_suspect_event_is_told_so_and_serves_nobody_e
 
 def test_services_that_nobody_runs_though_events_wait(shop: Path) -> None:
     with stage(shop) as on:
-        on.store.enlist("box:17:f00d", READER)
+        on.store.register_worker("box:17:f00d", READER)
         on.store.publish([on.noticed("one"), on.noticed("two")])
     assert [one["service"] for one in facts(shop)["not_served"]] == ["listening"]
     line = (
@@ -108,8 +108,8 @@ def test_services_that_nobody_runs_though_events_wait(shop: Path) -> None:
 
 def test_workers_of_two_versions_are_pointed_out(shop: Path) -> None:
     with stage(shop) as on:
-        on.store.enlist("box:17:f00d", READER)
-        on.store.enlist("den:17:cafe", READER | {"host": "den", "version": "shop 1.2"})
+        on.store.register_worker("box:17:f00d", READER)
+        on.store.register_worker("den:17:cafe", READER | {"host": "den", "version": "shop 1.2"})
     assert facts(shop)["versions"] == {"shop 1.1": 1, "shop 1.2": 1}
     shown = text(shop)
     assert shown.startswith("2 workers on 2 machines\n")
@@ -131,16 +131,16 @@ def test_what_a_silent_worker_holds_goes_to_others(shop: Path) -> None:
 def test_one_that_was_not_heard_of_for_long_is_not_alive(shop: Path) -> None:
     clock = SimulatedClock(time.time() - 3600)
     app = App(settings=load_settings({"ONWARD_HOME": str(shop)}), clock=clock)
-    app.store.enlist("box:17:f00d", READER)
+    app.store.register_worker("box:17:f00d", READER)
     app.close()
     assert facts(shop)["workers"] == []
 
 
 def test_only_those_of_this_machine_as_a_health_check_asks(shop: Path) -> None:
     with stage(shop) as on:
-        on.store.enlist("elsewhere:17:f00d", READER | {"host": "elsewhere"})
+        on.store.register_worker("elsewhere:17:f00d", READER | {"host": "elsewhere"})
         assert facts(shop, "--here", code=1)["workers"] == []
-        on.store.enlist("here:17:f00d", READER | {"host": socket.gethostname()})
+        on.store.register_worker("here:17:f00d", READER | {"host": socket.gethostname()})
     (one,) = facts(shop, "--here")["workers"]
     assert one["worker"] == "here:17:f00d"
 
@@ -157,7 +157,7 @@ def test_workers_of_a_store_on_postgresql(home: Path, postgres_url: str) -> None
     assert refused.exit_code == 2
     assert "there is no store at postgresql://app@" in refused.stderr
     app = App(settings=load_settings(more))
-    app.store.enlist("box:17:f00d", READER)
+    app.store.register_worker("box:17:f00d", READER)
     app.close()
     (one,) = facts(home, more=more)["workers"]
     assert (one["host"], one["pid"]) == ("box", 17)
@@ -190,7 +190,7 @@ def test_a_worker_says_what_it_runs_and_where_and_when_it_has_ended(home: Path) 
     try:
         assert process.stderr.readline() == (
             "Running parsing, chunking in 1 process with 2 calls at once each; "
-            f"store sqlite:///{home}/onward.db, bus the store's own. Stop it with Ctrl-C or SIGTERM.\n"
+            f"store sqlite:///{home}/onward.db. Stop it with Ctrl-C or SIGTERM.\n"
         )
         while onward(home, "workers", "--here").exit_code != 0:
             assert process.poll() is None, process.stderr.read()
@@ -212,3 +212,29 @@ def test_a_worker_does_not_show_the_passwords_of_its_servers(home: Path) -> None
     assert result.exit_code == 1
     assert result.stderr.startswith("Error: postgresql://app:***@127.0.0.1:9/app cannot be reached")
     assert "sesame" not in result.output
+
+
+@pytest.mark.parametrize("replaced", (False, True), ids=("deleted", "replaced"))
+def test_a_worker_whose_data_folder_is_gone_says_so_and_ends(home: Path, replaced: bool) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "onward", "worker"],
+        env={**os.environ, **environment(home)},
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=home.parent,
+    )
+    assert process.stderr is not None
+    try:
+        while onward(home, "workers", "--here").exit_code != 0:
+            assert process.poll() is None, process.stderr.read()
+        home.rename(home.with_name("elsewhere"))
+        if replaced:
+            with stage(home):
+                pass
+        _, said = process.communicate(timeout=120)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 1, said
+    assert f"{home}/onward.db was {'replaced' if replaced else 'deleted'}" in said
+    assert home.exists() == replaced, "it is not made anew"

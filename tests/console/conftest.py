@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from onward.pipeline.sources import submit
-from tests.cli.stage import SAMPLE
-from tests.console.stage import Site, pipeline, serving
+from tests.support.command_runs import SAMPLE
+from tests.support.console_client import Site, pipeline, serving
 
 
 @pytest.fixture(scope="session")

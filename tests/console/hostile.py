@@ -14,7 +14,7 @@ from onward.model.failures import Failure
 from onward.model.ledger import NewDocument
 from onward.pipeline.documents import Summary
 from onward.pipeline.sources import submit
-from tests.console.stage import HTML, Site
+from tests.support.console_client import HTML, Site
 
 EVIL = "evil.example"
 WORD = "kittiwake"

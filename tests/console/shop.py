@@ -13,12 +13,12 @@ from urllib.parse import urlencode
 
 from onward import App
 from onward.model.failures import Failure
-from onward.model.ledger import Dead, Done
+from onward.model.ledger import DeadLettered, Processed
 from onward.retry import Reason
 from onward.settings import load_settings
-from tests.cli.ledger import DRAWING, SOURCE
-from tests.console.stage import HTML, Site, serving
-from tests.store.stage import Clock, Stage
+from tests.support.console_client import HTML, Site, serving
+from tests.support.failed_pages import DRAWING, SOURCE
+from tests.support.store_pages import Clock, Stage
 
 ODD = 'a/b "c" %2F?#&<d>'
 """An id with everything that means something in an address or a page."""
@@ -48,7 +48,7 @@ class Shop:
         """Do what is due, as a worker does that has no trouble."""
         taken = self.on.claim(limit)
         for one in taken:
-            self.on.settle(one, Done([each.id for each in one.inputs]))
+            self.on.settle(one, Processed([each.id for each in one.inputs]))
         return len(taken)
 
     def give_up(self, failure: Failure, *ids: str) -> None:
@@ -56,7 +56,9 @@ class Shop:
         for id in ids:
             self.on.bring(id, source=SOURCE)
             now = replace(failure, at=self.on.store.now())
-            self.on.settle(self.on.take(), Dead([id], reason=Reason.NON_RETRYABLE, failure=now, final=True))
+            self.on.settle(
+                self.on.take(), DeadLettered([id], reason=Reason.NON_RETRYABLE, failure=now, final=True)
+            )
 
     def begin(self, change: str, **fields: str) -> str:
         """Begin a long change; answers where it is seen how it goes."""

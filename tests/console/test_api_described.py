@@ -10,9 +10,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from onward.console.api import ROUTERS
-from onward.ports import StoreUnavailable
-from tests.console.stage import Site, pipeline, serving
+from onward.ledger.store_errors import StoreUnavailable
 from tests.console.test_api_submitting import assert_problem
+from tests.support.console_client import Site, pipeline, serving
 
 ROOT = Path(__file__).parents[2]
 

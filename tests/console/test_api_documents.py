@@ -11,13 +11,13 @@ from urllib.parse import quote
 import pytest
 
 from onward.console.api import documents
-from onward.facts.processing import Looking
+from onward.ops.queries.document_progress import ProgressReader
 from onward.pipeline.documents import Archive, source_id
 from onward.pipeline.sources import submit
-from tests.cli.stage import SAMPLE
 from tests.console.shop import ODD, open_shop
-from tests.console.stage import Site, pipeline, serving
 from tests.console.test_api_submitting import assert_problem
+from tests.support.command_runs import SAMPLE
+from tests.support.console_client import Site, pipeline, serving
 
 PRIVATE = {"url": "http://127.0.0.1:9/secret"}
 """It is refused when it is fetched."""
@@ -175,12 +175,12 @@ def test_all_who_follow_a_document_share_one_look(site: Site, monkeypatch: pytes
 
     def counted(app: Any) -> Any:
         looks.append(id)
-        return Looking(app)
+        return ProgressReader(app)
 
     with site.client.stream("GET", f"/v3/documents/{id}/events") as one:
         first = events(one.iter_lines())
         assert next(first)["status"] == "queued"
-        monkeypatch.setattr(documents, "Looking", counted)
+        monkeypatch.setattr(documents, "ProgressReader", counted)
         others = [site.client.stream("GET", f"/v3/documents/{id}/events") for _ in range(5)]
         for each in others:
             assert next(events(each.__enter__().iter_lines()))["status"] == "queued"
@@ -237,7 +237,7 @@ def test_cancelling_gives_up_what_is_not_finished(site: Site) -> None:
     answer = site.client.post(f"/v3/documents/{id}/cancel")
     assert (answer.status_code, answer.json()["touches"], answer.json()["final"]) == (200, 1, False)
     told = get(site, f"/v3/documents/{id}/status")
-    assert (told["status"], told["processing_metadata"]["error"]) == ("failed", "cancelled by hand")
+    assert (told["status"], told["processing_metadata"]["error"]) == ("failed", "cancelled by an operator")
     site.app.work_until_idle()
     assert site.app.store.states("messages") == []
     assert_problem(site.client.post(f"/v3/documents/{id}/cancel"), 409, "nothing to cancel")
@@ -269,10 +269,8 @@ def test_forgetting_removes_all_that_came_from_a_document(site: Site) -> None:
 
 
 def test_forgetting_much_takes_a_while(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    from onward.console import changes_sources
-
     id = submit_text(site, "A note.")
-    monkeypatch.setattr(changes_sources, "LONG", 0)
+    monkeypatch.setattr("onward.ops.actions.sources.MAX_QUICK_CHANGE", 0)
     answer = site.client.delete(f"/v3/documents/{id}")
     where = answer.json()["operation"]
     assert (answer.status_code, answer.headers["location"]) == (202, where)

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from onward import App
-from onward.backends import reporting
 from onward.console.api.errors import Errors
 from onward.retry import Exponential
+from onward.runtime import error_reporter
 from onward.settings import Settings
-from tests.console.stage import Site, serving
 from tests.console.test_api_submitting import assert_problem
+from tests.support.console_client import Site, serving
 
 REPORT = {"id": "r-1", "error_type": "KeyError", "message": "no subject", "service": "billing"}
 
@@ -54,7 +54,7 @@ def test_the_http_reporter_is_understood(site: Site) -> None:
 
 
 def test_the_http_reporter_shows_its_token(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reporting, "_BACKOFF", Exponential(0.001, cap=0.001))
+    monkeypatch.setattr(error_reporter, "BACKOFF", Exponential(0.001, cap=0.001))
     with serving(site.app, token="s3cret-token") as guarded:
         for url, groups in (
             (guarded.url, 0),
@@ -91,7 +91,7 @@ def test_secrets_and_odd_texts_are_cleaned(site: Site) -> None:
 def test_what_is_kept_is_bounded_and_counted(site: Site) -> None:
     errors = Errors(most=3)
     site_errors = [f"r-{n}" for n in range(5)]
-    from onward.console.api.models import ErrorReport
+    from onward.console.api.schemas import ErrorReport
 
     for id in site_errors:
         errors.take(site.app, [ErrorReport(id=id, error_type="A")])

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from onward.facts.overdue import Overdue
 from onward.model.documents import Status
-from tests.cli.ledger import SOURCE, fail, finish, set_aside
+from onward.ops.queries.retry_job import Overdue
 from tests.console.shop import Shop, open_shop
 from tests.console.test_api_submitting import assert_problem
+from tests.support.failed_pages import SOURCE, fail, finish, set_aside
 
 GROUP, QUEUE = "f00d1234", "reading.failed"
 
@@ -87,7 +87,7 @@ def test_a_group_is_put_back_after_a_look(shop: Shop) -> None:
     assert (plan["touches"], plan["dry_run"]) == (3, True)
     assert status(shop, "page-a") == Status.FAILED, "nothing was done"
     told = ended(shop, post(shop, f"/v3/failures/{GROUP}/retry"))
-    assert "3 letters put back" in told["text"]
+    assert "3 dead letters put back" in told["text"]
     assert status(shop, "page-a") == Status.PENDING
     assert shop.actions() == [("api", "failures retry", 3)]
 
@@ -98,7 +98,7 @@ def test_a_canary_goes_first_and_can_be_stopped(shop: Shop) -> None:
         pass
     answer = shop.site.client.post(f"{begun['operation']}/stop")
     assert answer.status_code == 202
-    assert "Stopped by hand" in ended(shop, begun)["problem"]
+    assert "Stopped by an operator" in ended(shop, begun)["problem"]
     assert status(shop, "page-c") == Status.FAILED
 
 
@@ -146,7 +146,7 @@ def test_letters_are_put_back(shop: Shop) -> None:
     path = f"/v3/failed-queues/{QUEUE}/requeue"
     assert post(shop, path, {"dry_run": True, "group": GROUP})["touches"] == 3
     told = ended(shop, post(shop, path, {"error_type": "ValueError"}))
-    assert "3 letters put back" in told["text"]
+    assert "3 dead letters put back" in told["text"]
     assert post(shop, path)["touches"] == 0, "nothing is left"
     assert_problem(shop.site.client.post("/v3/failed-queues/nothing/requeue"), 404, "'nothing'")
 
@@ -196,6 +196,8 @@ def test_how_everything_stands_is_told(shop: Shop) -> None:
     told = get(shop, "/v3/status")
     assert "3 documents failed" in [one["text"] for one in told["needs"]]
     assert get(shop, "/v3/workers")["start"] == "onward worker --app MODULE:APP"
+    services = {one["service"]: one for one in get(shop, "/v3/services")["services"]}
+    assert (services["reading"]["event"], services["reading"]["finishes"]) == ("PagesFound", "pages")
 
 
 def test_what_is_overdue_is_told_always_and_counted_once_in_a_while(
@@ -207,8 +209,8 @@ def test_what_is_overdue_is_told_always_and_counted_once_in_a_while(
         counted.append(Overdue(len(counted) + 1))
         return counted[-1]
 
-    monkeypatch.setattr("onward.console.late.overdue", count)
-    shop.on.store.enlist("anna", {"services": ["reading"]})
+    monkeypatch.setattr("onward.console.pages.overview.overdue", count)
+    shop.on.store.register_worker("anna", {"services": ["reading"]})
     told = [get(shop, "/v3/status")["overdue"]["documents"] for _ in range(2)]
     assert told == [1, 1], "with a worker alive it is no need, but a fact"
     finish(shop.on, "better")

@@ -12,8 +12,10 @@ from hypothesis import HealthCheck, Phase, settings
 
 from onward.console import build
 from onward.pipeline.sources import submit
-from tests.cli.stage import SAMPLE
-from tests.console.stage import Site, pipeline, serving
+from tests.support.command_runs import SAMPLE
+from tests.support.console_client import Site, pipeline, serving
+
+pytestmark = pytest.mark.prove
 
 # That a URL names a host, and a query a word that is wanted, no schema can say.
 _REFUSED_ALL_THE_SAME = {"positive_data_acceptance": {"expected-statuses": ["2xx", "404", "409", "422"]}}

@@ -11,12 +11,12 @@ from typing import Any, BinaryIO, cast
 import httpx2
 import pytest
 
-from onward.console.api import once, submissions
+from onward.blobs.protocol import Blob
+from onward.console.api import idempotency, submissions
 from onward.pipeline.documents import Archive, Message
-from onward.ports import Blob
 from tests.console.shop import open_shop
-from tests.console.stage import Site, pipeline, serving
-from tests.pipeline.fetching.server import serve
+from tests.support.console_client import Site, pipeline, serving
+from tests.support.web_server import serve
 
 Answer = httpx2.Response
 
@@ -178,14 +178,43 @@ def test_bad_submissions_are_told_what_to_do(site: Site) -> None:
     )
     assert_problem(post("/v3/documents", content=b"<a/>", headers={"content-type": "text/xml"}), 415, "'text/xml'")
     assert_problem(
-        site.client.put("/v3/documents", json={}), 405, "PUT is not taken", "GET, POST is", "/docs says how"
+        site.client.put("/v3/documents", json={}),
+        405,
+        "PUT is not allowed",
+        "Allowed: GET, POST",
+        "See /docs",
     )
     assert site.client.put("/v3/documents", json={}).headers["allow"] == "GET, POST"
     assert site.app.store.document_counts() == {}
 
 
+@pytest.mark.parametrize(
+    "body",
+    (
+        rb'{"content": "\ud800"}',
+        rb'{"content": "a", "title": "\udfff"}',
+        rb'{"content": NaN}',
+        rb'{"url": 1e999}',
+        rb'{"url": "https://example.org/\u0000"}',
+        b'{"content": ' + b"[" * 5_000 + b"]" * 5_000 + b"}",
+    ),
+    ids=("half a character", "half a title", "not a number", "infinity", "a NUL", "too deep"),
+)
+@pytest.mark.parametrize("store", ("sqlite", "postgres"))
+def test_what_cannot_be_stored_is_refused_and_breaks_no_list(
+    request: pytest.FixtureRequest, tmp_path: Path, store: str, body: bytes
+) -> None:
+    more = {"ONWARD_STORE": request.getfixturevalue("postgres_store_url")} if store == "postgres" else {}
+    app = pipeline(tmp_path / "home", **more)
+    with serving(app) as site:
+        json = {"content-type": "application/json"}
+        assert_problem(site.client.post("/v3/documents", content=body, headers=json), 422)
+        assert site.client.get("/v3/documents").json()["documents"] == []
+    app.close()
+
+
 def test_huge_json_is_refused_before_it_is_read(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submissions, "JSON_BYTES", 1_000)
+    monkeypatch.setattr(submissions, "MAX_JSON_BYTES", 1_000)
     assert_problem(submit(site, {"content": "x" * 2_000}), 413, "1,000 bytes", "as a file")
 
 
@@ -312,7 +341,7 @@ def test_many_at_once_with_one_key_are_carried_out_once(
 def test_keys_are_forgotten_after_a_day(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(3):
         submit(site, {"url": "http://example.org/a"}, key=f"k-{n}")
-    monkeypatch.setattr(once, "KEPT_SECONDS", -1.0)
+    monkeypatch.setattr(idempotency, "KEPT_SECONDS", -1.0)
     assert submit(site, {"url": "http://example.org/b"}, key="k-0").status_code == 202
     (kept,) = site.app.store.states("idempotency_keys")
     assert kept.status == "processed", "nothing waits for it"

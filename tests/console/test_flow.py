@@ -7,24 +7,19 @@ from typing import Any
 
 import pytest
 
-from onward.console.describing import is_patch
-from onward.console.flow import draw
-from onward.facts.standing import look
-from tests.console.stage import Site
+from onward.console.charts import pipeline_chart
+from onward.console.document_content import is_patch
+from onward.ops.queries.status import read_status
+from tests.support.console_client import Site
 
 
 def drawn(site: Site, **changes: Any) -> list[str]:
     """The boxes of a pipeline that also has a helper, which stands so."""
-    standing = look(site.app, [])
-    helper = standing.stages[0] | {
-        "service": "orchestration.chunks",
-        "waiting": 0,
-        "working": 0,
-        "dead_letters": 0,
-    }
-    stages = [one for one in standing.stages if "." not in one["service"]]
-    standing = replace(standing, stages=[*stages, helper | changes])
-    return [one.name for one in draw(standing, site.app.store.subscriptions()).boxes]
+    status = read_status(site.app, [])
+    helper = replace(status.stages[0], service="orchestration.chunks", waiting=0, working=0, dead_letters=0)
+    stages = [stage for stage in status.stages if "." not in stage.service]
+    status = replace(status, stages=[*stages, replace(helper, **changes)])
+    return [box.stage.service for box in pipeline_chart(status, site.app.store.subscriptions()).boxes]
 
 
 def test_a_service_that_follows_up_what_failed_is_drawn_while_it_has_something_to_do(library: Site) -> None:

@@ -12,7 +12,7 @@ import pytest
 from onward.pipeline.documents import Message
 from tests.console.hostile import PAYLOADS, SCRIPT, crawl, ingest
 from tests.console.inspecting import harm_in
-from tests.console.stage import Site, pipeline, serving
+from tests.support.console_client import Site, pipeline, serving
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ VIEWERS = 200
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "EVERY", 0.001)
+    monkeypatch.setattr(live, "MIN_INTERVAL_SECONDS", 0.001)
 
 
 class Looks:

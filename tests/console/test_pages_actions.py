@@ -19,7 +19,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
 
 
 def test_where_nobody_changed_anything_it_is_said(shop: Shop) -> None:
-    assert "Nobody has changed anything by hand" in shop.words("/actions")
+    assert "No one has changed anything yet" in shop.words("/actions")
     assert "Nothing is under way" in shop.words("/operations")
 
 
@@ -61,8 +61,8 @@ def test_a_place_that_makes_no_sense_is_the_beginning(shop: Shop, before: str) -
 
 def test_what_was_changed_here_is_listed_and_linked(shop: Shop) -> None:
     shop.site.do("open-breaker", {"name": "printer", "reason": "new paper"})
-    assert "Take printer out of service done printer is out of service." in shop.words("/operations")
+    assert "Take printer out of service done printer is out of service" in shop.words("/operations")
     (link,) = (one for one in shop.links("/operations") if one.startswith("/operations/"))
-    assert "printer is out of service." in shop.words(link)
+    assert "printer is out of service" in shop.words(link)
     shop.site.do("open-breaker", {"name": "printer", "reason": " "})
-    assert "Take printer out of service stopped Unusable: `reason` is empty" in shop.words("/operations")
+    assert "Take printer out of service stopped BadInput: the reason is empty" in shop.words("/operations")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from onward.model.documents import Status
-from tests.cli.ledger import SOURCE, set_aside
 from tests.console.shop import ODD, Shop, open_shop
+from tests.support.failed_pages import SOURCE, set_aside
 
 OTHER = "https://anna:tinder@lists.example.org/other.mbox"
 
@@ -29,7 +29,7 @@ def batch(shop: Shop, source: str = SOURCE) -> str:
 
 
 def retried(shop: Shop, id: str, times: int) -> None:
-    shop.on.store.hurry_batch(id, 1000.0)
+    shop.on.store.reschedule_batch(id, 1000.0)
     for number in range(times):
         assert shop.on.store.claim_batch(id, retry_count=number, until=1001.0 + number)
 
@@ -84,7 +84,7 @@ def test_from_the_tenth_retry_on_it_is_marked_persistent(shop: Shop) -> None:
 def test_a_batch_is_retried_now(shop: Shop) -> None:
     id = batch(shop)
     asked = shop.words(f"/confirm/retry-batch?id={id}")
-    assert f"1 failed batch of {SOURCE}, with 2 documents, would be retried now." in asked
+    assert "1 failed batch with 2 documents would be retried." in asked
     assert shop.on.store.due_batches() == []
     assert "will be retried now." in shop.site.do("retry-batch", {"id": id})
     assert shop.on.store.due_batches() == [id]
@@ -92,18 +92,16 @@ def test_a_batch_is_retried_now(shop: Shop) -> None:
 
 
 def test_all_batches_are_retried_now(shop: Shop) -> None:
-    assert "2 failed batches, with 3 documents, will be retried now." in shop.site.do(
-        "retry-batch", {"all": "yes"}
-    )
+    assert "2 failed batches with 3 documents will be retried now." in shop.site.do("retry-batch", {"all": "yes"})
     assert len(shop.on.store.due_batches()) == 2
 
 
 def test_giving_a_batch_up_is_final(shop: Shop) -> None:
     id = batch(shop)
     asked = shop.words(f"/confirm/discard-batch?id={id}")
-    assert "2 documents, would be given up for good." in asked
+    assert "2 documents of 1 failed batch would be discarded." in asked
     assert "This is final." in asked
-    assert "2 documents given up for good." in shop.site.do("discard-batch", {"id": id})
+    assert "2 documents of 1 failed batch discarded." in shop.site.do("discard-batch", {"id": id})
     assert shop.on.state("page-1").status == Status.DISCARDED
     assert shop.actions() == [("console", "batches discard", 2)]
     shop.page(f"/batches/{id}", 404)

@@ -10,16 +10,16 @@ from urllib.parse import urlencode, urljoin
 
 import pytest
 
-from onward.console.changes_documents import read_when
-from onward.console.rendering import document_path
-from onward.facts.finding import Unusable
-from onward.facts.listing import source_key
-from onward.model.ledger import Dead
-from tests.cli.ledger import fail, failure, finish, set_aside
-from tests.cli.stage import SAMPLE
+from onward.console.form_fields import read_when
+from onward.console.page_templates import document_path
+from onward.model.ledger import DeadLettered
+from onward.ops.bad_input import BadInput
+from onward.ops.queries.documents import source_key
 from tests.console.shop import ODD, Shop, open_shop, words
-from tests.console.stage import HTML, Site
-from tests.store.stage import page, word
+from tests.support.command_runs import SAMPLE
+from tests.support.console_client import HTML, Site
+from tests.support.failed_pages import fail, failure, finish, set_aside
+from tests.support.store_pages import page, word
 
 SECRET = "https://reader:tinder@lists.example.org/mbox"
 
@@ -41,7 +41,7 @@ def path_of(id: str, collection: str = "pages") -> str:
 
 def tire(shop: Shop, id: str) -> None:
     """Let the document that waits fail in its last round."""
-    shop.on.settle(shop.on.take(), Dead([id], failure=failure("once more", "f00d1234"), final=False))
+    shop.on.settle(shop.on.take(), DeadLettered([id], failure=failure("once more", "f00d1234"), final=False))
     shop.on.store.give_up([("pages", id)])
 
 
@@ -186,12 +186,12 @@ def test_what_happens_next_is_said_with_its_reason(shop: Shop) -> None:
     assert "Nothing: it is processed" in shop.words(path_of("good"))
     assert "no worker runs; start one" in shop.words(path_of(ODD))
     late = shop.words(path_of("late"))
-    assert "Set aside: its batch" in late
+    assert "Set aside: its failed batch" in late
     assert "Failed batch" in late
 
 
 def test_a_wait_is_told_as_a_time_that_the_browser_keeps_fresh(shop: Shop) -> None:
-    shop.on.settle(shop.on.take(), Dead([ODD], failure=failure("not yet", "f00d1234"), final=False))
+    shop.on.settle(shop.on.take(), DeadLettered([ODD], failure=failure("not yet", "f00d1234"), final=False))
     page = shop.page(path_of(ODD))
     sentence = re.search(r"<p class=\"wrap\">(Due .*?)</p>", page)
     assert sentence is not None, page
@@ -216,13 +216,13 @@ def test_a_point_in_time_is_told_in_the_zone_of_whoever_reads(shop: Shop) -> Non
 
 def test_what_an_error_says_of_times_is_left_alone_if_it_is_none(shop: Shop) -> None:
     odd = failure("it stopped at 2026-99-99 99:99 UTC", "f00d1234")
-    shop.on.settle(shop.on.take(), Dead([ODD], failure=odd, final=True))
+    shop.on.settle(shop.on.take(), DeadLettered([ODD], failure=odd, final=True))
     assert "it stopped at 2026-99-99 99:99 UTC" in shop.words(path_of(ODD))
 
 
 def test_a_life_is_told_with_errors_and_where_they_lead(shop: Shop) -> None:
     life = shop.words(path_of("broken"))
-    assert re.search(r"Its life Created .* Failed for good .*round 1 .*ValueError: it broke", life)
+    assert re.search(r"History Created .* Failed for good .*round 1 .*ValueError: it broke", life)
     links = shop.links(path_of("broken"))
     assert "/failures/f00d1234" in links
     assert any(one.startswith("/letters/") for one in links)
@@ -232,7 +232,7 @@ def test_a_page_shows_what_becomes_of_its_document(shop: Shop) -> None:
     said = shop.watch("/document" + path_of("broken").removeprefix("/documents"))
     assert "Failed for good" in next(said)
     shop.site.do("discard", {"collection": "pages", "id": "broken"})
-    assert "an operator gave it up" in next(said)
+    assert "an operator discarded it" in next(said)
 
 
 # -- changing it
@@ -240,11 +240,11 @@ def test_a_page_shows_what_becomes_of_its_document(shop: Shop) -> None:
 
 def test_retrying_puts_a_failed_document_back(shop: Shop) -> None:
     asked = shop.words("/confirm/retry?collection=pages&id=broken")
-    assert "It will be tried again now." in asked
+    assert "1 document would be tried again now" in asked
     assert "It can be undone" in asked
     assert shop.on.state("broken").retry_at is None, "a question changes nothing"
     done = shop.site.do("retry", {"collection": "pages", "id": "broken"})
-    assert "It will be tried again now." in words(done)
+    assert "1 document will be tried again now" in words(done)
     assert shop.on.state("broken").retry_at is not None
     assert shop.actions() == [("console", "retry", 1)]
 
@@ -314,7 +314,7 @@ def test_a_time_is_a_span_or_a_date(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ("soon", "", "-1h", "1969-01-01", "9000-01-01", "10 000h", "1h\n2h"))
 def test_a_time_that_makes_no_sense_is_refused_with_a_remedy(text: str) -> None:
-    with pytest.raises(Unusable, match="give"):
+    with pytest.raises(BadInput, match="give"):
         read_when(text, 1_000_000.0)
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from onward.model.documents import Status
 from onward.model.failures import Failure
-from onward.model.ledger import Charge, Dead
-from tests.cli.ledger import fail, failure, finish
+from onward.model.ledger import Charge, DeadLettered
 from tests.console.shop import ODD, Shop, open_shop
+from tests.support.failed_pages import fail, failure, finish
 
 GROUP = "beef1234"
 OTHER = "cafe5678"
@@ -102,7 +102,7 @@ def test_the_list_is_live(shop: Shop) -> None:
 def test_a_group_tells_its_verdict_and_evidence_in_sentences(shop: Shop) -> None:
     text = shop.words(f"/failures/{GROUP}")
     assert "Probably bug or bad deploy" in text
-    assert "6 documents failed so, 6 times in all." in text
+    assert "6 documents failed this way, 6 times in all." in text
     assert "Affects now 6 of 6 documents" in text
     assert f"Group {GROUP}" in text
 
@@ -111,7 +111,7 @@ def test_versions_and_openings_are_drawn_and_the_traceback_is_folded(shop: Shop)
     late = replace(
         failure("late", "1a7e"), at=shop.on.store.now(), traceback="Traceback …\nLate: late", kind="timeout"
     )
-    shop.on.store.enlist("anna", {"version": "shop 7", "services": {"drawing": 1}})
+    shop.on.store.register_worker("anna", {"version": "shop 7", "services": {"drawing": 1}})
     shop.on.store.report_failure("drawing", late)
     shop.on.store.open_breaker("printer", "it burns: password=tinder")
     page = shop.page("/failures/1a7e")
@@ -162,7 +162,7 @@ def test_the_beginning_of_a_fingerprint_will_do_and_another_is_not_found(shop: S
 
 def test_it_is_said_first_what_would_go_back(shop: Shop) -> None:
     text = shop.words(f"/confirm/retry-group?fingerprint={GROUP}&canary=3")
-    assert "6 dead letters would be put back." in text
+    assert "6 dead letters would be put back, 3 of them first." in text
     assert "It can be undone: stop it while it runs" in text
     assert shop.actions() == []
     assert status(shop, "page-a") == Status.FAILED
@@ -178,11 +178,11 @@ def test_a_pace_that_makes_no_sense_is_refused(shop: Shop, field: str, value: st
 
 def test_a_group_goes_back_after_its_canary(shop: Shop) -> None:
     operation = shop.begin("retry-group", fingerprint=GROUP, canary="1")
-    shop.wait_for(operation, "Trying the first ones: 0 of 1 done")
+    shop.wait_for(operation, "canary: 0 of 1 done")
     assert [status(shop, f"page-{one}") for one in "ab"] == [Status.PENDING, Status.FAILED]
     assert shop.actions() == [("console", "failures retry", 1)], "what went back is kept before it is waited for"
     assert shop.finish() == 1
-    said = shop.wait_for(operation, "6 letters put back")
+    said = shop.wait_for(operation, "6 dead letters put back")
     assert "The first one went well." in said
     assert shop.finish(10) == 5
     assert shop.actions() == [("console", "failures retry", 1), ("console", "failures retry", 5)]
@@ -191,8 +191,10 @@ def test_a_group_goes_back_after_its_canary(shop: Shop) -> None:
 
 def test_if_the_canary_fails_the_rest_stays(shop: Shop) -> None:
     operation = shop.begin("retry-group", fingerprint=GROUP, canary="1")
-    shop.wait_for(operation, "Trying the first ones")
-    shop.on.settle(shop.on.take(), Dead(["page-a"], failure=failure("still broken", GROUP), charge=Charge.TRY))
+    shop.wait_for(operation, "canary:")
+    shop.on.settle(
+        shop.on.take(), DeadLettered(["page-a"], failure=failure("still broken", GROUP), charge=Charge.TRY)
+    )
     said = shop.wait_for(operation, "Stopped by the canary: 1 of 1 failed again: ValueError: still broken")
     assert "5 left where they are." in said
     assert "note bad" in shop.page(operation)
@@ -200,17 +202,17 @@ def test_if_the_canary_fails_the_rest_stays(shop: Shop) -> None:
 
 def test_it_can_be_stopped_while_it_waits(shop: Shop) -> None:
     operation = shop.begin("retry-group", fingerprint=GROUP, canary="1")
-    shop.wait_for(operation, "Trying the first ones")
+    shop.wait_for(operation, "canary:")
     page = shop.page(operation)
     token = page.partition('name="form_token" value="')[2].partition('"')[0]
     shop.site.client.post(f"{operation}/stop", data={"form_token": token})
-    shop.wait_for(operation, "Stopped by hand")
+    shop.wait_for(operation, "Stopped by an operator")
     assert status(shop, "page-b") == Status.FAILED
     assert shop.actions() == [("console", "failures retry", 1)]
 
 
 def test_documents_without_a_letter_are_tried_again(shop: Shop) -> None:
-    shop.on.store.purge_letters([one.row for one in shop.on.store.find_dead_letters(fingerprint=GROUP)])
+    shop.on.store.purge_dead_letters([one.row for one in shop.on.store.find_dead_letters(fingerprint=GROUP)])
     text = shop.words(f"/confirm/retry-group?fingerprint={GROUP}")
     assert "6 documents without a dead letter would be tried again." in text
     operation = shop.begin("retry-group", fingerprint=GROUP)
@@ -218,14 +220,14 @@ def test_documents_without_a_letter_are_tried_again(shop: Shop) -> None:
 
 
 def test_of_a_large_group_the_letters_are_only_counted(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onward.console.changes_failures.EXACT", 3)
+    monkeypatch.setattr("onward.ops.actions.failure_groups.MAX_QUICK_PLAN", 3)
     text = shop.words(f"/confirm/retry-group?fingerprint={GROUP}")
     assert "Up to 6 documents and 6 dead letters would go back." in text
 
 
 def test_a_group_is_given_up_for_good(shop: Shop) -> None:
     text = shop.words(f"/confirm/discard-group?fingerprint={GROUP}")
-    assert "6 documents and 6 dead letters would be given up for good." in text
+    assert "6 documents and 6 dead letters would be given up." in text
     assert "This is final." in text
     assert "6 documents given up for good." in shop.site.do("discard-group", {"fingerprint": GROUP})
     assert status(shop, "page-a") == Status.DISCARDED
@@ -238,4 +240,4 @@ def test_a_change_says_what_is_missing(shop: Shop) -> None:
 
 
 def test_a_backquote_that_somebody_gave_is_shown_as_it_is(shop: Shop) -> None:
-    assert "There is no change called 'a`b'." in shop.words("/confirm/a%60b", 404)
+    assert "There is no action called 'a`b'." in shop.words("/confirm/a%60b", 404)

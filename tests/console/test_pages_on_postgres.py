@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.ledger import fail, set_aside
 from tests.console.shop import ODD, Shop, open_shop
+from tests.support.failed_pages import fail, set_aside
 
 LAST = 2**63 - 1
 
@@ -35,9 +35,9 @@ def test_every_page_is_there(shop: Shop) -> None:
         ("/batches", batch.id[:8]),
         (f"/batches/{batch.id}", "page-b"),
         ("/workers", "it burns"),
-        ("/actions", "Nobody has changed"),
+        ("/actions", "No one has changed"),
         ("/confirm/retry-group?fingerprint=beef1234", "2 dead letters would be put back."),
-        ("/confirm/requeue?queue=reading.failed", "2 letters would go back."),
+        ("/confirm/requeue?queue=reading.failed", "2 dead letters of reading.failed would go back."),
     ):
         assert text in shop.words(path), path
 
@@ -59,5 +59,5 @@ def test_what_no_text_can_hold_is_not_found(shop: Shop) -> None:
 
 
 def test_a_reason_keeps_what_can_be_kept(shop: Shop) -> None:
-    assert "out of service" in shop.site.do("open-breaker", {"name": "printer", "reason": "a\0b"})
+    assert "to bring it back" in shop.site.do("open-breaker", {"name": "printer", "reason": "a\0b"})
     assert shop.on.store.breakers()[0].reason == "ab"

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from onward.console.bars import LEAST, WHOLE, stack
-from onward.console.pages.overview import place_of
-from onward.console.pulse import STEP, STEPS, Pulse
-from onward.model.ledger import Dead
-from tests.cli.ledger import fail, failure, finish, set_aside
+from onward.console.charts import BAR_WIDTH, MIN_SEGMENT_WIDTH, bar_segments
+from onward.console.throughput import STEP_SECONDS, STEPS, Throughput
+from onward.model.ledger import DeadLettered
+from onward.ops.queries.needs import Need, NeedKind
+from onward.ops.text.needs import need_link
 from tests.console.shop import Shop, open_shop, words
-from tests.console.stage import Site
+from tests.support.console_client import Site
+from tests.support.failed_pages import fail, failure, finish, set_aside
 
 
 @pytest.fixture
@@ -29,31 +30,21 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
 def test_what_needs_a_person_comes_first_and_leads_to_where_it_is_put_right(library: Site) -> None:
     page = library.page("/")
     text = words(page)
-    assert text.index("1 needs a person") < text.index("How everything flows")
+    assert text.index("1 needs a person") < text.index("The pipeline")
     assert "or type onward failures list" in text
     assert 'href="/failures">Failures</a>' in page
 
 
-@pytest.mark.parametrize(
-    ("command", "path"),
-    (
-        ("onward breakers close embedder", "/workers"),
-        ("onward worker --app MODULE:APP", "/workers"),
-        ("onward retry-job --once", "/workers"),
-        ("onward failures list", "/failures"),
-        ("onward failed list", "/queues"),
-        ("onward batches list", "/batches"),
-        ("onward documents list --status failed_max_retries", "/documents?status=failed_max_retries"),
-    ),
-)
-def test_every_command_has_its_page(command: str, path: str) -> None:
-    assert place_of(command).path == path
+@pytest.mark.parametrize("kind", NeedKind)
+def test_every_need_has_its_page(shop: Shop, kind: NeedKind) -> None:
+    path = need_link(Need(kind)).path
+    assert shop.site.client.get(path).status_code == 200
 
 
 def test_a_failing_batch_and_given_up_documents_lead_to_their_pages(shop: Shop) -> None:
     set_aside(shop.on, "late")
     shop.on.bring("tired")
-    shop.on.settle(shop.on.take(), Dead(["tired"], failure=failure("again", "f00d1234"), final=False))
+    shop.on.settle(shop.on.take(), DeadLettered(["tired"], failure=failure("again", "f00d1234"), final=False))
     shop.on.store.give_up([("pages", "tired")])
     links = shop.links("/")
     assert "/documents?status=failed_max_retries" in links
@@ -74,13 +65,13 @@ def test_an_empty_store_shows_the_way_in(site: Site) -> None:
     assert re.search(r'<form[^>]+action="/ingest"', page)
     assert "onward ingest SOURCE…" in page
     assert "No worker is alive" in page
-    assert "How everything flows" not in page
+    assert "The pipeline" not in page
 
 
 def test_the_store_of_another_app_asks_for_no_source(shop: Shop) -> None:
     page = shop.page("/")
     assert 'action="/ingest"' not in page
-    assert "an app of its own" in page
+    assert "belongs to another app" in page
 
 
 # -- the picture
@@ -104,13 +95,13 @@ def test_the_stages_are_drawn_in_order_and_joined(library: Site) -> None:
 
 def test_a_stage_that_nobody_serves_or_whose_dependency_is_down_is_seen(shop: Shop) -> None:
     shop.on.bring("waits")
-    assert "nobody serves it" in shop.words("/")
+    assert "no worker runs it" in shop.words("/")
     assert '<g class="box unserved"' in shop.page("/")
 
 
 def test_an_outage_is_seen_at_its_stage(site: Site) -> None:
     from onward.pipeline.sources import submit
-    from tests.cli.stage import SAMPLE
+    from tests.support.command_runs import SAMPLE
 
     submit(site.app, str(SAMPLE))
     site.app.store.open_breaker("embedder", "it answers 503")
@@ -144,38 +135,38 @@ def test_documents_are_drawn_by_status_and_lead_to_their_list(shop: Shop) -> Non
 
 
 def test_no_piece_of_a_bar_is_too_small_to_be_seen() -> None:
-    pieces = stack({"processed": 999_999, "failed": 1, "odd": 1})
+    pieces = bar_segments({"processed": 999_999, "failed": 1, "odd": 1})
     assert [one.status for one in pieces] == ["processed", "failed", "odd"]
-    assert all(one.width >= LEAST for one in pieces)
-    assert pieces[-1].x + pieces[-1].width == WHOLE
-    assert stack({"processed": 0}) == []
+    assert all(one.width >= MIN_SEGMENT_WIDTH for one in pieces)
+    assert pieces[-1].x + pieces[-1].width == BAR_WIDTH
+    assert bar_segments({"processed": 0}) == []
 
 
 # -- how much is finished
 
 
 def test_rates_come_from_what_was_seen() -> None:
-    pulse = Pulse()
+    pulse = Throughput()
     pulse.note(100, 0.0)
-    pulse.note(150, STEP)
-    pulse.note(150, 2 * STEP)
-    rates = pulse.rates(2 * STEP)
+    pulse.note(150, STEP_SECONDS)
+    pulse.note(150, 2 * STEP_SECONDS)
+    rates = pulse.rates(2 * STEP_SECONDS)
     assert len(rates) == STEPS
-    assert rates[-2:] == [50 / STEP, 0.0]
+    assert rates[-2:] == [50 / STEP_SECONDS, 0.0]
 
 
 def test_what_happened_while_nobody_looked_is_spread_over_that_time() -> None:
-    pulse = Pulse()
+    pulse = Throughput()
     pulse.note(0, 0.0)
-    pulse.note(80, 4 * STEP)
-    assert pulse.rates(4 * STEP)[-5:] == [0.0, 2.0, 2.0, 2.0, 2.0]
+    pulse.note(80, 4 * STEP_SECONDS)
+    assert pulse.rates(4 * STEP_SECONDS)[-5:] == [0.0, 2.0, 2.0, 2.0, 2.0]
 
 
 def test_nothing_finished_draws_nothing() -> None:
-    pulse = Pulse()
+    pulse = Throughput()
     pulse.note(100, 0.0)
-    pulse.note(40, STEP)  # a source was forgotten
-    assert pulse.rates(STEP) == []
-    pulse.note(400, 2 * STEP)
-    assert pulse.rates(2 * STEP)
-    assert pulse.rates(2 * STEP * STEPS) == [], "long ago is not now"
+    pulse.note(40, STEP_SECONDS)  # a source was forgotten
+    assert pulse.rates(STEP_SECONDS) == []
+    pulse.note(400, 2 * STEP_SECONDS)
+    assert pulse.rates(2 * STEP_SECONDS)
+    assert pulse.rates(2 * STEP_SECONDS * STEPS) == [], "long ago is not now"

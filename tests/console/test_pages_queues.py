@@ -12,9 +12,9 @@ import pytest
 
 from onward.model.documents import Status
 from onward.model.failures import Failure
-from onward.model.ledger import Dead, Subscription
-from tests.cli.ledger import failure
+from onward.model.ledger import DeadLettered, Subscription
 from tests.console.shop import ODD, Shop, open_shop
+from tests.support.failed_pages import failure
 
 QUEUE = "/queues/reading.failed"
 SLOW = Failure(at=0.0, error_type="TimeoutError", message="too slow", fingerprint="510", kind="timeout")
@@ -37,7 +37,7 @@ def rows(shop: Shop, *, archived: bool = False) -> list[int]:
 
 def listed(shop: Shop, path: str) -> list[str]:
     """The letters on a page."""
-    return re.findall(r'<td class="num-left" data-label="Letter"><a href="/letters/(\d+)">', shop.page(path))
+    return re.findall(r'<td class="num-left" data-label="Dead letter"><a href="/letters/(\d+)">', shop.page(path))
 
 
 # -- queues
@@ -51,17 +51,17 @@ def test_queues_are_listed_with_what_is_in_them(shop: Shop) -> None:
 
 def test_where_nothing_was_given_up_it_is_said(tmp_path: Path) -> None:
     with open_shop(tmp_path) as shop:
-        assert "No failed queue has a letter An event" in shop.words("/queues")
+        assert "No failed queue has a dead letter An event" in shop.words("/queues")
         assert "This queue is empty Nothing" in shop.words(QUEUE)
-        assert "No letter is archived" in shop.words(f"{QUEUE}?archived=yes")
+        assert "No dead letter is archived" in shop.words(f"{QUEUE}?archived=yes")
 
 
 def test_letters_are_filtered_by_error_type_and_group(shop: Shop) -> None:
     assert len(listed(shop, QUEUE)) == 5
     assert len(listed(shop, f"{QUEUE}?error_type=TimeoutError")) == 3
     assert len(listed(shop, f"{QUEUE}?group=beef")) == 2
-    assert "the 2 letters that match" in shop.words(f"{QUEUE}?group=beef")
-    assert "No letter matches" in shop.words(f"{QUEUE}?group=beef&error_type=TimeoutError")
+    assert "the 2 dead letters that match" in shop.words(f"{QUEUE}?group=beef")
+    assert "No dead letter matches" in shop.words(f"{QUEUE}?group=beef&error_type=TimeoutError")
 
 
 def test_the_buttons_are_about_what_matches(shop: Shop) -> None:
@@ -78,12 +78,12 @@ def test_fifty_letters_are_a_page_also_of_two_services(shop: Shop) -> None:
             shop.give_up(WRONG, f"page-{number}")
         else:
             shop.on.store.publish([shop.on.noticed(f"{number}")])
-            shop.on.settle(shop.on.take(service="hearing"), Dead([], failure=failure("deaf", "dea")))
+            shop.on.settle(shop.on.take(service="hearing"), DeadLettered([], failure=failure("deaf", "dea")))
     mine = [str(one.row) for one in shop.on.store.find_dead_letters(limit=200)]
     first = listed(shop, QUEUE)
     (following,) = (one for one in shop.links(QUEUE) if "after=" in one)
     assert (len(first), first + listed(shop, following)) == (50, mine)
-    assert "50 of 65 letters" in shop.words(QUEUE)
+    assert "50 of 65 dead letters" in shop.words(QUEUE)
 
 
 def test_a_queue_that_is_none_is_not_found(shop: Shop) -> None:
@@ -130,7 +130,7 @@ def test_bytes_that_are_no_event_are_shown_without_harm(shop: Shop) -> None:
 
 @pytest.mark.parametrize("row", ("0", "999999", "x", "-1", "9" * 30, "٣"))
 def test_a_letter_that_is_none_is_not_found(shop: Shop, row: str) -> None:
-    assert "There is no such letter" in shop.words(f"/letters/{row}", 404)
+    assert "There is no such dead letter" in shop.words(f"/letters/{row}", 404)
 
 
 # -- changes
@@ -139,10 +139,10 @@ def test_a_letter_that_is_none_is_not_found(shop: Shop, row: str) -> None:
 def test_one_letter_is_put_back(shop: Shop) -> None:
     first = str(rows(shop)[0])
     asked = shop.words(f"/confirm/requeue?row={first}")
-    assert "1 letter would go back." in asked
+    assert "Dead letter" in asked
     assert shop.actions() == []
     done = shop.site.do("requeue", {"row": first})
-    assert "1 letter put back." in done
+    assert "1 dead letter put back." in done
     assert "<h1>reading.failed</h1>" in done, "the letter has no page any more"
     assert shop.on.state("slow-a").status == Status.PENDING
     assert shop.actions() == [("console", "failed requeue", 1)]
@@ -150,10 +150,10 @@ def test_one_letter_is_put_back(shop: Shop) -> None:
 
 def test_all_that_match_are_put_back(shop: Shop) -> None:
     fields = {"queue": "reading.failed", "error_type": "TimeoutError"}
-    assert "3 letters would go back." in shop.words(
+    assert "3 dead letters of reading.failed would go back." in shop.words(
         "/confirm/requeue?queue=reading.failed&error_type=TimeoutError"
     )
-    said = shop.wait_for(shop.begin("requeue", **fields), "3 letters put back.")
+    said = shop.wait_for(shop.begin("requeue", **fields), "3 dead letters put back.")
     assert "No worker is alive to do it; start one: onward worker --app MODULE:APP" in said
     assert len(rows(shop)) == 2
     assert shop.finish(10) == 3
@@ -161,30 +161,36 @@ def test_all_that_match_are_put_back(shop: Shop) -> None:
 
 def test_all_queues_are_put_back_after_a_canary(shop: Shop) -> None:
     operation = shop.begin("requeue", all="yes", canary="1", rate="1000")
-    shop.wait_for(operation, "Trying the first ones: 0 of 1 done")
+    shop.wait_for(operation, "canary: 0 of 1 done")
     assert len(rows(shop)) == 4
     shop.finish()
-    shop.wait_for(operation, "5 letters put back.")
+    shop.wait_for(operation, "5 dead letters put back.")
     about = shop.on.store.actions()[0].about
     assert (about["canary"], about["rate"], about["all"]) == (1, 1000.0, True)
 
 
 def test_of_a_large_queue_the_letters_are_only_counted(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onward.console.changes_queues.EXACT", 2)
-    assert "Up to 5 letters would go back." in shop.words("/confirm/requeue?queue=reading.failed")
+    monkeypatch.setattr("onward.ops.actions.dead_letters.MAX_QUICK_PLAN", 2)
+    assert "Up to 5 dead letters of reading.failed would go back." in shop.words(
+        "/confirm/requeue?queue=reading.failed"
+    )
     asked = "/confirm/requeue?queue=reading.failed&error_type=TimeoutError"
-    assert "Up to 3 letters would go back." in shop.words(asked)
+    assert "Up to 3 dead letters of reading.failed would go back." in shop.words(asked)
 
 
 def test_letters_are_archived_and_restored(shop: Shop) -> None:
     fields = {"queue": "reading.failed", "group": "beef"}
-    assert "This is about 2 letters." in shop.words("/confirm/archive-letters?queue=reading.failed&group=beef")
-    assert "2 letters archived." in shop.site.do("archive-letters", fields)
+    assert "2 dead letters of reading.failed would be archived." in shop.words(
+        "/confirm/archive-letters?queue=reading.failed&group=beef"
+    )
+    assert "2 dead letters of reading.failed archived." in shop.site.do("archive-letters", fields)
     assert (len(rows(shop)), len(rows(shop, archived=True))) == (3, 2)
     assert len(listed(shop, f"{QUEUE}?archived=yes")) == 2
     letter = rows(shop, archived=True)[0]
     assert f"/confirm/restore-letters?row={letter}" in shop.links(f"/letters/{letter}")
-    assert "2 letters restored." in shop.site.do("restore-letters", {"queue": "reading.failed"})
+    assert "2 dead letters of reading.failed restored." in shop.site.do(
+        "restore-letters", {"queue": "reading.failed"}
+    )
     assert len(rows(shop)) == 5
     assert shop.actions() == [("console", "failed archive", 2)] * 2
     assert shop.on.store.actions()[0].about["restore"] is True
@@ -197,10 +203,12 @@ def test_a_queue_that_holds_only_archived_letters_is_listed(shop: Shop) -> None:
 
 def test_removing_is_final_and_says_so(shop: Shop) -> None:
     asked = shop.words("/confirm/purge-letters?queue=reading.failed&group=510")
-    assert "This is about 3 letters." in asked
+    assert "3 dead letters of reading.failed would be removed." in asked
     assert "This is final." in asked
     assert len(rows(shop)) == 5
-    assert "3 letters removed." in shop.site.do("purge-letters", {"queue": "reading.failed", "group": "510"})
+    assert "3 dead letters of reading.failed removed." in shop.site.do(
+        "purge-letters", {"queue": "reading.failed", "group": "510"}
+    )
     assert (len(rows(shop)), rows(shop, archived=True)) == (2, [])
     assert shop.on.state("slow-a").status == Status.FAILED, "documents stay as they are"
     assert shop.actions() == [("console", "failed purge", 3)]
@@ -208,16 +216,16 @@ def test_removing_is_final_and_says_so(shop: Shop) -> None:
 
 def test_an_archived_letter_is_removed_from_its_page(shop: Shop) -> None:
     first = rows(shop)[0]
-    shop.on.store.archive_letters([first])
+    shop.on.store.archive_dead_letters([first])
     assert f"/confirm/purge-letters?row={first}&archived=yes" in shop.links(f"/letters/{first}")
-    assert "1 letter removed." in shop.site.do("purge-letters", {"row": str(first), "archived": "yes"})
+    assert f"Dead letter {first} removed." in shop.site.do("purge-letters", {"row": str(first), "archived": "yes"})
     assert rows(shop, archived=True) == []
 
 
 def test_the_last_letter_of_no_service_takes_its_queue_along(shop: Shop) -> None:
     shop.on.store.publish_malformed(b"{", replace(WRONG, at=shop.on.store.now()))
     assert "/queues/events.failed" in shop.links("/queues")
-    assert "1 letter removed." in shop.site.do("purge-letters", {"queue": "events.failed"})
+    assert "1 dead letter of events.failed removed." in shop.site.do("purge-letters", {"queue": "events.failed"})
 
 
 @pytest.mark.parametrize("query", ("", "row=x", "row=999999", "queue=nothing", "queue=reading.failed&group=none"))

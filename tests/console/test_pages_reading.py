@@ -9,20 +9,20 @@ from urllib.parse import quote
 import pytest
 
 from onward import App
+from onward.console.charts import ladder_schedule
 from onward.console.markdown import render_markdown, without_sources
 from onward.console.pages.search import marked
 from onward.console.pages.settings import list_settings
-from onward.console.schedules import draw
-from onward.facts.policies import describe
-from onward.facts.searching import first_lines
-from onward.facts.threads import Place, list_threads
 from onward.model.ledger import NewDocument
-from onward.pipeline.documents import Cited, Message, Summary, Thread
+from onward.ops.queries.policies import describe_ladder
+from onward.ops.queries.search import first_lines
+from onward.ops.queries.threads import ThreadPosition, list_threads
+from onward.pipeline.documents import Message, Summary, SummaryCitation, Thread
 from onward.pipeline.sources import submit
-from onward.retry.presets import Ladder
+from onward.retry.ladder import Ladder
 from onward.settings import Settings, load_settings, variable
-from tests.cli.stage import mail, write_mailbox
-from tests.console.stage import Site, serving
+from tests.support.command_runs import mail, write_mailbox
+from tests.support.console_client import Site, serving
 
 AUTHOR = re.compile(r'<span class="faint wrap">([^<]+) · <time')
 
@@ -117,7 +117,7 @@ def _messages(app: App, thread: str) -> list[Message]:
 
 def test_pages_of_threads_join_without_gaps(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where threads have the same date, or none."""
-    monkeypatch.setattr("onward.facts.threads.BLOCK", 2)
+    monkeypatch.setattr("onward.ops.queries.threads.BLOCK", 2)
     undated = [mail(100 + n, f"undated {n}", "x").replace(b"Date: ", b"X-Date: ") for n in range(3)]
     dated = [mail(n % 4, f"subject {n}", "x").replace(b"<%d@" % (n % 4), b"<n%d@" % n) for n in range(12)]
     late = mail(59, "Re: subject 0", "x", thread=0).replace(b"<0@", b"<n0@")
@@ -133,7 +133,7 @@ def test_pages_of_threads_join_without_gaps(site: Site, tmp_path: Path, monkeypa
             pages += [each.place.id for each in one.threads]
             if not one.more:
                 break
-            after = Place.from_text(one.threads[-1].place.as_text())
+            after = ThreadPosition.from_text(one.threads[-1].place.as_text())
         assert pages == [each.place.id for each in everything.threads], source
 
 
@@ -211,7 +211,7 @@ def test_a_long_thread_is_read_page_by_page(site: Site, tmp_path: Path) -> None:
     assert f'id="m-{last.id}"' in site.page(f"/threads/{id}?at={last.id}")
     summary = site.app.get(Summary, id)
     assert summary is not None
-    cited = Cited(number=1, message_id=last.id, sentence="It says this.")
+    cited = SummaryCitation(number=1, message_id=last.id, sentence="It says this.")
     told = summary.model_copy(update={"markdown": "Said [1].", "citations": [cited]})
     site.app.store.replace_document(NewDocument("summaries", id, told.to_json(), told.source))
     assert f'class="cite" href="/threads/{id}?at={last.id}#m-{last.id}"' in site.page(f"/threads/{id}")
@@ -291,7 +291,7 @@ def test_the_ladder_is_drawn_and_its_product_said(library: Site) -> None:
 
 
 def test_tries_stand_at_their_times() -> None:
-    not_ready, transient, _, batch, *_ = (draw(one) for one in describe(Ladder()))
+    not_ready, transient, _, batch, *_ = (ladder_schedule(one) for one in describe_ladder(Ladder()))
     assert not_ready is not None
     assert transient is not None
     assert batch is not None

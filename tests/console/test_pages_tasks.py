@@ -13,9 +13,9 @@ import pytest
 from onward.pipeline.documents import source_id
 from onward.pipeline.events import ChunksPrepared
 from onward.pipeline.sources import submit
-from tests.cli.stage import SAMPLE
 from tests.console.shop import Shop, open_shop, words
-from tests.console.stage import HTML, Site
+from tests.support.command_runs import SAMPLE
+from tests.support.console_client import HTML, Site
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_a_task_accounts_for_everything_in_its_source(library: Site) -> None:
     (task,) = library.app.store.states("tasks")
     text = words(library.page(f"/tasks/{task.id}"))
     assert "Items 1 (1 new, 0 failed)" in text
-    assert "Messages 151 (149 parsed, 1 failed, 1 duplicate, 150 new" in text
+    assert "Messages 150 (149 parsed, 1 failed) Duplicates 1 left out" in text
     assert "372 of 372 documents finished" in text
     assert "UnreadableMail" in text
 
@@ -67,7 +67,7 @@ def test_a_later_task_takes_over(site: Site) -> None:
     first = submit(site.app, str(SAMPLE))
     submit(site.app, str(SAMPLE))
     assert "replaced by a later one" in words(site.page("/tasks"))
-    assert "A later task of this source has taken over" in site.page(f"/tasks/{first.id}")
+    assert "This source was submitted again" in site.page(f"/tasks/{first.id}")
 
 
 def test_the_newest_comes_first_page_by_page(site: Site, tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_file_is_ingested_and_its_name_is_only_a_name(site: Site) -> None:
     assert "harbour.mbox (uploaded) is taken" in words(answer.text)
     assert "etc" not in words(answer.text)
     site.app.work_until_idle()
-    assert "Messages 151 (149 parsed" in words(site.page(answer.url.path))
+    assert "Messages 150 (149 parsed" in words(site.page(answer.url.path))
 
 
 def test_the_same_twice_is_taken_once(site: Site) -> None:
@@ -183,7 +183,7 @@ def test_a_source_is_forgotten_with_all_that_came_from_it(site: Site) -> None:
     site.app.work_until_idle()
     key = source_id(str(SAMPLE))
     asked = words(site.page(f"/confirm/forget?source={key}"))
-    assert "372 documents will be removed" in asked
+    assert "372 documents would be removed" in asked
     assert "This is final." in asked
     assert site.app.store.sources(), "a question changes nothing"
     assert "372 documents removed" in words(site.do("forget", {"source": key}))
@@ -197,3 +197,26 @@ def test_a_source_is_ingested_again(site: Site) -> None:
     site.app.work_until_idle()
     site.do("ingest-again", {"source": task.source_id})
     assert "submission 2" in words(site.page(f"/tasks/{task.source_id}"))
+
+
+def test_a_task_lists_what_was_passed_over(site: Site, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("The lamp burns.")
+    (folder / "<b>quay.png").write_bytes(b"\x89PNG\r\n\x1a\n\0")
+    (folder / ".hidden").touch()
+    task = submit(site.app, str(folder))
+    site.app.work_until_idle()
+    text = words(site.page(f"/tasks/{task.id}"))
+    assert "Passed over 1 (1 picture)" in text
+    assert "Ignored 1 (1 hidden)" in text
+    assert "quay.png png file" in text
+    assert "<b>quay" not in site.page(f"/tasks/{task.id}")
+    told = site.client.get(f"/v3/tasks/{task.id}").json()
+    assert told["passed_over"] == {
+        "total": 1,
+        "kinds": {"picture": 1},
+        "items": [{"path": "<b>quay.png", "kind": "picture", "reason": "png file"}],
+        "not_listed": 0,
+    }
+    assert told["ignored"] == {"total": 1, "kinds": {"hidden": 1}}

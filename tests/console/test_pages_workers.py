@@ -23,7 +23,7 @@ def test_where_nobody_works_it_says_how_to_begin(shop: Shop) -> None:
 
 
 def test_a_worker_is_shown_with_what_it_does(shop: Shop) -> None:
-    shop.on.store.enlist("box:17:f00d", READER)
+    shop.on.store.register_worker("box:17:f00d", READER)
     assert "box process 17 nothing reading shop 1.1" in shop.words("/workers")
     shop.on.bring(ODD)
     shop.on.claim(worker="box:17:f00d")
@@ -32,28 +32,30 @@ def test_a_worker_is_shown_with_what_it_does(shop: Shop) -> None:
 
 
 def test_versions_side_by_side_are_said(shop: Shop) -> None:
-    shop.on.store.enlist("box:17:f00d", READER)
-    assert "side by side" not in shop.words("/workers")
-    shop.on.store.enlist("box:18:beef", READER | {"pid": 18, "version": "shop 1.2"})
-    assert "2 versions work side by side: shop 1.1 1 worker , shop 1.2 1 worker" in shop.words("/workers")
+    shop.on.store.register_worker("box:17:f00d", READER)
+    assert "at the same time" not in shop.words("/workers")
+    shop.on.store.register_worker("box:18:beef", READER | {"pid": 18, "version": "shop 1.2"})
+    assert "2 versions run at the same time: shop 1.1 1 worker , shop 1.2 1 worker" in shop.words("/workers")
 
 
 def test_one_who_is_silent_and_holds_something_is_said(shop: Shop) -> None:
     shop.on.bring("page-1")
     shop.on.claim(worker="gone:9:dead")
     text = shop.words("/workers")
-    assert "gone:9:dead is silent and still holds events; they are given back" in text
+    assert "gone:9:dead does not report, and still holds events; another worker takes them" in text
     assert "pages/page-1" in text
 
 
 def test_what_one_who_is_silent_held_too_long_is_taken_by_the_next(shop: Shop) -> None:
     shop.on.bring("page-1")
     shop.on.claim(worker="gone:9:dead", lease=-1.0)
-    assert "gone:9:dead is silent and still holds events; the next worker takes them." in shop.words("/workers")
+    assert "gone:9:dead does not report, and still holds events; another worker takes them now." in shop.words(
+        "/workers"
+    )
 
 
 def test_services_that_nobody_runs_are_said(shop: Shop) -> None:
-    shop.on.store.enlist("box:17:f00d", READER)
+    shop.on.store.register_worker("box:17:f00d", READER)
     shop.on.store.publish([shop.on.noticed("one"), shop.on.noticed("two")])
     text = shop.words("/workers")
     assert "No worker runs listening: 2 events wait, the oldest fell due" in text
@@ -77,14 +79,14 @@ def test_a_breaker_is_opened_by_hand_with_a_reason(shop: Shop) -> None:
     assert 'name="reason"' in asked
     assert "It can be undone" in asked
     done = shop.site.do("open-breaker", {"name": "printer", "reason": "new paper"})
-    assert "printer is out of service." in done
+    assert "printer is out of service" in done
     (breaker,) = shop.on.store.breakers()
     assert (breaker.open, breaker.by_hand, breaker.reason) == (True, True, "new paper")
     assert shop.actions() == [("console", "breakers open", 1)]
 
 
 def test_without_a_reason_it_stays_closed(shop: Shop) -> None:
-    assert "`reason` is empty" in shop.site.do("open-breaker", {"name": "printer", "reason": " "})
+    assert "the reason is empty" in shop.site.do("open-breaker", {"name": "printer", "reason": " "})
     assert shop.on.store.breakers() == []
 
 
@@ -94,10 +96,10 @@ def test_one_that_is_down_already_can_be_taken_in_hand(shop: Shop) -> None:
 
 
 def test_a_breaker_is_closed(shop: Shop) -> None:
-    assert "there is nothing to bring back" in shop.words("/confirm/close-breaker?name=printer")
+    assert "nothing to close" in shop.words("/confirm/close-breaker?name=printer")
     shop.on.store.open_breaker("printer", "it burns")
     assert "may go on: one at first" in shop.words("/confirm/close-breaker?name=printer")
-    assert "printer is in service again." in shop.site.do("close-breaker", {"name": "printer"})
+    assert "printer is in service again" in shop.site.do("close-breaker", {"name": "printer"})
     assert not any(one.open for one in shop.on.store.breakers())
     assert shop.actions() == [("console", "breakers close", 1)]
 
@@ -116,7 +118,7 @@ def test_the_page_is_live(shop: Shop) -> None:
 
 def test_where_nothing_happens_nothing_changes(shop: Shop) -> None:
     """Else all of it would be sent to everybody every second."""
-    shop.on.store.enlist("box:17:f00d", READER)
+    shop.on.store.register_worker("box:17:f00d", READER)
     shop.on.store.publish([shop.on.noticed("one")])
     shop.on.bring("page-1")
     shop.on.claim(worker="gone:9:dead")

@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from onward.console.recent import Recent
+from onward.console.timed_cache import TimedCache
 
 
 class Clock:
@@ -29,19 +29,19 @@ def numbers() -> Iterator[int]:
 
 
 def test_is_not_asked_again_at_once(clock: Clock, numbers: Iterator[int]) -> None:
-    recent = Recent[int](10.0, clock.now)
+    recent = TimedCache[int](10.0, clock.now)
     assert [recent.get("a", lambda: next(numbers)) for _ in range(3)] == [1, 1, 1]
     clock.time = 10.0
     assert recent.get("a", lambda: next(numbers)) == 2, "it may be another by now"
 
 
 def test_is_asked_again_when_it_is_about_something_else(clock: Clock, numbers: Iterator[int]) -> None:
-    recent = Recent[int](10.0, clock.now)
+    recent = TimedCache[int](10.0, clock.now)
     assert [recent.get(about, lambda: next(numbers)) for about in ("a", "b", "b", "a")] == [1, 2, 2, 3]
 
 
 def test_an_error_is_not_kept(clock: Clock) -> None:
-    recent = Recent[int](10.0, clock.now)
+    recent = TimedCache[int](10.0, clock.now)
     with pytest.raises(ZeroDivisionError):
         recent.get("a", lambda: 1 // 0)
     assert recent.get("a", lambda: 5) == 5

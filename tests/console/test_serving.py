@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.console.stage import Site
+from tests.support.console_client import Site
 
 
 def test_the_overview_is_served(library: Site) -> None:
@@ -10,7 +10,7 @@ def test_the_overview_is_served(library: Site) -> None:
 
 
 def test_what_is_not_there_is_said_to_people_and_to_programs(library: Site) -> None:
-    assert "There is nothing here" in library.page("/nothing", 404)
+    assert "There is no such page" in library.page("/nothing", 404)
     answer = library.client.get("/v3/nothing")
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
     assert answer.json()["title"] == "Not found"

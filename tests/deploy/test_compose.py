@@ -15,8 +15,8 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from onward.cli import main
-from onward.facts.wording import duration
-from onward.runtime.supervisor import DRAIN_GRACE, HANG_GRACE
+from onward.ops.text.format import duration
+from onward.runtime.supervisor import DRAIN_GRACE_SECONDS, HANG_GRACE_SECONDS
 from onward.settings import IN_FILE, Settings, load_settings, variable
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ MONITORING = {name: one for name, one in SERVICES.items() if "profiles" in one}
 PLAIN = {"ONWARD_LOG_FORMAT", "ONWARD_METRICS_ADDRESS", "PUSHGATEWAY_URL"}
 """Variables of ours that hold a value, not the name of a file."""
 KNOWN = {variable(name) + end for name in Settings.model_fields for end in ("", IN_FILE)}
-SERVERS, WORKERS = ("postgres", "rabbitmq"), ("worker", "retry-job")
+SERVERS, WORKERS = ("postgres",), ("worker", "retry-job")
 UNITS = {"s": 1, "m": 60, "h": 3600}
 DOCKERFILE = re.sub(r"\\\n\s*", "", (DEPLOY / "Dockerfile").read_text())
 
@@ -52,7 +52,7 @@ def instructions(name: str) -> list[str]:
 # -- compose.yml
 
 
-def test_there_are_a_store_a_bus_workers_a_retry_job_and_a_console() -> None:
+def test_there_are_a_store_workers_a_retry_job_and_a_console() -> None:
     assert [name for name in SERVICES if name not in MONITORING] == [*SERVERS, *WORKERS, "console"]
     assert list(OURS) == [*WORKERS, "console"]
 
@@ -137,7 +137,7 @@ def test_every_container_is_checked_and_comes_back(name: str) -> None:
     if words[0] == "onward":
         assert parse(words[1:]).info_name == "workers"
     else:
-        assert words[0] in ("pg_isready", "python", "rabbitmq-diagnostics", "wget")
+        assert words[0] in ("pg_isready", "python", "wget")
 
 
 def test_only_a_worker_must_have_a_worker_to_be_healthy() -> None:
@@ -165,7 +165,7 @@ def test_the_console_wants_a_token_and_is_asked_where_it_listens() -> None:
 
 
 def test_a_worker_may_finish_what_it_runs_before_it_is_killed() -> None:
-    longest = load_settings({}).time_limit_seconds + HANG_GRACE + DRAIN_GRACE
+    longest = load_settings({}).time_limit_seconds + HANG_GRACE_SECONDS + DRAIN_GRACE_SECONDS
     allowed = seconds(SERVICES["worker"]["stop_grace_period"])
     assert longest < allowed, f"a handler may take {duration(longest)}, but is killed after {duration(allowed)}"
 
@@ -213,14 +213,12 @@ def test_secrets_are_made_once_and_are_read_as_settings(tmp_path: Path) -> None:
         f"postgresql://{postgres['POSTGRES_USER']}:{files['postgres_password']}@postgres:5432/"
         f"{postgres['POSTGRES_DB']}"
     )
-    login = dict(line.split(" = ") for line in files["rabbitmq_login"].splitlines())
-    assert settings.bus_url == f"amqp://{login['default_user']}:{login['default_pass']}@rabbitmq:5672/"
-    assert len(files["postgres_password"]) == len(login["default_pass"]) == len(files["grafana_password"]) == 32
-    assert len({files["postgres_password"], login["default_pass"], files["grafana_password"]}) == 3
+    assert len(files["postgres_password"]) == len(files["grafana_password"]) == 32
+    assert files["postgres_password"] != files["grafana_password"]
     assert files["postgres_password"] not in made.stdout + made.stderr
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     again = subprocess.run([DEPLOY / "make-secrets.sh", folder], check=False, capture_output=True, text=True)
-    assert (again.returncode, "is there already" in again.stderr) == (1, True)
+    assert (again.returncode, "exists" in again.stderr) == (1, True)
     assert (folder / "postgres_password").read_text().rstrip("\n") == files["postgres_password"]
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from onward import App, Document
 from onward.settings import load_settings
-from onward.torture.servers import PostgresServer
-from tests.cli.stage import onward
+from tests.support.command_runs import onward
+from tests.support.servers import PostgresServer
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "many-machines.md").read_text()
 

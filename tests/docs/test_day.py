@@ -12,7 +12,9 @@ import pytest
 from rich.console import Console
 
 from examples.day import ALL, BROKEN, FINE, MORNING, POISON, Day
-from tests.cli.stage import onward
+from tests.support.command_runs import onward
+
+pytestmark = pytest.mark.prove
 
 
 @pytest.fixture
@@ -51,7 +53,7 @@ def test_three_stories_are_told_apart_and_all_documents_come_home(
     assert outage["waiting"] == FINE
     assert f"{FINE} events wait, and lose no tries." in outage["verdict"]["sentences"]
     assert (poison["error_type"], poison["affected"], poison["failures"]) == ("ValueError", POISON, 3 * POISON)
-    assert f"Only {POISON} documents fail so, and in every one of 6 tries." in poison["verdict"]["sentences"]
+    assert f"Only {POISON} documents fail this way, and in every one of 6 tries." in poison["verdict"]["sentences"]
     assert (bug["error_type"], bug["affected"], bug["versions"]) == ("KeyError", BROKEN, {"1.1": BROKEN})
     assert "never happened under version 1.0" in " ".join(bug["verdict"]["sentences"])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from inspect import ismodule
 from pathlib import Path
 from typing import Any
 
@@ -90,9 +89,18 @@ def shown(default: object) -> str:
 
 def test_all_public_names_are_listed() -> None:
     listed = (REFERENCE / "api.md").read_text()
-    public = [name for name, value in vars(onward).items() if not name.startswith("_") and not ismodule(value)]
-    missing = [name for name in public if not re.search(rf"`(?:[^`]*\W)?{name}\b", listed)]
+    missing = [name for name in onward.__all__ if not re.search(rf"`(?:[^`]*\W)?{name}\b", listed)]
     assert missing == []
+
+
+def test_the_methods_of_the_reference_exist() -> None:
+    page = (REFERENCE / "api.md").read_text()
+    store = page[page.index("## The store") : page.index("## Errors")]
+    app = onward.App(store="sqlite://:memory:")
+    unknown = {name for name in re.findall(r"`app\.(\w+)", page) if not hasattr(app, name)}
+    unknown |= {name for name in re.findall(r"`(\w+)\(", store) if not hasattr(app.store, name)}
+    app.close()
+    assert unknown == set()
 
 
 def test_the_policies_are_shown_as_the_command_prints_them(

@@ -14,6 +14,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.prove
+
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "examples" / "sample" / "harbour-list.mbox"
 TUTORIAL = (ROOT / "docs" / "tutorial-archive.md").read_text()

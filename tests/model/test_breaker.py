@@ -10,14 +10,16 @@ from hypothesis import strategies as st
 
 from onward.model.breaker import (
     DOCUMENTS_TO_OPEN,
-    FIRST_PROBE,
+    EPISODE_END_SECONDS,
+    FIRST_PROBE_SECONDS,
     NO_LIMIT,
-    SLOWEST_PROBE,
+    SLOWEST_PROBE_SECONDS,
     STRIKES_TO_OPEN,
     Breaker,
     Strike,
     allowance,
     closed,
+    current,
     next_change,
     opened,
     paused,
@@ -78,9 +80,9 @@ def test_probes_come_ever_more_slowly() -> None:
         waits.append(breaker.next_probe - now)
         now = breaker.next_probe
         breaker = probing(breaker, 1, now)
-    assert waits[0] == FIRST_PROBE
+    assert waits[0] == FIRST_PROBE_SECONDS
     assert waits == sorted(waits)
-    assert waits[-1] == SLOWEST_PROBE
+    assert waits[-1] == SLOWEST_PROBE_SECONDS
 
 
 def test_only_its_probe_closes_it() -> None:
@@ -90,14 +92,14 @@ def test_only_its_probe_closes_it() -> None:
 
 
 def test_the_limit_grows_until_it_is_lifted() -> None:
-    breaker = closed(opened(NEW, 0.0, "down"))
+    breaker = closed(opened(NEW, 0.0, "down"), 1.0)
     seen = [breaker.limit]
     while breaker.limit is not None:
-        assert allowance(breaker, 0.0, under_way=1) == breaker.limit - 1
+        assert allowance(breaker, 0.0, running=1) == breaker.limit - 1
         breaker = succeeded(breaker, 1, 0.0)
         seen.append(breaker.limit)
     assert seen == [*range(1, NO_LIMIT), None]
-    assert breaker.quiet
+    assert current(breaker, EPISODE_END_SECONDS + 1.0).quiet
 
 
 def test_opening_again_changes_nothing_unless_by_hand() -> None:
@@ -110,7 +112,7 @@ def test_opening_again_changes_nothing_unless_by_hand() -> None:
 
 def test_time_alone_brings_the_next_probe_or_the_end_of_a_pause() -> None:
     assert next_change(NEW, 0.0) is None
-    assert next_change(opened(NEW, 0.0, "down"), 5.0) == FIRST_PROBE
+    assert next_change(opened(NEW, 0.0, "down"), 5.0) == FIRST_PROBE_SECONDS
     assert next_change(opened(NEW, 0.0, "down", by_hand=True), 5.0) is None
     waiting = paused(NEW, 60.0)
     assert (next_change(waiting, 59.0), next_change(waiting, 60.0)) == (60.0, None)

@@ -15,6 +15,7 @@ from onward.model.events import (
     Envelope,
     Event,
     EventTooLarge,
+    data_text,
     decode,
     idempotency_key,
     names,
@@ -125,13 +126,17 @@ def test_ids_sort_by_time_and_are_unique() -> None:
         (b"{}", "'event_type'"),
         (b'{"event_type": 7}', "'event_type'"),
         (b'{"event_type": "A", "data": []}', "'data'"),
+        (b'{"event_type": "A\\u0000"}', "'event_type'"),
         (b'{"event_type": "A", "data": {"x": "\\u0000"}}', "NUL"),
+        (b'{"event_type": "A", "data": {"x": "\\ud800"}}', "half a character"),
+        (b'{"event_type": "A", "data": {"x": NaN}}', "a number that JSON has not"),
+        (b'{"event_type": "A", "data": {"x": 1e999}}', "a number that JSON has not"),
         (b'"' + b"x" * 200_000 + b'"', "larger than"),
     ),
 )
 def test_what_cannot_be_read_is_malformed_and_says_why(raw: bytes, why: str) -> None:
     with pytest.raises(Malformed, match=why):
-        decode(raw)
+        data_text(decode(raw))
 
 
 @given(st.binary(max_size=200))
@@ -154,3 +159,22 @@ def test_ids_are_cut_by_the_bytes_they_take() -> None:
     pieces = Envelope.of(PagesFound(page_ids=ids), now=0.0)
     assert [id for piece in pieces for id in json.loads(piece.data)["page_ids"]] == ids
     assert all(len(piece.data.encode()) <= MAX_BYTES for piece in pieces)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters()), inner, max_size=4),
+)
+
+
+@given(st.dictionaries(st.text(st.characters()), JSON, max_size=4))
+def test_data_is_kept_as_it_was_sent_or_refused(data: dict[str, object]) -> None:
+    raw = json.dumps({"event_type": "A", "data": data}).encode()
+    try:
+        kept = data_text(decode(raw))
+    except Malformed:
+        sent = raw.decode()
+        assert any(one in sent for one in ("NaN", "Infinity", r"\ud", r"\u0000")), "nothing else is refused"
+        return
+    assert kept.encode()
+    assert json.loads(kept, parse_constant=pytest.fail) == data

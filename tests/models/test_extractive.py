@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onward.backends.models import ModelUnknown, open_summarizer
-from onward.backends.models.extractive import ExtractiveSummarizer, describe
-from onward.backends.models.prose import sentences
-from onward.ports.models import Passage, Summarizer, Written
+from onward import Settings
+from onward.backend_urls import ModelUnknown, open_summarizer
+from onward.models.extractive_summarizer import ExtractiveSummarizer, author_and_date
+from onward.models.prose_sentences import sentences
+from onward.models.protocol import Passage, Summarizer, WrittenSummary
 
 DAY = 86_400.0
 THREAD = [
@@ -49,7 +50,7 @@ THREAD = [
 ]
 
 
-def summarize(*passages: Passage, subject: str = "importer: memory on large archives") -> Written:
+def summarize(*passages: Passage, subject: str = "importer: memory on large archives") -> WrittenSummary:
     return ExtractiveSummarizer().summarize(subject, passages)
 
 
@@ -58,7 +59,7 @@ def mail(text: str, number: int = 1) -> Passage:
 
 
 def test_it_is_the_default_and_needs_nobody() -> None:
-    summarizer: Summarizer = open_summarizer()
+    summarizer: Summarizer = open_summarizer(Settings())
     assert summarizer.model == "extractive"
     assert not summarizer.remote
     assert summarizer.healthy()
@@ -173,7 +174,7 @@ def test_a_sentence_goes_over_lines_but_not_over_paragraphs_items_or_abbreviatio
     ),
 )
 def test_a_message_is_named_by_who_wrote_it_and_when(author: str, date: float | None, shown: str) -> None:
-    assert describe(Passage("m1", author, date, "")) == shown
+    assert author_and_date(Passage("m1", author, date, "")) == shown
 
 
 @settings(deadline=None)
@@ -187,4 +188,4 @@ def test_whatever_is_in_a_thread_it_is_cited_word_for_word(texts: list[str]) -> 
 
 def test_an_unknown_summariser_names_what_there_is() -> None:
     with pytest.raises(ModelUnknown, match=r"ONWARD_SUMMARIZER='gpt' names no summarizer; use 'extractive'"):
-        open_summarizer("gpt")
+        open_summarizer(Settings(summarizer="gpt"))

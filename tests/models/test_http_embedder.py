@@ -9,10 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from onward.backends.models import ModelUnknown, open_embedder
-from onward.backends.models.http import HTTPEmbedder, ModelHTTPError
+from onward import Settings
+from onward.backend_urls import ModelUnknown, open_embedder
+from onward.models.http_embedder import HTTPEmbedder
+from onward.models.http_endpoint import ModelHTTPError
 from onward.retry import Kind, OnwardError, Permanent, Unavailable, classify
-from tests.models.server import DIMENSIONS, ModelServer, vector
+from tests.support.model_server import DIMENSIONS, ModelServer, vector
 
 KEY = "k-7f3a99c1d2"
 
@@ -126,7 +128,7 @@ def test_only_so_many_calls_are_made_at_a_time(server: ModelServer) -> None:
     with ThreadPoolExecutor(6) as threads:
         results = [threads.submit(embedder.embed, [f"text {number}"]) for number in range(6)]
         for _ in range(2):
-            assert server.arrived.acquire(timeout=10)
+            assert server.arrived.acquire(timeout=60)
         server.release()
         assert all(len(result.result()) == 1 for result in results)
     embedder.close()
@@ -154,7 +156,7 @@ def test_a_refused_key_opens_the_breaker(server: ModelServer, embedder: HTTPEmbe
     judged = classify(error)
     assert judged.opens
     assert judged.remedy is not None
-    with pytest.raises(ModelHTTPError, match="401"):
+    with pytest.raises(Unavailable, match="401"):
         embedder.healthy()
 
 
@@ -204,7 +206,7 @@ def test_what_a_server_says_is_bounded_and_holds_no_secrets(server: ModelServer,
 
 
 def test_the_key_shows_nowhere(embedder: HTTPEmbedder) -> None:
-    assert KEY not in repr(embedder) + repr(embedder._endpoint)
+    assert KEY not in repr(embedder)
 
 
 def test_errors_survive_the_way_between_processes(server: ModelServer, embedder: HTTPEmbedder) -> None:
@@ -313,15 +315,17 @@ def test_a_share_of_failures_is_drawn_the_same_way_each_time() -> None:
 
 def test_a_server_needs_the_name_of_a_model() -> None:
     with pytest.raises(ModelUnknown, match="set ONWARD_EMBEDDER_MODEL"):
-        open_embedder("http://localhost:11434/v1")
-    embedder = open_embedder("http://localhost:11434/v1", model="small", batch=3, max_tokens=99)
+        open_embedder(Settings(embedder="http://localhost:11434/v1"))
+    url = "http://localhost:11434/v1"
+    settings = Settings(embedder=url, embedder_model="small", embedder_batch=3, embedder_max_tokens=99)
+    embedder = open_embedder(settings)
     assert (embedder.model, embedder.batch, embedder.max_tokens) == ("http:small", 3, 99)
     embedder.close()
 
 
 def test_an_unknown_embedder_names_what_there_is() -> None:
     with pytest.raises(ModelUnknown, match=r"ONWARD_EMBEDDER='sttic' names no embedder; use 'static'"):
-        open_embedder("sttic")
+        open_embedder(Settings(embedder="sttic"))
 
 
 def test_a_key_that_cannot_be_one_is_refused_but_not_shown() -> None:

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from onward.backends.models import open_summarizer
-from onward.backends.models.chat import HTTPSummarizer
-from onward.backends.models.http import ModelAnswerError
-from onward.ports.models import Passage
+from onward import Settings
+from onward.backend_urls import open_summarizer
+from onward.models.http_endpoint import ModelAnswerError
+from onward.models.http_summarizer import HTTPSummarizer
+from onward.models.protocol import Passage
 from onward.retry import Kind, Unavailable, classify
-from tests.models.server import ModelServer
+from tests.support.model_server import ModelServer
 
 THREAD = [
     Passage("m1", "Ada <ada@example.org>", 0.0, "The importer is slow. It reads the archive twice."),
@@ -41,7 +42,7 @@ def prompt(server: ModelServer) -> tuple[str, str]:
 
 
 def test_a_server_can_be_asked_for_summaries(server: ModelServer) -> None:
-    summarizer = open_summarizer(server.url, model="writer")
+    summarizer = open_summarizer(Settings(summarizer=server.url, summarizer_model="writer"))
     assert summarizer.model == "http:writer"
     assert summarizer.remote
     assert summarizer.healthy()

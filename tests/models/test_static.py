@@ -14,11 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from onward import words
-from onward.backends.models import open_embedder, static
-from onward.backends.models.static import StaticEmbedder
-from onward.ports.models import Embedder
-from onward.words import ModelMissing
+from onward import Settings
+from onward.backend_urls import open_embedder
+from onward.models import static_embedder
+from onward.models import tokenizer as word_tokens
+from onward.models.protocol import Embedder
+from onward.models.static_embedder import StaticEmbedder
+from onward.models.tokenizer import ModelMissing
 
 TEXTS = st.text(
     st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from(" \n\tab.é漢👩‍👩‍👧▁<s>")), max_size=200
@@ -33,13 +35,13 @@ def embedder() -> StaticEmbedder:
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
     """The tokenizer of the wheel, as it is."""
-    tokenizer = Tokenizer.from_file(str(words.model_folder() / words.TOKENIZER))
+    tokenizer = Tokenizer.from_file(str(word_tokens.model_folder() / word_tokens.TOKENIZER))
     tokenizer.encode_special_tokens = True
     return tokenizer
 
 
 def test_it_is_the_default_and_nobody_needs_to_be_asked_whether_it_is_well() -> None:
-    embedder: Embedder = open_embedder()
+    embedder: Embedder = open_embedder(Settings())
     assert embedder.model == "static:wordllama-l2-256"
     assert embedder.dimensions == 256
     assert not embedder.remote
@@ -88,9 +90,10 @@ def test_nothing_breaks_it(embedder: StaticEmbedder) -> None:
 
 def test_words_are_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [f"word{number} and {number * 7} more" for number in range(50)]
-    expected = [words.Tokenizer().tokens(text) for text in texts]
-    monkeypatch.setattr(words, "_KNOWN_WORDS", 10)
-    forgetful = words.Tokenizer()
+    remembering = word_tokens.Tokenizer()
+    expected = [remembering.tokens(text) for text in texts]
+    monkeypatch.setattr(word_tokens, "_MAX_KNOWN_WORDS", 10)
+    forgetful = word_tokens.Tokenizer()
     assert [forgetful.tokens(text) for text in texts] == expected
     assert len(forgetful._known) < 20
 
@@ -108,7 +111,7 @@ def test_the_package_it_reads_is_never_imported() -> None:
     StaticEmbedder().embed(["text"])
     assert "wordllama" not in sys.modules
     program = (
-        "import logging, sys; from onward.backends.models import open_embedder; open_embedder().embed(['text']);"
+        "import logging, sys; from onward.models.static_embedder import StaticEmbedder as E; E().embed(['text']);"
         "sys.exit(bool(logging.root.handlers) or 'wordllama' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
@@ -116,11 +119,11 @@ def test_the_package_it_reads_is_never_imported() -> None:
 
 
 def test_without_its_wheel_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(words, "WHEEL", "no_such_package")
+    monkeypatch.setattr(word_tokens, "WHEEL", "no_such_package")
     with pytest.raises(
         ModelMissing, match=r'no_such_package is not installed; run: pip install "onward\[pipeline\]"'
     ):
         StaticEmbedder().embed(["text"])
-    monkeypatch.setattr(static, "model_folder", lambda: tmp_path)
+    monkeypatch.setattr(static_embedder, "model_folder", lambda: tmp_path)
     with pytest.raises(ModelMissing, match=r"does not hold what is expected.*pip install"):
         StaticEmbedder().embed(["text"])

@@ -41,7 +41,7 @@ def hurry_batches(app: App) -> None:
     """Let failed batches be retried now, where that helps."""
     for batch in app.store.failed_batches():
         if int((batch.source or "").rpartition("-")[2]) % 2 == 0:
-            app.store.hurry_batch(batch.id, app.store.now())
+            app.store.reschedule_batch(batch.id, app.store.now())
 
 
 app = App()

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from onward.torture.servers import ServerError
-from onward.torture.servers.__main__ import find_monitoring, missing_monitoring
-from onward.torture.servers.private import HOST, PrivateServer
+from tests.support.servers import ServerError
+from tests.support.servers.__main__ import find_monitoring, missing_monitoring
+from tests.support.servers.private import HOST, PrivateServer
 
 TICK = "1s"
 _TIMEOUT = 30.0
@@ -65,7 +65,7 @@ class MonitoringServer(PrivateServer):
             return False
         return True
 
-    def _ask_to_stop(self) -> None:
+    def _request_stop(self) -> None:
         self._running_process().send_signal(signal.SIGTERM)
 
 

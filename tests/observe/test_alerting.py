@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from onward.torture.servers import ServerError
-from onward.torture.servers.__main__ import missing_monitoring
-from onward.torture.servers.private import HOST
 from tests.observe.servers import AlertmanagerServer, PrometheusServer, scrape
+from tests.support.servers import ServerError
+from tests.support.servers.__main__ import missing_monitoring
+from tests.support.servers.private import HOST
 
 ALERTS = Path(__file__).parents[2] / "deploy" / "prometheus" / "alerts"
 LONG = 60.0

@@ -13,8 +13,8 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from onward.cli import main
-from onward.model.catalogue import CATALOGUE
-from onward.torture.servers.__main__ import find_monitoring
+from onward.model.metric_catalogue import CATALOGUE
+from tests.support.servers.__main__ import find_monitoring
 
 ROOT = Path(__file__).parents[2]
 PROMETHEUS = ROOT / "deploy" / "prometheus"

@@ -18,11 +18,11 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from onward import App
-from onward.model.catalogue import CATALOGUE
+from onward.model.metric_catalogue import CATALOGUE
 from onward.settings import load_settings
-from onward.torture.servers.private import HOST, free_port, kill_family
 from tests.observe import bustling
 from tests.observe.servers import PrometheusServer, scrape
+from tests.support.servers.private import HOST, free_port, kill_family
 
 ROOT = Path(__file__).parents[2]
 GRAFANA = ROOT / "deploy" / "grafana"
@@ -262,12 +262,11 @@ def alerts() -> dict[str, str]:
         ("StuckDocumentsWarning", "retry-policy", "Stuck Documents"),
         ("MaxRetriesExceededCritical", "retry-policy", "Max Retries Exceeded"),
         ("FailedDocumentsCritical", "retry-policy", "Given Up"),
-        ("RetryJobNotRunning", "retry-policy", "Since the Last Good Run"),
+        ("RetryJobNotRunning", "retry-policy", "Since the Last Successful Run"),
         ("FailedQueuesCritical", "failed-queues", "Dead Letters"),
         ("ManyEventsGivenUp", "failed-queues", "Given Up, by Service"),
         ("OldestEventTooOld", "pipeline", "Oldest in Queue"),
-        ("OutboxLag", "pipeline", "Announcing"),
-        ("DiskAlmostFull", "pipeline", "Least Disk Left"),
+        ("DiskAlmostFull", "pipeline", "Least Free Disk"),
     ),
 )
 def test_a_panel_changes_its_colour_where_its_alert_begins(alert: str, board: str, title: str) -> None:

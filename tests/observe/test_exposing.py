@@ -19,12 +19,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from onward import App, Settings
-from onward.model.catalogue import CATALOGUE
-from onward.observe import standing
-from onward.torture.servers import PostgresServer
-from onward.torture.servers.private import free_port
+from onward.model.metric_catalogue import CATALOGUE
+from onward.observe import store_metrics
 from tests.observe import busy
-from tests.runtime.processes.fleet import ROOT, until
+from tests.support.servers import PostgresServer
+from tests.support.servers.private import free_port
+from tests.support.supervised_workers import ROOT, until
+
+pytestmark = pytest.mark.prove
 
 
 class Process:
@@ -55,7 +57,7 @@ class Process:
 
     def get(self, path: str) -> tuple[int, str]:
         try:
-            with urllib.request.urlopen(self.url + path, timeout=20) as answer:
+            with urllib.request.urlopen(self.url + path, timeout=60) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -166,7 +168,7 @@ def test_a_worker_is_ready_while_its_store_answers(
 
 def test_whoever_asks_the_store_is_read_by_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each question has a thread of its own, and the store keeps a connection for each thread that reads it."""
-    monkeypatch.setattr(standing, "FRESH", 0.05)
+    monkeypatch.setattr(store_metrics, "FRESH_SECONDS", 0.05)
     app = App(settings=Settings(home=tmp_path))
     readers: list[str] = []
     totals = app.store.totals
@@ -176,16 +178,16 @@ def test_whoever_asks_the_store_is_read_by_one_thread(tmp_path: Path, monkeypatc
         return totals()
 
     monkeypatch.setattr(app.store, "totals", recorded)
-    found = standing.Standing(app.store, app.settings.ladder)
+    found = store_metrics.StoreCollector(app.store, app.settings.ladder)
     found.start()
     for number in range(1, 6):
         asker = threading.Thread(target=lambda: list(found.collect()))
-        until(lambda: not found._is_fresh(standing.FRESH), "an answer that is old")
+        until(lambda: not found._is_newer_than(store_metrics.FRESH_SECONDS), "an answer that is old")
         asker.start()
         asker.join()
         assert len(readers) == number
     found.stop()
-    assert set(readers) == {"onward-standing"}
+    assert set(readers) == {"onward-store-metrics"}
 
 
 def test_an_address_that_cannot_be_had_is_said_and_stops_nothing(tmp_path: Path) -> None:

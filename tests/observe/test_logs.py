@@ -20,14 +20,14 @@ import pytest
 import structlog
 
 from onward import Event, Exponential, RetryPolicy, Work
-from onward.cli.display import Problems
-from onward.cli.running import _logging_to
+from onward.cli.pipeline_run import _logging_to
+from onward.cli.render.progress_display import Problems
 from onward.observe.logs import LogHandler, set_up_logs
 from onward.retry.redact import HIDDEN
-from onward.runtime.current import CURRENT
+from onward.runtime.handler_call import CURRENT
 from onward.settings import SettingsError, load_settings
 from onward.testing import Simulation
-from tests.runtime.cast import HOUR, Noticed, Page, PagesFound, bring, new_app
+from tests.support.page_app import HOUR, Noticed, Page, PagesFound, bring, new_app
 
 SECRET = "hunter2-is-my-secret"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -290,7 +290,7 @@ def test_the_log_of_a_run_that_is_watched_stays_text(tmp_path: Path) -> None:
     problems = Problems(tmp_path / "onward.log")
     with _logging_to(tmp_path / "onward.log"):
         logging.getLogger("onward").error("worker died of https://me:%s@example.org/", SECRET)
-    assert problems.look() == f"worker died of https://me:{HIDDEN}@example.org/"
+    assert problems.read() == f"worker died of https://me:{HIDDEN}@example.org/"
 
 
 # -- whose lines

@@ -9,7 +9,7 @@ import pytest
 from onward import App, Permanent, Settings, Work
 from onward.runtime.metrics import Distribution
 from onward.testing import Simulation
-from tests.runtime.cast import Page, PagesFound, bring, statuses
+from tests.support.page_app import Page, PagesFound, bring, statuses
 
 
 class Reading:

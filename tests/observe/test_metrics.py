@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import pickle
 import threading
+import tracemalloc
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from onward.model.catalogue import CATALOGUE
-from onward.observe.exposing import CountedHere
-from onward.runtime.metrics import MOST_SERIES, Counted, Metrics, NoMetrics
+from onward.model.metric_catalogue import CATALOGUE
+from onward.observe.prometheus import ProcessCollector
+from onward.runtime.metrics import LONGEST_VALUE, MOST_SERIES, Counted, Metrics, NoMetrics
 
 
 def exposed(metrics: Metrics) -> list[str]:
     registry = CollectorRegistry()
-    registry.register(CountedHere(metrics))
+    registry.register(ProcessCollector(metrics))
     return generate_latest(registry).decode().splitlines()
 
 
@@ -68,6 +69,21 @@ def test_label_values_are_bounded() -> None:
     lines = [line for line in exposed(metrics) if line.startswith("letters_total{")]
     assert len(lines) == MOST_SERIES + 1
     assert 'letters_total{writer="other"} 50.0' in lines
+
+
+def test_values_that_are_cut_to_the_same_are_not_kept_one_by_one() -> None:
+    metrics = Metrics()
+    tracemalloc.start()
+    try:
+        for number in range(MOST_SERIES * 20):
+            metrics.increment("letters_total", writer="x" * 1_000 + str(number))
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < MOST_SERIES * 20 * 1_000 / 2, "in bytes"
+    assert [line for line in exposed(metrics) if line.startswith("letters_total{")] == [
+        f'letters_total{{writer="{"x" * LONGEST_VALUE}"}} {MOST_SERIES * 20}.0'
+    ]
 
 
 def test_a_label_is_cut_short() -> None:
@@ -174,7 +190,8 @@ def test_every_name_that_others_rely_on_is_there_with_its_kind_and_labels() -> N
         "gauge": """retry_job_stuck_documents{collection} retry_job_failed_documents{collection}
             retry_job_last_success_timestamp_seconds queue_depth{queue} queue_oldest_seconds{queue}
             failed_queue_messages{queue} failed_batches{project} failed_batches_persistent breaker_open{dependency}
-            workers_alive outbox_lag_seconds disk_free_bytes documents{collection,status}""",
+                breaker_failing_seconds{dependency} breaker_openings{dependency}
+            workers_alive disk_free_bytes documents{collection,status}""",
         "histogram": """retry_job_duration_seconds event_retry_latency_seconds{service}
             event_retry_attempt_count{service} processing_duration_seconds{service} chunk_size_tokens
             failed_batch_retries failed_batch_recovery_seconds""",

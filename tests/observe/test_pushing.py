@@ -10,8 +10,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from onward import App, Settings
-from onward.observe.observatory import Observatory
-from onward.ports import Store, StoreUnavailable
+from onward.ledger.store import Store
+from onward.ledger.store_errors import StoreUnavailable
+from onward.observe.process_observer import ProcessObserver
 from tests.observe import busy
 from tests.observe.servers import PushgatewayServer
 
@@ -24,7 +25,7 @@ def run_once(home: Path, url: str, *ids: str) -> Store:
     def read(page: busy.Page, work: object) -> None:
         app.metrics.observe("page_seconds", 0.2)
 
-    with Observatory(app, exposes=False):
+    with ProcessObserver(app, exposes=False):
         for id in ids:
             app.publish(busy.PagesFound(page_ids=[id]), documents=[busy.Page(id=id)])
         app.work_until_idle()
@@ -62,13 +63,13 @@ def test_how_things_stand_is_pushed_while_a_run_lasts_and_taken_back_at_its_end(
         pushgateway_url=pushgateway_server.url,
         metrics_instance="the press",
     )
-    observatory = Observatory(App(settings=settings), exposes=False)
-    pushing = observatory._pushing
+    observer = ProcessObserver(App(settings=settings), exposes=False)
+    pushing = observer._pushgateway
     assert pushing is not None
     assert pushing.push()
     assert pushed(pushgateway_server, "workers_alive") == 0
     assert 'instance="the press"' in pushgateway_server.metrics()
-    observatory.stop()
+    observer.stop()
     assert pushed(pushgateway_server, "workers_alive") is None, "nobody would say when that has changed"
 
 
@@ -94,9 +95,9 @@ def test_a_store_that_is_away_loses_no_counts(
         home=tmp_path, metrics_backend="prometheus_pushgateway", pushgateway_url=pushgateway_server.url
     )
     app = App(settings=settings)
-    observatory = Observatory(app, exposes=False)
+    observer = ProcessObserver(app, exposes=False)
     app.metrics.increment("letters_total")
-    pushing = observatory._pushing
+    pushing = observer._pushgateway
     assert pushing is not None
 
     def away(*_: object, **__: object) -> None:
@@ -118,7 +119,7 @@ def test_what_was_saved_without_the_answer_arriving_is_not_saved_again(
         home=tmp_path, metrics_backend="prometheus_pushgateway", pushgateway_url=pushgateway_server.url
     )
     app = App(settings=settings)
-    pushing = Observatory(app, exposes=False)._pushing
+    pushing = ProcessObserver(app, exposes=False)._pushgateway
     assert pushing is not None
     app.metrics.increment("letters_total")
     atomically = app.store.atomically

@@ -6,29 +6,26 @@ import json
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from opentelemetry import context, trace
+from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import SpanKind, StatusCode
-from opentelemetry.trace.propagation import _SPAN_KEY
 
 from onward import App, Settings, Work
-from onward.model.ledger import Settled, Settlement
-from onward.runtime.commits import Commits
-from onward.runtime.handling import prepare
-from onward.runtime.tracing import is_left_out
+from onward.model.ledger import CommitResult, Settlement
+from onward.runtime.handler_call import FinishedCall, open_delivery
+from onward.runtime.tracing import is_unsampled
 from onward.testing import Simulation
-from tests.pipeline.stage import STAGES, Pipeline, mail, mbox
-from tests.runtime.cast import DAY, MINUTE, Noticed, Page, PagesFound, Word, WordsFound, bring, new_app, pages
+from tests.support.page_app import DAY, MINUTE, Noticed, Page, PagesFound, Word, WordsFound, bring, new_app, pages
+from tests.support.pipeline_runs import STAGES, Pipeline, mail, mbox
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -353,96 +350,7 @@ def test_what_is_not_sampled_is_not_collected_and_its_trace_goes_on(monkeypatch:
     assert traced.spans == []
 
 
-# -- a span is made when somebody asks for it, else after the commit
-
-
-class Watching(SpanProcessor):
-    """Notes what it sees when a span of a try begins."""
-
-    def __init__(self, look: Callable[[], Any]) -> None:
-        self.look = look
-        self.seen: list[Any] = []
-
-    def on_start(self, span: Span, parent_context: object = None) -> None:
-        if span.name == "onward.reading":
-            self.seen.append(self.look())
-
-
-def test_a_span_that_nobody_asks_for_is_made_after_the_commit_and_tells_when_its_try_was(
-    traced: Traced, tmp_path: Path
-) -> None:
-    app = App(store=f"sqlite:///{tmp_path}/store.db", settings=Settings())
-    watching = Watching(lambda: (app.state(Page, "a"), time.time_ns()))
-    traced.provider.add_span_processor(watching)
-    ran: list[int] = []
-
-    @app.service("reading", on=PagesFound, finishes=Page)
-    async def read(page: Page, work: Work) -> None:
-        ran.append(time.time_ns())
-
-    (page,) = pages("a")
-    app.publish(PagesFound.of(page), documents=[page])
-    app.work_until_idle()
-    ((state, made),) = watching.seen
-    app.close()
-    assert state.status == "processed"
-    (span,) = traced.of("reading")
-    assert span.start_time is not None
-    assert span.end_time is not None
-    assert span.start_time <= ran[0] <= span.end_time <= made
-
-
-LOOKS: dict[str, Callable[[dict[str, object]], object]] = {
-    "get": lambda current: trace.get_current_span(),
-    "a value": lambda current: current[_SPAN_KEY],
-    "is it there": lambda current: _SPAN_KEY in current and trace.get_current_span(),
-    "copy": lambda current: current.copy()[_SPAN_KEY],
-    "keys": lambda current: list(current.keys()) == [_SPAN_KEY] and trace.get_current_span(),
-    "values": lambda current: next(iter(current.values())),
-    "items": lambda current: dict(current.items())[_SPAN_KEY],
-    "all": lambda current: {**current}[_SPAN_KEY],
-    "in turn": lambda current: next(current[key] for key in current),
-}
-
-
-@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
-def test_whoever_looks_for_the_span_of_a_try_within_it_finds_it(
-    traced: Traced, look: Callable[[dict[str, object]], object]
-) -> None:
-    app = new_app()
-
-    @app.service("reading", on=PagesFound, finishes=Page)
-    def read(page: Page, work: Work) -> None:
-        found = look(context.get_current())
-        assert isinstance(found, Span)
-        found.set_attribute("mine", 7)
-
-    with Simulation(app) as world:
-        (page,) = bring(world, "a")
-        world.drain()
-        assert world.status(page) == "processed"
-    (span,) = traced.of("reading")
-    assert attributes(span)["mine"] == 7
-
-
-def test_an_observer_that_looks_around_while_a_span_begins_finds_what_is_around_the_try(
-    traced: Traced, caplog: pytest.LogCaptureFixture
-) -> None:
-    watching = Watching(lambda: trace.get_current_span().get_span_context().is_valid)
-    traced.provider.add_span_processor(watching)
-    app = new_app()
-
-    @app.service("reading", on=PagesFound, finishes=Page)
-    def read(page: Page, work: Work) -> None:
-        assert trace.get_current_span().is_recording()
-
-    with Simulation(app) as world:
-        (page,) = bring(world, "a")
-        world.drain()
-        assert world.status(page) == "processed"
-    assert watching.seen == [False]
-    assert len(traced.of("reading")) == 1
-    assert "a trace could not be" not in caplog.text
+# -- with the commit
 
 
 def test_of_a_work_that_cannot_be_committed_the_span_tells_so(
@@ -452,9 +360,9 @@ def test_of_a_work_that_cannot_be_committed_the_span_tells_so(
     app.service("reading", on=PagesFound, finishes=Page)(failing(0, OSError()))
     with Simulation(app) as world:
         (page,) = bring(world, "a")
-        settle, broken = world.store.settle, [ValueError("not for this store")]
+        settle, broken = world.store.settle, [ValueError("not for this store")] * 2  # in a group, and alone
 
-        def settle_or_fail(settlements: Sequence[Settlement]) -> list[Settled]:
+        def settle_or_fail(settlements: Sequence[Settlement]) -> list[CommitResult]:
             if broken:
                 raise broken.pop()
             return settle(settlements)
@@ -475,9 +383,11 @@ def test_a_work_that_is_not_committed_any_more_leaves_its_span(traced: Traced) -
         bring(world, "a")
         service = app.registry.services["reading"]
         (delivery,) = world.store.claim("test", "reading", limit=1, lease=60.0)
-        (call,) = prepare(service, delivery, world._context).calls
-        commits = Commits(world.store, wake=lambda: None, told=lambda done: None)
-        commits.report(call, call.run())
+        (call,) = open_delivery(service, delivery, world._context).calls
+        commits = app.engine(worker="test").commits
+        settlement = call.run()
+        assert settlement is not None
+        commits.finished.append(FinishedCall(call, settlement))
         assert traced.of("reading") == []
         commits.close()
     assert len(traced.of("reading")) == 1
@@ -498,7 +408,7 @@ def test_a_work_that_is_not_committed_any_more_leaves_its_span(traced: Traced) -
     ),
 )
 def test_what_whoever_began_a_trace_has_left_out_is_left_out(carried: str | None, left_out: bool) -> None:
-    assert is_left_out(carried) is left_out
+    assert is_unsampled(carried) is left_out
 
 
 # -- what must not happen
@@ -606,7 +516,7 @@ def test_without_a_provider_there_are_no_spans_and_a_trace_is_handed_on() -> Non
         work.emit(WordsFound.of(work.add(Word(id=page.id))))
 
     with Simulation(app) as world:
-        assert world._context.tracing is None
+        assert world._context.spans is None
         bring(world, "untraced")
         app.add(*pages("a"))
         foreign = {"event_type": "PagesFound", "data": {"page_ids": ["a"]}, "trace": PARENT}

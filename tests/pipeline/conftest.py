@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.stage import Pipeline
+from tests.support.pipeline_runs import Pipeline
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from typing import Any
 
 from onward import Permanent, Work
 from onward.pipeline.documents import Chunk
-from onward.pipeline.services import chunking
-from tests.pipeline.stage import mail, mbox, scratch_pipeline
+from onward.pipeline.stages import chunking
+from tests.support.pipeline_runs import mail, mbox, scratch_pipeline
 
 LONG = "\n\n".join(f"This is paragraph number {n} of a long mail that has many of them." for n in range(120))
 MAILS = [mail(str(n), f"Mail {n}.\n\n{LONG}") for n in range(16)]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from onward import Permanent, Work
 from onward.pipeline.documents import Chunk, Message, Summary, Thread
-from onward.pipeline.services import chunking, parsing
-from tests.pipeline.stage import Pipeline, mail, mbox, scratch_pipeline
+from onward.pipeline.stages import chunking, parsing
+from tests.support.pipeline_runs import Pipeline, mail, mbox, scratch_pipeline
 
 QUESTION = mail("1", "How does it work?")
 REPLY = mail("2", "It works well.", references=["1"])

@@ -11,10 +11,10 @@ import pytest
 
 from onward import Status
 from onward.pipeline.documents import Archive
-from onward.pipeline.fetching import Item
-from onward.pipeline.services import ingestion
-from tests.pipeline.fetching.packing import tar
-from tests.pipeline.stage import Pipeline
+from onward.pipeline.fetch import FetchedItem
+from onward.pipeline.stages import ingestion
+from tests.pipeline.fetch.packing import tar
+from tests.support.pipeline_runs import Pipeline
 
 LONG = random.Random(7).randbytes(30_000).hex().encode()
 FILES = {"a.txt": b"The first file.", "b.txt": LONG, "c.txt": b"The last file."}
@@ -72,7 +72,7 @@ def test_a_full_disk_is_nobodys_fault(pipeline: Pipeline, folder: Path, monkeypa
 
     for name in ("a.txt", "b.txt"):
         (folder / name).write_text(f"This is {name}.")
-    items = [Item(name, "text", full) for name in ("a.txt", "b.txt")]
+    items = [FetchedItem(name, "text", full) for name in ("a.txt", "b.txt")]
     with monkeypatch.context() as patched:
         patched.setattr(ingestion, "fetch", lambda *_, **__: iter(items))
         pipeline.submit(folder)

@@ -10,8 +10,8 @@ import pytest
 
 from onward import Work
 from onward.pipeline.documents import Archive, Message, Summary
-from onward.pipeline.services import ingestion
-from tests.pipeline.stage import Pipeline, mail, mbox, scratch_pipeline
+from onward.pipeline.stages import ingestion
+from tests.support.pipeline_runs import Pipeline, mail, mbox, scratch_pipeline
 
 SHARED = mail("shared", "This was sent to two lists.")
 

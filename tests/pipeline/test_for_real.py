@@ -11,10 +11,10 @@ import pytest
 
 from onward import App, Work
 from onward.pipeline.app import build
-from onward.pipeline.sources import forget, reports, source_status, submit
+from onward.pipeline.sources import forget, message_counts, source_status, submit
 from onward.settings import load_settings
-from tests.models.server import ModelServer
-from tests.pipeline.stage import STAGES, mail, mbox
+from tests.support.model_server import ModelServer
+from tests.support.pipeline_runs import STAGES, mail, mbox
 
 MAILS = [
     mail(str(n), f"This is mail number {n}.", references=[str(n - n % 5)] if n % 5 else ()) for n in range(300)
@@ -47,7 +47,7 @@ def test_an_archive_goes_through_all_stages(app: App, archive: Path) -> None:
     assert found.status == "completed"
     assert (found.count("messages"), found.count("chunks"), found.count("threads")) == (300, 300, 60)
     assert found.count("summaries") == 60
-    assert reports(app, source)["messages"]["parsed"] == 300
+    assert message_counts(app, source)["parsed"] == 300
 
 
 def test_stage_by_stage_it_comes_to_the_same(app: App, archive: Path) -> None:
@@ -80,13 +80,13 @@ def test_a_source_is_forgotten_while_a_handler_is_busy_with_it(app: App, archive
 
     def handle(given: object, work: Work) -> None:
         busy.set()
-        assert forgotten.wait(30)
+        assert forgotten.wait(60)
         real.handler(given, work)
 
     services[stage] = replace(real, handler=handle)
     worker = threading.Thread(target=app.work_until_idle)
     worker.start()
-    assert busy.wait(30)
+    assert busy.wait(60)
     assert forget(app, str(archive)) > 0
     forgotten.set()
     worker.join(60)

@@ -8,9 +8,9 @@ import pytest
 
 from onward.pipeline.documents import Chunk, Message
 from onward.pipeline.sources import collect_blobs
-from tests.pipeline.stage import STAGES, Pipeline, mail, mbox
+from tests.support.pipeline_runs import STAGES, Pipeline, mail, mbox
 
-TABLES = ("documents", "bodies", "ledger", "keys", "texts", "vectors", "failed_batches", "tallies")
+TABLES = ("documents", "bodies", "ledger", "keys", "texts", "vectors", "failed_batches", "status_counts")
 MAILS = mbox(mail("1", "How does it work?"), mail("2", "It works.", references=["1"]), mail("9", "Else."))
 
 

@@ -13,8 +13,8 @@ from onward import Work
 from onward.pipeline.documents import Archive, Chunk, Message, Summary, Thread
 from onward.pipeline.events import JSONParsed
 from onward.pipeline.sources import submit
-from tests.pipeline.fetching.server import serve
-from tests.pipeline.stage import Pipeline, mail, mbox
+from tests.support.pipeline_runs import Pipeline, mail, mbox
+from tests.support.web_server import serve
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 
@@ -132,7 +132,19 @@ def test_a_thread_without_messages_is_cleared_away(pipeline: Pipeline, archive: 
     pipeline.check_at_rest()
 
 
-def test_a_message_that_could_not_be_read_stays_failed(pipeline: Pipeline, archive: Path) -> None:
+def test_a_download_is_called_as_its_server_calls_it(tmp_path: Path) -> None:
+    settings = {"ONWARD_FETCH_ALLOW_PRIVATE": "true"}
+    with serve() as site, Pipeline(tmp_path / "home", **settings).running() as pipeline:
+        disposition = "attachment; filename*=UTF-8''pr%C3%BCfung.txt"
+        url = site.page("/get", b"The text.", Content_Type="text/plain", Content_Disposition=disposition)
+        url = url.replace("site.example", "127.0.0.1")
+        submit(pipeline.app, url)
+        pipeline.run()
+        (message,) = pipeline.all(Message)
+        assert message.subject == "prüfung.txt"
+
+
+def test_an_unreadable_message_whose_bytes_are_gone_stays_failed(pipeline: Pipeline, archive: Path) -> None:
     """Putting it back finds no text; it must not pass for finished."""
     archive.write_bytes(_two_threads())
     pipeline.ingest(archive)
@@ -144,7 +156,7 @@ def test_a_message_that_could_not_be_read_stays_failed(pipeline: Pipeline, archi
     assert state is not None
     assert (state.status, state.attempt_count) == ("failed", 1)
     assert state.last_error is not None
-    assert "only its bytes are kept" in state.last_error["message"]
+    assert state.last_error["error_type"] == "BlobMissing"
 
 
 def test_a_chunk_that_recovers_is_found_and_its_summary_is_written_anew(pipeline: Pipeline, archive: Path) -> None:
@@ -154,6 +166,9 @@ def test_a_chunk_that_recovers_is_found_and_its_summary_is_written_anew(pipeline
         pipeline.run(within=30.0)
         aside = [one for one in pipeline.world.store.states(Chunk) if one.failed_batch]
         assert aside
+        not_embedded = {one.message_id for one in pipeline.app.store.get_many(Chunk, [one.id for one in aside])}
+        cited = {one.message_id for summary in pipeline.all(Summary) for one in summary.citations}
+        assert not_embedded & cited, "a summary is written from the messages, embedded or not"
         assert pipeline.status(archive) == "partially_completed"
         assert sum(one.missing for one in pipeline.all(Summary)) == len(aside)
         pipeline.run(within=2 * HOUR)

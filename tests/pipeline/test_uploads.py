@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from onward.console.submitting import Submitted, submit_upload
+from onward.ops.submissions import Submitted, submit_upload
 from onward.pipeline.app import build
 from onward.pipeline.documents import Archive, Message
-from onward.pipeline.fetching import UnusableSource, canonical
+from onward.pipeline.fetch import canonical
+from onward.pipeline.fetch.fetch_errors import UnusableSource
 from onward.pipeline.sources import collect_blobs, forget, source_status
-from onward.pipeline.uploads import LONGEST_NAME, Upload, clean_name, read_location
+from onward.pipeline.uploads import MAX_NAME_CHARACTERS, Upload, clean_name, read_location
 from onward.settings import load_settings
-from tests.pipeline.stage import Pipeline, mail, mbox
+from tests.support.pipeline_runs import Pipeline, mail, mbox
 
 DIGEST = "0f" * 32
 DAY = 86_400.0
@@ -104,7 +105,9 @@ def test_the_same_bytes_under_another_name_stay(pipeline: Pipeline) -> None:
 
 def test_bytes_that_were_lost_are_said_to_be(pipeline: Pipeline) -> None:
     found = upload(pipeline, "note.txt", b"A note.")
-    pipeline.app.blobs.delete(Upload(*found.source.removeprefix("upload://").split("/")).digest)
+    blob = pipeline.app.blobs.find(Upload(*found.source.removeprefix("upload://").split("/")).digest)
+    assert blob is not None
+    assert pipeline.app.blobs.delete(blob.digest, blob.put_mark)
     pipeline.run()
     state = pipeline.app.state(Archive, found.id)
     assert state is not None
@@ -124,7 +127,7 @@ def test_bytes_that_were_lost_are_said_to_be(pipeline: Pipeline) -> None:
         ("a\0b\nc\x1b[31m.txt", "a b c [31m.txt"),
         ("\u202egpj.exe", "gpj.exe"),
         ("half \ud800.txt", "half .txt"),
-        ("x" * 500 + ".mbox.gz", "x" * (LONGEST_NAME - 3) + ".gz"),
+        ("x" * 500 + ".mbox.gz", "x" * (MAX_NAME_CHARACTERS - 3) + ".gz"),
     ),
 )
 def test_a_name_is_only_a_name(given: str, name: str) -> None:

@@ -6,7 +6,6 @@ left at the end is what the last version alone would have made.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -16,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.pipeline.stage import STAGES, Pipeline, mail, mbox, scratch_pipeline
+from tests.support.pipeline_runs import STAGES, Pipeline, mail, mbox, scratch_pipeline
 
 Write = Callable[[Path], None]
 
@@ -114,7 +113,6 @@ def _what_it_says(pipeline: Pipeline) -> dict[str, Any]:
 
 
 steps = st.lists(st.tuples(st.sampled_from(STAGES), st.integers(1, 4)), max_size=8)
-nightly = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 
 
 @pytest.mark.parametrize("name", VERSIONS)
@@ -144,7 +142,7 @@ def test_a_worker_may_die_at_a_checkpoint_of_the_new_version(name: str) -> None:
     plan=st.sampled_from([[0, 1], [1, 0], [0, 1, 0], [1, 0, 1], [0, 1, 0, 1]]),
     between=st.lists(steps, min_size=3, max_size=3),
 )
-@settings(max_examples=500 if nightly else 15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=settings().max_examples // 20, suppress_health_check=list(HealthCheck))
 @example(name="a mail that moves to another mailbox", plan=[0, 1, 0], between=[[("ingestion", 1)]] * 3)
 @example(name="a mail that leaves one of two mailboxes", plan=[0, 1], between=[[(one, 9) for one in STAGES[:2]]])
 @example(

@@ -6,23 +6,23 @@ import threading
 from collections.abc import Sequence
 from random import Random
 
+from onward.ledger.store import Store
 from onward.model.events import Envelope
 from onward.model.ledger import (
-    Aside,
     Charge,
-    Dead,
+    CommitResult,
+    CommitStatus,
+    DeadLettered,
     Delivery,
-    Done,
+    InFailedBatch,
+    InputStatus,
     NewDocument,
-    Part,
-    Settled,
+    Processed,
+    RetryLater,
     Settlement,
-    Standing,
-    Verdict,
-    Wait,
+    SettlementPart,
 )
-from onward.ports import Store
-from tests.store.stage import LEASE, PagesFound, failure, settlement, word
+from tests.support.store_pages import LEASE, PagesFound, failure, settlement, word
 
 
 class Witness:
@@ -46,8 +46,8 @@ class Witness:
             for one in deliveries:
                 del self._held[one.row]
 
-    def saw(self, settled: Settled, noted: int) -> None:
-        if settled.verdict is Verdict.COMMITTED:
+    def saw(self, settled: CommitResult, noted: int) -> None:
+        if settled.status is CommitStatus.COMMITTED:
             with self._lock:
                 self.failures += noted
 
@@ -90,19 +90,19 @@ class Clumsy:
         if self.random.random() < 0.3:
             again = self.random.choice(deliveries)
             (settled,) = self.store.settle([self.outcome(again)[0]])
-            assert settled.verdict is Verdict.FENCED, "it is settled, or another's"
+            assert settled.status is CommitStatus.FENCED, "it is settled, or another's"
 
     def outcome(self, delivery: Delivery) -> tuple[Settlement, int]:
         """What becomes of a delivery, and how many failures that makes."""
-        ready = [one.id for one in delivery.inputs if one.standing is Standing.READY]
+        ready = [one.id for one in delivery.inputs if one.status is InputStatus.READY]
         failed = [id for id in ready if self.random.random() < 0.4]
         done = [id for id in ready if id not in failed]
-        parts: list[Part] = [Done(done)]
+        parts: list[SettlementPart] = [Processed(done)]
         if failed:
-            troubles: list[Part] = [
-                Wait(failed, charge=Charge.TRY, failure=failure()),
-                Dead(failed, failure=failure()),
-                Aside(failed, failure()),
+            troubles: list[SettlementPart] = [
+                RetryLater(failed, charge=Charge.TRY, failure=failure()),
+                DeadLettered(failed, failure=failure()),
+                InFailedBatch(failed, failure()),
             ]
             parts.append(self.random.choice(troubles))
         return settlement(delivery, *parts, adds=[self.receipt(id) for id in done]), 1 if failed else 0
@@ -115,7 +115,7 @@ class Clumsy:
         """All that it holds goes back."""
         deliveries = self.claim()
         self.witness.lets_go(deliveries)
-        self.store.bury(self.name, [])
+        self.store.record_crash(self.name, [])
 
     def put_back(self) -> None:
         for letter in self.store.dead_letters(limit=3):
@@ -123,7 +123,7 @@ class Clumsy:
 
     def keep_house(self) -> None:
         self.store.renew(self.name, LEASE)
-        self.store.reap()
+        self.store.reclaim()
         self.store.prune(keep_seconds=0, keep_count=5)
 
     def finish(self) -> None:
@@ -131,5 +131,5 @@ class Clumsy:
         self.store.publish(Envelope.of(PagesFound(page_ids=list(self.pages)), now=self.store.now()))
         while deliveries := self.store.claim(self.name, "reading", limit=50, lease=LEASE):
             for one in deliveries:
-                ready = [given.id for given in one.inputs if given.standing is Standing.READY]
-                self.store.settle([settlement(one, Done(ready), adds=[self.receipt(id) for id in ready])])
+                ready = [given.id for given in one.inputs if given.status is InputStatus.READY]
+                self.store.settle([settlement(one, Processed(ready), adds=[self.receipt(id) for id in ready])])

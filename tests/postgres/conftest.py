@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from onward.backends.postgres import PostgresStore
-from onward.torture.servers import PostgresServer
+from onward.ledger.postgres import PostgresStore
 from tests.postgres.stage import Asker, Meeting, Opener
-from tests.store.stage import Clock, Stage
+from tests.support.servers import PostgresServer
+from tests.support.store_pages import Clock, Stage
 
 
 @pytest.fixture

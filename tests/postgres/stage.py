@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from onward.backends.postgres import PostgresStore
+from onward.ledger.postgres import PostgresStore
 
 T = TypeVar("T")
 U = TypeVar("U")

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import pytest
 
-from onward.backends.postgres.database import Database
-from onward.ports import StoreConflict, StoreError, StoreUnavailable
+from onward.ledger.postgres.dialect import PostgresDatabase
+from onward.ledger.store_errors import StoreConflict, StoreError, StoreUnavailable
 from tests.postgres.stage import Asker, Opener, eventually
 
 OTHERS = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
 
 
 @pytest.fixture
-def database(opened: Opener, postgres_store_url: str) -> Database:
+def database(opened: Opener, postgres_store_url: str) -> PostgresDatabase:
     return opened(postgres_store_url).db
 
 
-def count(database: Database) -> None:
+def count(database: PostgresDatabase) -> None:
     with database.transaction():
         database.send("count_total", "letters", "", 1.0)
 
 
-def conflict(database: Database) -> None:
+def conflict(database: PostgresDatabase) -> None:
     """A statement fails while another is already on its way behind it."""
     with pytest.raises(StoreConflict), database.transaction():  # noqa: PT012
         database.bulk("insert_bodies", [(1, "once"), (1, "twice")])
         database.send("count_total", "letters", "", 1.0)
 
 
-def test_what_was_prepared_behind_a_statement_that_failed_is_prepared_again(database: Database) -> None:
+def test_what_was_prepared_behind_a_statement_that_failed_is_prepared_again(database: PostgresDatabase) -> None:
     """The driver takes it for prepared; the server has never seen it."""
     conflict(database)
     for _ in range(4):
@@ -43,7 +43,7 @@ def test_what_was_prepared_behind_a_statement_that_failed_is_prepared_again(data
     assert database.read("totals") == [("letters", "", 12.0)]
 
 
-def test_whoever_swallows_a_failure_commits_nothing(database: Database) -> None:
+def test_whoever_swallows_a_failure_commits_nothing(database: PostgresDatabase) -> None:
     with pytest.raises(StoreError, match="nothing of it was written"), database.transaction():  # noqa: PT012
         database.send("count_total", "letters", "", 1.0)
         with pytest.raises(StoreConflict):
@@ -51,7 +51,7 @@ def test_whoever_swallows_a_failure_commits_nothing(database: Database) -> None:
     assert database.read("totals") == []
 
 
-def test_a_server_that_goes_away_before_the_commit_is_an_outage(database: Database, ask: Asker) -> None:
+def test_a_server_that_goes_away_before_the_commit_is_an_outage(database: PostgresDatabase, ask: Asker) -> None:
     with pytest.raises(StoreUnavailable), database.transaction():  # noqa: PT012
         database.send("count_total", "letters", "", 1.0)
         database.read("totals")
@@ -62,7 +62,7 @@ def test_a_server_that_goes_away_before_the_commit_is_an_outage(database: Databa
     assert database.read("totals") == [("letters", "", 1.0)]
 
 
-def test_the_server_knows_who_idles_in_a_transaction(database: Database, ask: Asker) -> None:
+def test_the_server_knows_who_idles_in_a_transaction(database: PostgresDatabase, ask: Asker) -> None:
     """So that it can end one that holds locks and has fallen asleep."""
     with database.transaction():
         database.send("count_total", "letters", "", 1.0)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onward.backends.postgres.statements import statement
+from onward.ledger.postgres.statements import statement
 from tests.postgres.stage import Opener
 
 WAITING = 1500

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from onward.backends.postgres.database import Database
-from onward.backends.postgres.statements import WORTH_SPREADING, Statement, statement, statements
+from onward.ledger.postgres.dialect import PostgresDatabase
+from onward.ledger.postgres.statements import MIN_ROWS_TO_SPREAD, Statement, statement, statements
 from tests.postgres.stage import Opener
 
-MANY = WORTH_SPREADING + 8
+MANY = MIN_ROWS_TO_SPREAD + 8
 AWKWARD: dict[str, Any] = {
     "text": """it's "one", \\ {NULL}, ü, $1""",
     "json": '{"a": ["\\"x\\\\", null, "$2"]}',
@@ -31,7 +31,7 @@ INSERTING = sorted(name for name, one in statements().items() if one.columns and
 
 
 @pytest.fixture
-def database(opened: Opener, postgres_store_url: str) -> Database:
+def database(opened: Opener, postgres_store_url: str) -> PostgresDatabase:
     return opened(postgres_store_url).db
 
 
@@ -53,7 +53,7 @@ def several(kind: str) -> list[Any]:
             return [awkward + number for number in range(MANY)]
 
 
-def written(database: Database, text: str, values: list[Any]) -> Any:
+def written(database: PostgresDatabase, text: str, values: list[Any]) -> Any:
     table = re.search(r"INSERT INTO (\w+)", text)
     assert table is not None
     with database.connections.use() as connection:
@@ -68,7 +68,7 @@ def written(database: Database, text: str, values: list[Any]) -> Any:
 
 @pytest.mark.parametrize("constant", ("most", "every other", "all but keys"))
 @pytest.mark.parametrize("name", INSERTING)
-def test_what_is_sent_once_is_stored_with_every_row(name: str, constant: str, database: Database) -> None:
+def test_what_is_sent_once_is_stored_with_every_row(name: str, constant: str, database: PostgresDatabase) -> None:
     query = statement(name)
     columns = []
     for number, kind in enumerate(kinds(query)):
@@ -83,7 +83,7 @@ def test_what_is_sent_once_is_stored_with_every_row(name: str, constant: str, da
     assert stored == written(database, query.text(), query.values(columns))
 
 
-def test_what_is_not_there_is_sent_once_too(database: Database) -> None:
+def test_what_is_not_there_is_sent_once_too(database: PostgresDatabase) -> None:
     with database.transaction():
         database.bulk("insert_documents", PAGES)
     with database.connections.use() as connection:
@@ -105,11 +105,11 @@ def test_values_that_are_equal_and_of_one_kind_are_one_value(column: list[Any], 
 
 def test_few_rows_are_sent_as_they_always_are() -> None:
     query = statement("insert_bodies")
-    few = WORTH_SPREADING - 1
+    few = MIN_ROWS_TO_SPREAD - 1
     assert query.spread([list(range(few)), ["same"] * few])[0] == query.text()
 
 
-def test_rows_are_changed_alike(database: Database) -> None:
+def test_rows_are_changed_alike(database: PostgresDatabase) -> None:
     changed = [
         (number, "processed", 1, 2.5, 3.5, None, "{}", None, 4, 5 + number % 2, 6, None, None, 7, None, None)
         for number in range(MANY)

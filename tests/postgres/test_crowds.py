@@ -9,12 +9,12 @@ from multiprocessing import get_context
 
 import pytest
 
-from onward.backends.postgres import PostgresStore
+from onward.ledger.postgres import PostgresStore
 from onward.model.events import Envelope
 from tests.postgres.children import Clumsy, Witness
 from tests.postgres.stage import Asker, Opener, at_once
-from tests.store.children import GROUP, settle_one_group_and_die, work_until_done
-from tests.store.stage import LISTENING, READING, Noticed, Stage, page
+from tests.support.store_pages import LISTENING, READING, Noticed, Stage, page
+from tests.support.store_processes import GROUP, settle_one_group_and_die, work_until_done
 
 SPAWN = get_context("spawn")
 EVENTS = 200
@@ -120,6 +120,6 @@ def test_processes_that_die_while_they_settle_lose_nothing_and_double_nothing(
         child.join()
     assert [child.exitcode for child in children] == [9] * 3
     assert store.document_counts() == {"words": {"processed": 3 * GROUP}}, "half a settlement is none"
-    assert sum(store.bury(worker, []) for worker in workers) == 3 * GROUP
+    assert sum(store.record_crash(worker, []) for worker in workers) == 3 * GROUP
     assert len(work_until_done(postgres_store_url, "heir")) == EVENTS - 3 * GROUP
     assert store.document_counts() == {"words": {"processed": EVENTS}}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from onward.backends.postgres.explaining import explained
-from onward.ports import StoreConflict, StoreError, StoreFull, StoreUnavailable
+from onward.ledger.postgres.error_messages import explained
+from onward.ledger.store_errors import StoreConflict, StoreError, StoreFull, StoreUnavailable
 
 ADDRESS = "postgresql://db.example.org/onward"
 REFUSALS = (

@@ -7,13 +7,23 @@ from functools import partial
 
 import pytest
 
-from onward.backends.postgres import PostgresStore
+from onward.ledger.postgres import PostgresStore
 from onward.model.breaker import Breaker
 from onward.model.documents import Document
 from onward.model.events import Envelope
-from onward.model.ledger import Aside, Charge, Dead, Delivery, DependencyReport, Done, Settled, Verdict, Wait
+from onward.model.ledger import (
+    Charge,
+    CommitResult,
+    CommitStatus,
+    DeadLettered,
+    Delivery,
+    DependencyReport,
+    InFailedBatch,
+    Processed,
+    RetryLater,
+)
 from tests.postgres.stage import Meeting
-from tests.store.stage import LEASE, LISTENING, READING, Noticed, Stage, failure, ids, page, word
+from tests.support.store_pages import LEASE, LISTENING, READING, Noticed, Stage, failure, ids, page, word
 
 DOWN = DependencyReport(struck="model", reason="ConnectionError: refused")
 
@@ -22,8 +32,8 @@ def by_id(deliveries: list[Delivery]) -> dict[str, Delivery]:
     return {one.inputs[0].id: one for one in deliveries}
 
 
-def failing(stage: Stage, delivery: Delivery) -> Settled:
-    return stage.settle(delivery, Wait(after=5.0, charge=Charge.TRY, failure=failure()), dependencies=DOWN)
+def failing(stage: Stage, delivery: Delivery) -> CommitResult:
+    return stage.settle(delivery, RetryLater(after=5.0, charge=Charge.TRY, failure=failure()), dependencies=DOWN)
 
 
 # -- claiming and settling
@@ -42,10 +52,10 @@ def test_a_delivery_that_is_settled_twice_has_its_effect_once(stage: Stage, meet
     stage.bring("a")
     delivery = stage.take()
     one, two = meeting(
-        lambda: stage.settle(delivery, Done(["a"]), adds=[word("receipt 1")]),
-        lambda: stage.settle(delivery, Done(["a"]), adds=[word("receipt 2")]),
+        lambda: stage.settle(delivery, Processed(["a"]), adds=[word("receipt 1")]),
+        lambda: stage.settle(delivery, Processed(["a"]), adds=[word("receipt 2")]),
     )
-    assert (one.verdict, two.verdict) == (Verdict.COMMITTED, Verdict.FENCED)
+    assert (one.status, two.status) == (CommitStatus.COMMITTED, CommitStatus.FENCED)
     assert stage.store.document_counts() == {"pages": {"processed": 1}, "words": {"processed": 1}}
     assert meeting.waited
 
@@ -54,9 +64,9 @@ def test_what_is_settled_just_now_is_not_taken_back(stage: Stage, meeting: Meeti
     stage.bring("a")
     delivery = stage.take()
     settled, returned = meeting(
-        lambda: stage.settle(delivery, Done(["a"])), lambda: stage.store.bury("anna", [delivery.row])
+        lambda: stage.settle(delivery, Processed(["a"])), lambda: stage.store.record_crash("anna", [delivery.row])
     )
-    assert (settled.verdict, returned) == (Verdict.COMMITTED, 0)
+    assert (settled.status, returned) == (CommitStatus.COMMITTED, 0)
     assert (stage.state("a").status, stage.rows("waiting")) == ("processed", 0)
 
 
@@ -64,8 +74,8 @@ def test_what_is_taken_back_just_now_is_not_settled(stage: Stage, meeting: Meeti
     stage.bring("a")
     delivery = stage.take()
     stage.clock.advance(2 * LEASE)
-    returned, settled = meeting(stage.store.reap, lambda: stage.settle(delivery, Done(["a"])))
-    assert (returned, settled.verdict) == (1, Verdict.FENCED)
+    returned, settled = meeting(stage.store.reclaim, lambda: stage.settle(delivery, Processed(["a"])))
+    assert (returned, settled.status) == (1, CommitStatus.FENCED)
     assert (stage.state("a").status, stage.rows("waiting")) == ("pending", 1)
 
 
@@ -74,7 +84,7 @@ def test_two_that_take_back_what_has_lapsed_count_one_death(stage: Stage, meetin
     delivery = stage.take()
     stage.settle(delivery, closes=False, starts=True)
     stage.clock.advance(2 * LEASE)
-    assert sum(meeting(stage.store.reap, stage.store.reap)) == 1
+    assert sum(meeting(stage.store.reclaim, stage.store.reclaim)) == 1
     assert stage.take().deaths == 1
 
 
@@ -84,12 +94,12 @@ def test_what_another_has_claimed_just_now_is_not_taken_back_as_lapsed(stage: St
     stage.clock.advance(2 * LEASE)
 
     def pass_on() -> Delivery:
-        stage.store.reap()
+        stage.store.reclaim()
         return stage.take(worker="bert")
 
-    berts, returned = meeting(pass_on, stage.store.reap)
+    berts, returned = meeting(pass_on, stage.store.reclaim)
     assert returned == 0
-    assert stage.settle(berts, Done(["a"])).verdict is Verdict.COMMITTED
+    assert stage.settle(berts, Processed(["a"])).status is CommitStatus.COMMITTED
 
 
 def test_what_another_has_claimed_just_now_is_not_buried_with_its_last_holder(
@@ -102,15 +112,15 @@ def test_what_another_has_claimed_just_now_is_not_buried_with_its_last_holder(
         stage.store.release("anna")
         return stage.take(worker="bert")
 
-    berts, returned = meeting(pass_on, lambda: stage.store.bury("anna", []))
+    berts, returned = meeting(pass_on, lambda: stage.store.record_crash("anna", []))
     assert returned == 0
-    assert stage.settle(berts, Done(["a"])).verdict is Verdict.COMMITTED
+    assert stage.settle(berts, Processed(["a"])).status is CommitStatus.COMMITTED
 
 
 def test_a_lease_is_not_renewed_on_what_is_settled_just_now(stage: Stage, meeting: Meeting) -> None:
     stage.bring("a")
     delivery = stage.take()
-    meeting(lambda: stage.settle(delivery, Done(["a"])), lambda: stage.store.renew("anna", LEASE))
+    meeting(lambda: stage.settle(delivery, Processed(["a"])), lambda: stage.store.renew("anna", LEASE))
     assert not meeting.waited, "whoever renews leases waits for nobody"
     assert stage.store.next_change() is None
 
@@ -123,9 +133,9 @@ def test_a_work_on_content_that_changes_just_now_is_stale(stage: Stage, meeting:
     delivery = stage.take()
     changed, settled = meeting(
         lambda: stage.store.replace_document(page("a", "new words")),
-        lambda: stage.settle(delivery, Done(["a"]), adds=[word("of the old content")]),
+        lambda: stage.settle(delivery, Processed(["a"]), adds=[word("of the old content")]),
     )
-    assert (changed, settled.verdict) == (True, Verdict.STALE)
+    assert (changed, settled.status) == (True, CommitStatus.STALE)
     assert stage.state("a").status == "pending"
     assert stage.store.document_counts() == {"pages": {"pending": 1}}
 
@@ -133,8 +143,8 @@ def test_a_work_on_content_that_changes_just_now_is_stale(stage: Stage, meeting:
 def test_a_document_that_is_reset_just_now_is_not_finished(stage: Stage, meeting: Meeting) -> None:
     stage.bring("a")
     delivery = stage.take()
-    _, settled = meeting(lambda: stage.store.reset("pages", "a"), lambda: stage.settle(delivery, Done(["a"])))
-    assert settled.verdict is Verdict.STALE
+    _, settled = meeting(lambda: stage.store.reset("pages", "a"), lambda: stage.settle(delivery, Processed(["a"])))
+    assert settled.status is CommitStatus.STALE
     assert stage.state("a").status == "pending"
     assert stage.store.document_counts() == {"pages": {"pending": 1}}
 
@@ -162,8 +172,8 @@ def test_children_of_what_is_removed_just_now_do_not_stay(stage: Stage, meeting:
     stage.bring("remover")
     works = by_id(stage.claim())
     meeting(
-        lambda: stage.settle(works["a"], Done(["a"]), adds=[word("child", parent="pages/a")]),
-        lambda: stage.settle(works["remover"], Done(["remover"]), removes=[("pages", "a")]),
+        lambda: stage.settle(works["a"], Processed(["a"]), adds=[word("child", parent="pages/a")]),
+        lambda: stage.settle(works["remover"], Processed(["remover"]), removes=[("pages", "a")]),
     )
     assert stage.store.document_counts() == {"pages": {"processed": 1}}
 
@@ -173,8 +183,8 @@ def test_two_that_finish_documents_of_one_source_are_both_counted(stage: Stage, 
         stage.bring(id, source="s")
     works = by_id(stage.claim())
     meeting(
-        lambda: stage.settle(works["a"], Done(["a"]), adds=[word("1")]),
-        lambda: stage.settle(works["b"], Done(["b"]), adds=[word("2")]),
+        lambda: stage.settle(works["a"], Processed(["a"]), adds=[word("1")]),
+        lambda: stage.settle(works["b"], Processed(["b"]), adds=[word("2")]),
     )
     assert not meeting.waited, "those who only share a count do not wait for each other"
     assert stage.store.document_counts("s") == {"pages": {"processed": 2}, "words": {"processed": 2}}
@@ -224,7 +234,7 @@ def test_an_event_that_returns_meets_the_twin_that_is_put_just_now(stage: Stage,
     delivery = stage.take(service="listening")
     meeting(
         lambda: stage.store.publish([stage.noticed("smoke")]),
-        lambda: stage.settle(delivery, Wait(charge=Charge.TRY, failure=failure())),
+        lambda: stage.settle(delivery, RetryLater(charge=Charge.TRY, failure=failure())),
     )
     assert stage.take(service="listening").tries == 1, "they have become one, with the tries of both"
     assert stage.rows("waiting", "listening") == 0
@@ -236,9 +246,9 @@ def test_a_returning_event_is_not_merged_with_a_twin_that_is_claimed_just_now(
     stage.store.publish([stage.noticed("smoke")])
     first = stage.take(service="listening")
     stage.store.publish([stage.noticed("smoke")])
-    twin, _ = meeting(lambda: stage.take(service="listening"), lambda: stage.settle(first, Wait()))
+    twin, _ = meeting(lambda: stage.take(service="listening"), lambda: stage.settle(first, RetryLater()))
     assert stage.take(service="listening").row == first.row
-    assert stage.settle(twin, Done()).verdict is Verdict.COMMITTED
+    assert stage.settle(twin, Processed()).status is CommitStatus.COMMITTED
 
 
 def test_no_event_stays_without_a_consumer_that_subscribes_just_now(stage: Stage, meeting: Meeting) -> None:
@@ -290,7 +300,8 @@ def test_two_retry_jobs_that_put_back_the_same_document_begin_one_round(stage: S
 
 def test_two_that_want_to_lead_have_one_leader(stage: Stage, meeting: Meeting) -> None:
     assert meeting(
-        lambda: stage.store.lead("retry-job", "anna", 60), lambda: stage.store.lead("retry-job", "bert", 60)
+        lambda: stage.store.acquire_role("retry-job", "anna", 60),
+        lambda: stage.store.acquire_role("retry-job", "bert", 60),
     ) == (True, False)
 
 
@@ -307,10 +318,10 @@ def test_what_a_work_adds_while_its_source_is_forgotten_does_not_stay(stage: Sta
     delivery = stage.take()
     event = stage.found("late", found_by="a", source="s")
     settled, removed = meeting(
-        lambda: stage.settle(delivery, Done(["a"]), adds=[page("late"), word("late")], emits=[event]),
+        lambda: stage.settle(delivery, Processed(["a"]), adds=[page("late"), word("late")], emits=[event]),
         lambda: stage.store.forget("s"),
     )
-    assert (settled.verdict, removed) == (Verdict.COMMITTED, 3)
+    assert (settled.status, removed) == (CommitStatus.COMMITTED, 3)
     assert meeting.waited
     assert (stage.store.document_counts(), stage.store.counts()) == ({}, {})
     assert stage.store.sources() == []
@@ -323,9 +334,9 @@ def test_a_work_that_comes_after_the_forgetting_began_adds_nothing(
     delivery = stage.take()
     _, settled = meeting(
         partial(begin_forgetting, store, "s"),
-        lambda: stage.settle(delivery, Done(["a"]), adds=[word("late")]),
+        lambda: stage.settle(delivery, Processed(["a"]), adds=[word("late")]),
     )
-    assert settled.verdict is Verdict.FENCED
+    assert settled.status is CommitStatus.FENCED
     assert stage.store.document_counts() == {"pages": {"pending": 1}}
 
 
@@ -357,7 +368,7 @@ def test_an_event_that_is_published_while_its_source_is_forgotten_does_not_stay(
 def aside(stage: Stage) -> dict[str, Delivery]:
     """Page `old` is in its source's failed batch, and under way again; page `new` is under way, too."""
     stage.bring("old", source="s")
-    stage.settle(stage.take(), Aside(["old"], failure()))
+    stage.settle(stage.take(), InFailedBatch(["old"], failure()))
     stage.publish("old")
     stage.bring("new", source="s")
     return by_id(stage.claim())
@@ -370,8 +381,8 @@ def test_a_batch_that_one_joins_while_its_last_one_leaves_goes_on(
     stage: Stage, meeting: Meeting, aside: dict[str, Delivery]
 ) -> None:
     meeting(
-        lambda: stage.settle(aside["new"], Aside(["new"], failure())),
-        lambda: stage.settle(aside["old"], Done(["old"])),
+        lambda: stage.settle(aside["new"], InFailedBatch(["new"], failure())),
+        lambda: stage.settle(aside["old"], Processed(["old"])),
     )
     (batch,) = stage.store.failed_batches()
     assert (batch.id, batch.items) == (BATCH, (("pages", "new"),))
@@ -382,8 +393,8 @@ def test_a_batch_that_its_last_one_leaves_while_another_joins_begins_anew(
     stage: Stage, meeting: Meeting, aside: dict[str, Delivery]
 ) -> None:
     meeting(
-        lambda: stage.settle(aside["old"], Done(["old"])),
-        lambda: stage.settle(aside["new"], Aside(["new"], failure())),
+        lambda: stage.settle(aside["old"], Processed(["old"])),
+        lambda: stage.settle(aside["new"], InFailedBatch(["new"], failure())),
     )
     (batch,) = stage.store.failed_batches()
     assert (batch.id, batch.items) == (BATCH, (("pages", "new"),))
@@ -394,8 +405,8 @@ def test_errors_of_a_batch_that_two_join_are_all_kept(stage: Stage, meeting: Mee
         stage.bring(id, source="s")
     works = by_id(stage.claim())
     meeting(
-        lambda: stage.settle(works["a"], Aside(["a"], failure("first"))),
-        lambda: stage.settle(works["b"], Aside(["b"], failure("second"))),
+        lambda: stage.settle(works["a"], InFailedBatch(["a"], failure("first"))),
+        lambda: stage.settle(works["b"], InFailedBatch(["b"], failure("second"))),
     )
     (batch,) = stage.store.failed_batches()
     assert len(batch.items) == 2
@@ -404,7 +415,7 @@ def test_errors_of_a_batch_that_two_join_are_all_kept(stage: Stage, meeting: Mee
 
 def test_a_due_batch_is_taken_by_one(stage: Stage, meeting: Meeting) -> None:
     stage.bring("a", source="s")
-    stage.settle(stage.take(), Aside(["a"], failure()))
+    stage.settle(stage.take(), InFailedBatch(["a"], failure()))
     stage.clock.advance(60)
 
     def take() -> bool:
@@ -420,7 +431,7 @@ def test_failures_of_one_kind_at_the_same_time_are_all_counted(stage: Stage, mee
     broken = replace(failure(), kind="transient", version="1.0", dependency="model")
 
     def fail(id: str) -> None:
-        stage.settle(works[id], Wait([id], charge=Charge.TRY, failure=broken))
+        stage.settle(works[id], RetryLater([id], charge=Charge.TRY, failure=broken))
 
     meeting(lambda: fail("a"), lambda: fail("b"))
     meeting(lambda: fail("c"), lambda: None)
@@ -432,7 +443,7 @@ def test_failures_of_one_kind_at_the_same_time_are_all_counted(stage: Stage, mee
 def test_a_dead_letter_that_two_put_back_goes_back_once(stage: Stage, meeting: Meeting) -> None:
     stage.bring("a")
     delivery = stage.take()
-    stage.settle(delivery, Dead(["a"], failure=failure()))
+    stage.settle(delivery, DeadLettered(["a"], failure=failure()))
     assert meeting(lambda: stage.store.requeue(delivery.row), lambda: stage.store.requeue(delivery.row)) == (
         True,
         False,
@@ -443,9 +454,9 @@ def test_a_dead_letter_that_two_put_back_goes_back_once(stage: Stage, meeting: M
 def test_a_dead_letter_that_is_put_back_just_now_is_not_purged(stage: Stage, meeting: Meeting) -> None:
     stage.bring("a")
     delivery = stage.take()
-    stage.settle(delivery, Dead(["a"], failure=failure()))
+    stage.settle(delivery, DeadLettered(["a"], failure=failure()))
     back, purged = meeting(
-        lambda: stage.store.requeue(delivery.row), lambda: stage.store.purge_letters([delivery.row])
+        lambda: stage.store.requeue(delivery.row), lambda: stage.store.purge_dead_letters([delivery.row])
     )
     assert (back, purged) == (True, 0)
     assert stage.take().inputs[0].id == "a"
@@ -498,7 +509,7 @@ def test_of_many_that_claim_one_gets_the_probe(needing: Stage, meeting: Meeting)
 def test_of_two_that_ask_one_gets_the_health_call(needing: Stage, meeting: Meeting) -> None:
     needing.store.open_breaker("model", "it is down")
     needing.clock.advance(10)
-    assert meeting(lambda: needing.store.take_probe("model"), lambda: needing.store.take_probe("model")) == (
+    assert meeting(lambda: needing.store.claim_probe("model"), lambda: needing.store.claim_probe("model")) == (
         True,
         False,
     )
@@ -517,8 +528,8 @@ def test_an_outage_that_two_find_out_about_is_one(needing: Stage, meeting: Meeti
     works = by_id(needing.claim(needs=["model"]))
     down = DependencyReport(opens="model", reason="503")
 
-    def find_out(id: str) -> Settled:
-        return needing.settle(works[id], Wait([id], charge=Charge.TRY, failure=failure()), dependencies=down)
+    def find_out(id: str) -> CommitResult:
+        return needing.settle(works[id], RetryLater([id], charge=Charge.TRY, failure=failure()), dependencies=down)
 
     one, two = meeting(lambda: find_out("a"), lambda: find_out("b"))
     assert (one.opened, two.opened) == (("model",), ())

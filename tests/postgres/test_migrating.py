@@ -7,12 +7,12 @@ from multiprocessing import get_context
 
 import pytest
 
-from onward.backends.postgres import PostgresStore
-from onward.ports import StoreError
-from onward.torture.servers import PostgresServer
+from onward.ledger.postgres import PostgresStore
+from onward.ledger.store_errors import StoreError
 from tests.postgres.stage import Asker, Opener, at_once
-from tests.store.children import open_at_the_same_time
-from tests.store.stage import page
+from tests.support.servers import PostgresServer
+from tests.support.store_pages import page
+from tests.support.store_processes import open_at_the_same_time
 
 SPAWN = get_context("spawn")
 
@@ -43,7 +43,7 @@ def test_what_cannot_be_made_whole_is_not_made(
     schema = postgres_url.rpartition("=")[2]
     postgres_server.execute(f"CREATE SCHEMA {schema}", "app")
     postgres_server.execute(f"CREATE TABLE {schema}.ledger (of_somebody_else text)", "app")
-    with pytest.raises(StoreError, match="holds something else"):
+    with pytest.raises(StoreError, match="has other tables"):
         opened(postgres_url)
     assert ask(f"SELECT tablename FROM pg_tables WHERE schemaname = '{schema}'") == [("ledger",)]
     postgres_server.execute(f"DROP TABLE {schema}.ledger", "app")

@@ -11,13 +11,13 @@ from urllib.parse import quote
 
 import pytest
 
-from onward.backends import open_store
-from onward.backends.postgres import PostgresStore
-from onward.ports import StoreError, StoreUnavailable
-from onward.torture.servers import PostgresServer, Proxy
-from tests.cli.stage import SAMPLE, onward
+from onward.backend_urls import open_store
+from onward.ledger.postgres import PostgresStore
+from onward.ledger.store_errors import StoreError, StoreUnavailable
 from tests.postgres.stage import Opener
-from tests.store.stage import page
+from tests.support.command_runs import SAMPLE, onward
+from tests.support.servers import PostgresServer, Proxy
+from tests.support.store_pages import page
 
 PASSWORD = "s3cret/p@ss"
 INGEST = ("ingest", str(SAMPLE))
@@ -189,7 +189,7 @@ def test_a_schema_of_something_else(
     postgres_server.execute(f"CREATE SCHEMA {schema}", "app")
     postgres_server.execute(f"CREATE TABLE {schema}.documents (title text)", "app")
     said = complaint(postgres_url, command=INGEST)
-    assert f"schema '{schema}' holds something else" in said
+    assert f"schema '{schema}' has other tables" in said
     assert "?schema=" in said
 
 
@@ -212,7 +212,7 @@ def test_a_store_that_may_only_be_read_is_read_and_not_written(
     postgres_server.execute(f"ALTER ROLE {name} SET default_transaction_read_only = on")
     store = opened(url)
     assert store.document_counts() == {"pages": {"processed": 1}}
-    with pytest.raises(StoreUnavailable, match="can only be read"):
+    with pytest.raises(StoreUnavailable, match="the server is read-only"):
         store.add_documents([page("b")])
 
 
@@ -234,7 +234,7 @@ def test_a_server_without_a_connection_left(
 def test_a_server_that_is_too_old(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch, complaint: Complaint
 ) -> None:
-    monkeypatch.setattr("onward.backends.postgres.connections.LEAST_VERSION", 990000)
+    monkeypatch.setattr("onward.ledger.postgres.connections.LEAST_VERSION", 990000)
     assert "Onward needs version 99 or newer. Upgrade it" in complaint(postgres_url)
 
 
@@ -273,7 +273,7 @@ def test_a_store_from_before_a_fork(
     opened: Opener, postgres_store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = opened(postgres_store_url)
-    monkeypatch.setattr("onward.backends.postgres.connections.os.getpid", lambda: -1)
+    monkeypatch.setattr("onward.ledger.postgres.connections.os.getpid", lambda: -1)
     with pytest.raises(StoreError, match="opened before a fork cannot be used after it; open it again"):
         store.counts()
 

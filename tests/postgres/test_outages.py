@@ -14,12 +14,14 @@ import psycopg
 import pytest
 
 from onward import App, Settings, Work
-from onward.backends.postgres import PostgresStore
-from onward.ports import StoreError, StoreUnavailable
+from onward.ledger.postgres import PostgresStore
+from onward.ledger.store_errors import StoreError, StoreUnavailable
 from onward.runtime.engine import Engine
-from onward.torture.servers import PostgresServer, Proxy
 from tests.postgres.stage import Asker, Opener, at_once, eventually
-from tests.store.stage import LISTENING, Noticed, Page, PagesFound, Word, page
+from tests.support.servers import PostgresServer, Proxy
+from tests.support.store_pages import LISTENING, Noticed, Page, PagesFound, Word, page
+
+pytestmark = pytest.mark.prove
 
 LISTENERS = "SELECT pid FROM pg_stat_activity WHERE query LIKE 'LISTEN onward_%'"
 OTHERS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'onward'"
@@ -224,7 +226,7 @@ def test_a_clock_that_cannot_be_asked_goes_on_from_its_last_word(
     def refuse() -> tuple[float, float, float]:
         raise StoreError("the user may not log in")
 
-    monkeypatch.setattr("onward.backends.postgres.store.ASKED_EVERY", 0.0)
+    monkeypatch.setattr("onward.ledger.postgres.server_clock.REFRESH_SECONDS", 0.0)
     monkeypatch.setattr(store.db, "clock", refuse)
     assert before <= store.now() < before + 60
 
@@ -295,7 +297,7 @@ def test_a_machine_whose_clock_is_wrong_computes_the_same_due_times(
     lapses = right.next_change()
     assert lapses is not None
     assert abs(lapses - (right.now() + 60)) < 60, "the lease ends by the server's clock"
-    assert right.reap() == 0, "it has not lapsed for anybody"
+    assert right.reclaim() == 0, "it has not lapsed for anybody"
     assert abs(theirs.timestamp - right.now()) < 60
 
 
@@ -305,7 +307,7 @@ def test_a_machine_whose_clock_is_wrong_computes_the_same_due_times(
 @pytest.fixture
 def deaf(monkeypatch: pytest.MonkeyPatch) -> None:
     """Engines do not look by themselves: only being told wakes them."""
-    monkeypatch.setattr("onward.runtime.engine.TICK", 3600.0)
+    monkeypatch.setattr("onward.runtime.engine.TICK_SECONDS", 3600.0)
 
 
 def test_whoever_waits_hears_of_what_another_machine_puts_on_the_ledger(
@@ -372,13 +374,13 @@ def test_where_there_is_much_to_do_lost_answers_neither_lose_nor_double_anything
     app.publish(*(Noticed(what=f"{number}") for number in range(many)))
     engine = app.engine(until_idle=True)
     beside: list[bool] = []
-    side_by_side = engine._side_by_side
+    claim_beside = engine.commits._claim_beside_commits
 
-    async def counted(claim: Any) -> BaseException | None:
+    async def counted(whole: int, wants: Any) -> None:
         beside.append(True)
-        return await side_by_side(claim)
+        await claim_beside(whole, wants)
 
-    monkeypatch.setattr(engine, "_side_by_side", counted)
+    monkeypatch.setattr(engine.commits, "_claim_beside_commits", counted)
     lost = losing_answers(store, monkeypatch)
     commits = itertools.count(1)
     # Not every third one: what is done again after a loss is the third again, and would be lost for ever.

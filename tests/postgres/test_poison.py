@@ -7,7 +7,7 @@ import string
 
 from onward import App, Document, Settings, Work
 from tests.postgres.stage import Opener
-from tests.store.stage import Page, PagesFound
+from tests.support.store_pages import Page, PagesFound
 
 LONG = "".join(random.Random(1).choices(string.ascii_letters, k=5000))
 """Too long for an index, however it is packed."""

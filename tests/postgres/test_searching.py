@@ -6,12 +6,12 @@ import struct
 
 import pytest
 
-from onward.backends.postgres import PostgresStore
-from onward.backends.relational.spaces import KEPT_SECONDS, Spaces
-from onward.model.ledger import Done, IndexedText
-from onward.torture.servers import PostgresServer
+from onward.ledger.postgres import PostgresStore
+from onward.model.ledger import IndexedText, Processed
+from onward.search.vector_spaces import MAX_AGE_SECONDS, VectorSpaces
 from tests.postgres.stage import Asker, Opener
-from tests.store.stage import Page, Stage, Word, page, word
+from tests.support.servers import PostgresServer
+from tests.support.store_pages import Page, Stage, Word, page, word
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_what_another_process_moves_or_removes_is_heard_of(
 def test_what_is_gone_is_known_for_a_day(words: Stage, store: PostgresStore, ask: Asker) -> None:
     for id in "xyz":
         _place(store, ask, id, 1, 0)
-    gone = f"{store.db.schema}.displacings"
+    gone = f"{store.db.schema}.removed_vectors"
     store.remove_documents([("words", "x"), ("words", "y")])
     assert ask(f"SELECT count(*) FROM {gone}") == [(2,)]
     ask(f"UPDATE {gone} SET at = now() - interval '25 hours' RETURNING doc")
@@ -74,13 +74,13 @@ def test_what_is_gone_is_known_for_a_day(words: Stage, store: PostgresStore, ask
 
 def test_who_has_not_asked_for_long_reads_everything_anew(words: Stage, store: PostgresStore, ask: Asker) -> None:
     now = 0.0
-    store._spaces = Spaces(store.db, lambda: now)
+    store.__dict__["_vector_spaces"] = VectorSpaces(store.db, lambda: now)
     for id in "xy":
         _place(store, ask, id, 1, 0)
     assert _near(store) == ["x", "y"]
     store.remove_documents([("words", "x")])
-    ask(f"DELETE FROM {store.db.schema}.displacings RETURNING doc")  # as a day later
-    now = KEPT_SECONDS + 1.0
+    ask(f"DELETE FROM {store.db.schema}.removed_vectors RETURNING doc")  # as a day later
+    now = MAX_AGE_SECONDS + 1.0
     assert _near(store) == ["y"]
 
 
@@ -95,7 +95,7 @@ def test_how_many_have_a_common_word_is_not_counted_where_there_are_many(
         written = [IndexedText("pages", str(one), "", text) for one in numbers]
         stage.settle(
             delivery,
-            Done([one.id for one in delivery.inputs]),
+            Processed([one.id for one in delivery.inputs]),
             adds=[page(str(one)) for one in numbers],
             texts=written,
         )
@@ -107,6 +107,6 @@ def test_how_many_have_a_common_word_is_not_counted_where_there_are_many(
     write(range(35, 40), "tent")
     best = store.match(["tent"], [], Page, limit=1)
     assert (best.hits[0].score > 0.1, best.total) == (True, 15), "15 of 40: it tells something"
-    monkeypatch.setattr("onward.backends.postgres.searching.ESTIMATED", 0)
+    monkeypatch.setattr("onward.ledger.postgres.fulltext.MAX_COUNTED_TEXTS", 0)
     best = store.match(["tent"], [], Page, limit=1)
     assert (best.hits[0].score < 0.1, best.total) == (True, 15), "as the server remembers, all have it"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, cast
 
 from onward import Work
-from onward.backends.sqlite.database import Database
-from onward.backends.sqlite.store import SQLiteStore
+from onward.ledger.sqlite.dialect import SQLiteDatabase
+from onward.ledger.sqlite.store import SQLiteStore
 from onward.model.events import Envelope
-from onward.model.ledger import Delivery, Done, NewDocument, Settlement
-from onward.recovery.retry_job import Run
+from onward.model.ledger import Delivery, NewDocument, Processed, Settlement
+from onward.recovery.retry_job import RetryJobRun
 from onward.testing import Simulation
-from tests.runtime.cast import DAY, HOUR, Page, PagesFound, new_app
-from tests.runtime.fragile import Fragile
+from tests.support.killed_worker import Fragile
+from tests.support.page_app import DAY, HOUR, Page, PagesFound, new_app
 
 BACKLOG = 50_000
 AN_EVENT = 50
@@ -22,7 +22,7 @@ INTERVAL = 900.0
 class Watched(Fragile):
     """A database that knows what it was asked."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SQLiteDatabase) -> None:
         super().__init__(database)
         self.asked: set[str] = set()
 
@@ -62,7 +62,7 @@ class Archive:
                     one.token,
                     "pages",
                     inputs=[(given.id, given.revision) for given in one.inputs],
-                    parts=[Done([given.id for given in one.inputs])],
+                    parts=[Processed([given.id for given in one.inputs])],
                 )
                 for one in deliveries
             ]
@@ -70,19 +70,19 @@ class Archive:
 
 
 def test_a_backlog_that_moves_slowly_for_more_than_a_day_is_left_alone() -> None:
-    archive, runs = Archive(), list[Run]()
+    archive, runs = Archive(), list[RetryJobRun]()
     with Simulation(archive.app, retry_job=False) as world:
         archive.fill(world)
         store = cast(SQLiteStore, world.store)
         watched = Watched(store.db)
-        store.db = cast(Database, watched)
+        store.db = cast(SQLiteDatabase, watched)
         running = archive.claim(world, 3, 2 * DAY)  # by handlers that take longer than all of this
         assert len(running) == 3
         ends = world.clock.now() + 26 * HOUR
         while world.clock.now() < ends:
             archive.settle(world, archive.claim(world, 1, 60.0))
             world.clock.advance(INTERVAL)
-            assert world.store.to_look_at(limit=1) == []
+            assert world.store.due_for_check(limit=1) == []
             watched.asked.clear()
             runs.append(world.retry_job.run())
             assert watched.asked, "it was at work"

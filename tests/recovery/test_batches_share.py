@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from onward import Work
-from onward.backends import open_store
-from onward.model.ledger import BACKGROUND, OVERDUE, TURNS, Done
+from onward.backend_urls import open_store
+from onward.model.ledger import BACKGROUND, BACKGROUND_EVERY, OVERDUE, Processed
 from onward.testing import Simulation
-from tests.runtime.cast import HOUR, MINUTE, Page, PagesFound, bring, bring_apart, new_app
-from tests.store.stage import Clock, Stage, page
+from tests.support.page_app import HOUR, MINUTE, Page, PagesFound, bring, bring_apart, new_app
+from tests.support.store_pages import Clock, Stage, page
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def turns(stage: Stage, count: int, limit: int, **more: Any) -> list[bool]:
         assert deliveries, "there is always something to do"
         for delivery in deliveries:
             taken.append(delivery.priority == BACKGROUND)
-            stage.settle(delivery, Done(), inputs=[])
+            stage.settle(delivery, Processed(), inputs=[])
     return taken
 
 
@@ -52,13 +52,13 @@ def turns(stage: Stage, count: int, limit: int, **more: Any) -> list[bool]:
 def test_one_of_every_ten_turns_is_theirs_however_many_are_claimed_at_once(stage: Stage, limit: int) -> None:
     fill(stage, fresh=500, background=60)
     taken = turns(stage, 300, limit)
-    for start in range(0, 300, TURNS):
-        assert sum(taken[start : start + TURNS]) == 1
+    for start in range(0, 300, BACKGROUND_EVERY):
+        assert sum(taken[start : start + BACKGROUND_EVERY]) == 1
 
 
 def test_nothing_of_theirs_is_taken_before_it_is_overdue_while_there_is_other_work(stage: Stage) -> None:
     stage.bring("old")
-    stage.settle(stage.take(), Done(["old"]))
+    stage.settle(stage.take(), Processed(["old"]))
     stage.store.publish([stage.found(f"old-{n}", priority=BACKGROUND) for n in range(5)])
     stage.store.publish([stage.found(f"new-{n}") for n in range(100)])
     stage.clock.advance(OVERDUE - 1)
@@ -73,7 +73,7 @@ def test_they_are_taken_at_once_when_there_is_no_other_work(stage: Stage) -> Non
 def test_large_ones_crowd_nobody_out(stage: Stage) -> None:
     fill(stage, fresh=200, background=8, documents=400)
     taken = turns(stage, 100, 64)
-    assert [sum(taken[:n]) <= n // TURNS for n in range(100)] == [True] * 100
+    assert [sum(taken[:n]) <= n // BACKGROUND_EVERY for n in range(100)] == [True] * 100
 
 
 def test_they_take_no_more_than_their_turns_while_a_dependency_recovers(stage: Stage) -> None:
@@ -82,7 +82,7 @@ def test_they_take_no_more_than_their_turns_while_a_dependency_recovers(stage: S
     stage.store.open_breaker("model", "it was down")
     stage.store.close_breaker("model")
     taken = turns(stage, 40, 64, needs=["model"])
-    assert [sum(taken[:n]) <= n // TURNS for n in range(40)] == [True] * 40
+    assert [sum(taken[:n]) <= n // BACKGROUND_EVERY for n in range(40)] == [True] * 40
 
 
 # -- in an app
@@ -142,12 +142,16 @@ def test_under_constant_load_due_batches_are_retried_in_their_turns() -> None:
         due = library.set_aside(world)
         log = library.work_under_load(world, HOUR)
         retried = [at for at, id in log if id in BAD]
-        assert due + OVERDUE <= retried[0] <= due + OVERDUE + TURNS * TURN, "not before, and not much later"
+        assert due + OVERDUE <= retried[0] <= due + OVERDUE + BACKGROUND_EVERY * TURN, (
+            "not before, and not much later"
+        )
         assert len(retried) == len(BAD), "each once"
-        assert retried[-1] <= due + OVERDUE + TURNS * TURN * (len(BAD) + 1)
+        assert retried[-1] <= due + OVERDUE + BACKGROUND_EVERY * TURN * (len(BAD) + 1)
         assert world.store.failed_batches() == []
         theirs = [id in BAD for _, id in log]
-        assert max(sum(theirs[n : n + TURNS]) for n in range(len(log))) == 1, "nine of ten stay with fresh work"
+        assert max(sum(theirs[n : n + BACKGROUND_EVERY]) for n in range(len(log))) == 1, (
+            "9 of 10 stay with fresh work"
+        )
 
 
 def test_without_load_a_batch_is_retried_as_soon_as_it_is_due() -> None:

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from onward.model.documents import DocumentState
-from onward.recovery.deciding import Next, Rules, decide
+from onward.recovery.retry_decision import RetryAction, RetryJobRules, decide
 from onward.retry import Ladder
 from onward.settings import Settings
 
 NOW = 1_800_000_000.0
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 ERROR = {"error_type": "ValueError", "message": "no", "round": 1}
-RULES = Rules()
+RULES = RetryJobRules()
 
 
 def state(collection: str = "archives", **given: Any) -> DocumentState:
@@ -28,86 +28,107 @@ def failed(rounds: int, ago: float, collection: str = "archives") -> DocumentSta
 
 
 TABLE = [
-    ("a live row comes first", failed(9, DAY), {"live": True}, Next.NOT_NOW, None),
-    ("then an outage", failed(9, DAY), {"down": "embedder"}, Next.NOT_NOW, 120.0),
-    ("an operator's time has come", state(retry_at=NOW - 1, attempt_count=9), {}, Next.DUE, None),
-    ("an operator's time is to come", state(retry_at=NOW + HOUR), {}, Next.LATER, HOUR),
-    ("an operator's time counts for what failed", state(status="failed", retry_at=NOW - 1), {}, Next.DUE, None),
-    ("an operator's time counts in a failed batch", state(failed_batch="b", retry_at=NOW - 1), {}, Next.DUE, None),
-    ("a failed batch is retried as one", state(failed_batch="b", attempt_count=9), {}, Next.NOT_NOW, None),
-    ("what is final stays so", state(status="failed_max_retries"), {}, Next.NOT_NOW, None),
-    ("all rounds have failed", failed(3, 1.0), {}, Next.EXHAUSTED, None),
-    ("more rounds than there are", failed(7, 1.0), {}, Next.EXHAUSTED, None),
-    ("a chunk has more rounds", failed(3, HOUR, "chunks"), {}, Next.DUE, None),
-    ("so have others", failed(4, HOUR, "orders"), {}, Next.DUE, None),
-    ("but not for ever", failed(5, 1.0, "orders"), {}, Next.EXHAUSTED, None),
+    ("a live row comes first", failed(9, DAY), {"live": True}, RetryAction.NOT_NOW, None),
+    ("then an outage", failed(9, DAY), {"down": "embedder"}, RetryAction.NOT_NOW, 120.0),
+    ("an operator's time has come", state(retry_at=NOW - 1, attempt_count=9), {}, RetryAction.DUE, None),
+    ("an operator's time is to come", state(retry_at=NOW + HOUR), {}, RetryAction.LATER, HOUR),
+    (
+        "an operator's time counts for what failed",
+        state(status="failed", retry_at=NOW - 1),
+        {},
+        RetryAction.DUE,
+        None,
+    ),
+    (
+        "an operator's time counts in a failed batch",
+        state(failed_batch="b", retry_at=NOW - 1),
+        {},
+        RetryAction.DUE,
+        None,
+    ),
+    ("a failed batch is retried as one", state(failed_batch="b", attempt_count=9), {}, RetryAction.NOT_NOW, None),
+    ("what is final stays so", state(status="failed_max_retries"), {}, RetryAction.NOT_NOW, None),
+    ("all rounds have failed", failed(3, 1.0), {}, RetryAction.EXHAUSTED, None),
+    ("more rounds than there are", failed(7, 1.0), {}, RetryAction.EXHAUSTED, None),
+    ("a chunk has more rounds", failed(3, HOUR, "chunks"), {}, RetryAction.DUE, None),
+    ("so have others", failed(4, HOUR, "orders"), {}, RetryAction.DUE, None),
+    ("but not for ever", failed(5, 1.0, "orders"), {}, RetryAction.EXHAUSTED, None),
     (
         "the last round is silent, but not for long",
         state(attempt_count=3, last_attempt_time=NOW - HOUR),
         {},
-        Next.LATER,
+        RetryAction.LATER,
         23 * HOUR,
     ),
-    ("the last round is silent", state(attempt_count=3, last_attempt_time=NOW - DAY), {}, Next.EXHAUSTED, None),
-    ("no time counts as long ago", state(attempt_count=3), {}, Next.EXHAUSTED, None),
-    ("after one round 5 minutes", failed(1, 4 * MINUTE), {}, Next.LATER, MINUTE),
-    ("5 minutes have passed", failed(1, 5 * MINUTE), {}, Next.DUE, None),
-    ("after two rounds 10 minutes", failed(2, 5 * MINUTE), {}, Next.LATER, 5 * MINUTE),
-    ("after three 20", failed(3, 0.0, "chunks"), {}, Next.LATER, 20 * MINUTE),
-    ("after four 40", failed(4, 0.0, "chunks"), {}, Next.LATER, 40 * MINUTE),
+    (
+        "the last round is silent",
+        state(attempt_count=3, last_attempt_time=NOW - DAY),
+        {},
+        RetryAction.EXHAUSTED,
+        None,
+    ),
+    ("no time counts as long ago", state(attempt_count=3), {}, RetryAction.EXHAUSTED, None),
+    ("after one round 5 minutes", failed(1, 4 * MINUTE), {}, RetryAction.LATER, MINUTE),
+    ("5 minutes have passed", failed(1, 5 * MINUTE), {}, RetryAction.DUE, None),
+    ("after two rounds 10 minutes", failed(2, 5 * MINUTE), {}, RetryAction.LATER, 5 * MINUTE),
+    ("after three 20", failed(3, 0.0, "chunks"), {}, RetryAction.LATER, 20 * MINUTE),
+    ("after four 40", failed(4, 0.0, "chunks"), {}, RetryAction.LATER, 40 * MINUTE),
     (
         "an error of an earlier round says nothing of this one",
         state(attempt_count=2, round=2, last_attempt_time=NOW - HOUR, last_error=ERROR),
         {},
-        Next.LATER,
+        RetryAction.LATER,
         23 * HOUR,
     ),
-    ("begun and silent for a day", state(attempt_count=1, last_attempt_time=NOW - DAY), {}, Next.DUE, None),
-    ("begun, and nobody knows when", state(attempt_count=1), {}, Next.DUE, None),
-    ("processing is understood", state(status="processing", attempt_count=1), {}, Next.DUE, None),
-    ("never begun, and new", state(created_at=NOW - MINUTE), {}, Next.LATER, 14 * MINUTE),
-    ("never begun for an interval", state(created_at=NOW - 15 * MINUTE), {}, Next.DUE, None),
-    ("never begun, and nobody knows since when", state(created_at=None), {}, Next.DUE, None),
+    ("begun and silent for a day", state(attempt_count=1, last_attempt_time=NOW - DAY), {}, RetryAction.DUE, None),
+    ("begun, and nobody knows when", state(attempt_count=1), {}, RetryAction.DUE, None),
+    ("processing is understood", state(status="processing", attempt_count=1), {}, RetryAction.DUE, None),
+    ("replaced since its last round", state(created_at=NOW - MINUTE), {}, RetryAction.DUE, None),
+    ("never begun, and new", state(round=0, created_at=NOW - MINUTE), {}, RetryAction.LATER, 14 * MINUTE),
+    ("never begun for an interval", state(round=0, created_at=NOW - 15 * MINUTE), {}, RetryAction.DUE, None),
+    ("never begun, and nobody knows since when", state(round=0, created_at=None), {}, RetryAction.DUE, None),
 ]
 
 
 @pytest.mark.parametrize(
     ("given", "about", "next", "wait"), [case[1:] for case in TABLE], ids=[case[0] for case in TABLE]
 )
-def test_the_first_match_counts(given: DocumentState, about: Any, next: Next, wait: float | None) -> None:
+def test_the_first_match_counts(given: DocumentState, about: Any, next: RetryAction, wait: float | None) -> None:
     decision = decide(given, RULES, NOW, **about)
-    assert (decision.next, decision.problems) == (next, ())
+    assert (decision.action, decision.problems) == (next, ())
     assert decision.why
     if wait is not None:
         assert decision.at - NOW == pytest.approx(wait)
 
 
 ODD = [
-    ("a naive time is in UTC", {"last_attempt_time": "2027-01-15T07:59:00"}, Next.LATER, False),
-    ("a time with its zone", {"last_attempt_time": "2027-01-15T09:59:00+02:00"}, Next.LATER, False),
-    ("text that is no time", {"last_attempt_time": "yesterday"}, Next.DUE, True),
-    ("a truth value", {"last_attempt_time": True}, Next.DUE, True),
-    ("no number at all", {"last_attempt_time": math.nan}, Next.DUE, True),
-    ("a time in the future", {"last_attempt_time": NOW + 2 * DAY}, Next.DUE, True),
-    ("a clock that is a little ahead", {"last_attempt_time": NOW + 2.0}, Next.LATER, False),
-    ("a negative count", {"attempt_count": -4, "last_attempt_time": NOW - HOUR}, Next.DUE, True),
-    ("no count", {"attempt_count": None}, Next.DUE, True),
-    ("a count that is text", {"attempt_count": "two"}, Next.DUE, True),
-    ("an error that does not say which round", {"last_error": {"message": "no"}}, Next.DUE, False),
+    ("a naive time is in UTC", {"last_attempt_time": "2027-01-15T07:59:00"}, RetryAction.LATER, False),
+    ("a time with its zone", {"last_attempt_time": "2027-01-15T09:59:00+02:00"}, RetryAction.LATER, False),
+    ("text that is no time", {"last_attempt_time": "yesterday"}, RetryAction.DUE, True),
+    ("a truth value", {"last_attempt_time": True}, RetryAction.DUE, True),
+    ("no number at all", {"last_attempt_time": math.nan}, RetryAction.DUE, True),
+    ("a time in the future", {"last_attempt_time": NOW + 2 * DAY}, RetryAction.DUE, True),
+    ("a clock that is a little ahead", {"last_attempt_time": NOW + 2.0}, RetryAction.LATER, False),
+    ("a negative count", {"attempt_count": -4, "last_attempt_time": NOW - HOUR}, RetryAction.DUE, True),
+    ("no count", {"attempt_count": None}, RetryAction.DUE, True),
+    ("a count that is text", {"attempt_count": "two"}, RetryAction.DUE, True),
+    ("an error that does not say which round", {"last_error": {"message": "no"}}, RetryAction.DUE, False),
 ]
 
 
 @pytest.mark.parametrize(("given", "next", "odd"), [case[1:] for case in ODD], ids=[case[0] for case in ODD])
-def test_what_others_write_is_understood_as_well_as_can_be(given: dict[str, Any], next: Next, odd: bool) -> None:
+def test_what_others_write_is_understood_as_well_as_can_be(
+    given: dict[str, Any], next: RetryAction, odd: bool
+) -> None:
     fields: dict[str, Any] = {"attempt_count": 1, "last_error": ERROR} | given
     decision = decide(state(**fields), RULES, NOW)
-    assert decision.next is next
+    assert decision.action is next
     assert bool(decision.problems) is odd
 
 
 def test_an_unknown_status_is_named_and_left_alone() -> None:
     decision = decide(state(status="waiting for Godot"), RULES, NOW)
-    assert decision.next is Next.ODD
+    assert decision.action is RetryAction.ODD
     assert "waiting for Godot" in decision.problems[0]
     assert decision.at > NOW
 
@@ -120,12 +141,12 @@ def test_the_settings_set_the_numbers() -> None:
         retry_job_stuck_threshold_hours=1,
         retry_job_max_attempts_archives=2,
     )
-    rules = Rules.of(settings)
+    rules = RetryJobRules.of(settings)
     assert (rules.interval, rules.stuck_after) == (60.0, HOUR)
     assert [rules.backoff(rounds) for rounds in range(5)] == [0.0, 10.0, 20.0, 30.0, 30.0]
-    assert decide(failed(2, 1.0), rules, NOW).next is Next.EXHAUSTED
+    assert decide(failed(2, 1.0), rules, NOW).action is RetryAction.EXHAUSTED
 
 
 def test_backoff_is_5_10_20_40_60_minutes() -> None:
     assert [RULES.backoff(rounds) / MINUTE for rounds in (1, 2, 3, 4, 5, 50)] == [5, 10, 20, 40, 60, 60]
-    assert Rules(Ladder()) == RULES
+    assert RetryJobRules(Ladder()) == RULES

@@ -10,10 +10,10 @@ import pytest
 
 from onward import App, Permanent, Work
 from onward.model.ledger import FailedBatch
-from onward.recovery.putting_back import Plan, PuttingBack
+from onward.recovery.requeue_documents import DocumentRequeue, RequeuePlan
 from onward.retry import Ladder
 from onward.testing import Simulation
-from tests.runtime.cast import DAY, HOUR, MINUTE, Page, PagesFound, bring, new_app, pages, statuses
+from tests.support.page_app import DAY, HOUR, MINUTE, Page, PagesFound, bring, new_app, pages, statuses
 
 
 class Press:
@@ -117,7 +117,7 @@ def test_a_batch_is_persistent_from_its_tenth_retry_on_and_never_given_up() -> N
 
 
 def test_a_large_batch_is_put_back_whole_and_each_item_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PuttingBack, "at_once", 4)
+    monkeypatch.setattr(DocumentRequeue, "at_once", 4)
     press = Press(at_once=True)
     ids = [f"p{n}" for n in range(8)]
     with press.world as world:
@@ -131,7 +131,7 @@ def test_what_fails_again_while_the_rest_is_put_back_waits_for_the_next_retry(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A worker may be faster than the retry job, which must not go round and round."""
-    monkeypatch.setattr(PuttingBack, "at_once", 2)
+    monkeypatch.setattr(DocumentRequeue, "at_once", 2)
     press = Press(at_once=True)
     ids = [f"p{n}" for n in range(6)]
     with press.world as world:
@@ -139,7 +139,7 @@ def test_what_fails_again_while_the_rest_is_put_back_waits_for_the_next_retry(
         back = world.retry_job._back
         plan, slices = back.plan, list[int]()
 
-        def work_and_plan(*given: Any) -> Plan:
+        def work_and_plan(*given: Any) -> RequeuePlan:
             slices.append(1)
             assert len(slices) <= 5, "it goes round and round"
             if len(slices) > 1:

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import pytest
 
 from onward import DocumentState, Reader, Work
-from onward.ports import StoreUnavailable
-from onward.recovery import loop
-from onward.recovery.loop import RetryLoop
+from onward.ledger.store_errors import StoreUnavailable
+from onward.recovery import retry_job_thread
+from onward.recovery.retry_job_thread import RetryJobThread
 from onward.testing import Simulation
-from tests.runtime.cast import HOUR, Page, PagesFound, new_app
+from tests.support.page_app import HOUR, Page, PagesFound, new_app
 
 
 def test_a_step_does_what_is_due_and_only_that() -> None:
@@ -24,7 +24,7 @@ def test_a_step_does_what_is_due_and_only_that() -> None:
         pass
 
     with Simulation(app, retry_job=False) as world:
-        retrying = RetryLoop(world.retry_job)
+        retrying = RetryJobThread(world.retry_job)
         assert retrying.step()
         world.app.add(Page(id="a"))
         world.clock.advance(HOUR)
@@ -35,7 +35,7 @@ def test_a_step_does_what_is_due_and_only_that() -> None:
 @pytest.mark.parametrize("error", (StoreUnavailable("the store is locked"), RuntimeError("a bug of ours")))
 def test_what_fails_is_logged_and_ends_nothing(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
     with Simulation(new_app(), retry_job=False) as world:
-        retrying = RetryLoop(world.retry_job)
+        retrying = RetryJobThread(world.retry_job)
 
         def fail() -> bool:
             raise error
@@ -48,7 +48,7 @@ def test_what_fails_is_logged_and_ends_nothing(error: Exception, caplog: pytest.
 def test_a_hook_that_hangs_does_not_keep_a_worker_from_ending(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(loop, "PATIENCE", 0.01)
+    monkeypatch.setattr(retry_job_thread, "STOP_SECONDS", 0.01)
     app, hanging, over = new_app(), threading.Event(), threading.Event()
 
     def requeue(states: Sequence[DocumentState], store: Reader) -> list[PagesFound]:
@@ -63,12 +63,12 @@ def test_a_hook_that_hangs_does_not_keep_a_worker_from_ending(
     with Simulation(app, retry_job=False) as world:
         world.app.add(Page(id="a"))
         world.clock.advance(HOUR)
-        retrying = RetryLoop(world.retry_job)
+        retrying = RetryJobThread(world.retry_job)
         retrying.start()
-        assert hanging.wait(30)
+        assert hanging.wait(60)
         with caplog.at_level(logging.WARNING):
             retrying.stop()
         assert "does not end" in caplog.text
         over.set()
-        retrying._thread.join(30)
+        retrying._thread.join(60)
         assert not retrying._thread.is_alive()

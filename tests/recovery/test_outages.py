@@ -6,7 +6,7 @@ import pytest
 
 from onward import DocumentState, Work
 from onward.testing import Simulation
-from tests.runtime.cast import HOUR, MINUTE, Page, PagesFound, bring, new_app
+from tests.support.page_app import HOUR, MINUTE, Page, PagesFound, bring, new_app
 
 OUTAGE = 30 * HOUR
 """Longer than anything that is not heard of is waited for."""
@@ -112,10 +112,10 @@ def test_what_was_put_back_just_before_an_outage_waits_on_the_ledger(sets_aside:
         press.begin_outage(OUTAGE)
         state = press.state()
         assert (state.attempt_count, state.row is not None) == (2, True)
-        before = press.counts()
+        before = press.counts()[:3]
         for _ in range(29):
             world.run_for(HOUR)
-            assert press.counts() == before
+            assert press.counts()[:3] == before, "it may probe, and is not charged for that"
             assert press.state().row is not None
         world.run_for(2 * HOUR)
         assert (press.state().status, press.state().attempt_count) == ("processed", 2)

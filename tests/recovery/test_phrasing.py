@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward.recovery.phrasing import command, plural
+from onward.ops.text.format import counted, shell_command
 
 
 @given(st.lists(st.text(st.characters(categories=("L", "N", "P", "S")), min_size=1)))
 def test_a_shell_reads_every_word_as_it_was_given(words: list[str]) -> None:
-    read = shlex.split(command("onward show", *words))
+    read = shlex.split(shell_command("onward show", *words))
     if "--" in read and "--" not in words:
         read.remove("--")
     assert [one for one in read if one != "--"] == ["onward", "show", *(one for one in words if one != "--")]
@@ -30,13 +30,13 @@ def test_a_shell_reads_every_word_as_it_was_given(words: list[str]) -> None:
     ),
 )
 def test_words_are_quoted_where_that_is_needed(word: str, typed: str) -> None:
-    assert command("onward show", word) == typed
+    assert shell_command("onward show", word) == typed
 
 
 @pytest.mark.parametrize("word", ("two\nlines", "\x1b[2J", "\u202egpj", "half \udcff"))
 def test_what_nobody_can_type_is_not_suggested(word: str) -> None:
-    assert command("onward show", word) == ""
+    assert shell_command("onward show", word) == ""
 
 
 def test_counts_have_their_thousands_set_apart() -> None:
-    assert [plural(one, "round") for one in (1, 2, 12_000)] == ["1 round", "2 rounds", "12 000 rounds"]
+    assert [counted(one, "round") for one in (1, 2, 12_000)] == ["1 round", "2 rounds", "12 000 rounds"]

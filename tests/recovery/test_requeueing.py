@@ -7,15 +7,29 @@ from typing import Any
 
 import pytest
 
-from onward.backends import open_store
+from onward.backend_urls import open_store
+from onward.ledger.store_errors import StoreError, StoreUnavailable
 from onward.model.failures import Failure
-from onward.model.ledger import Aside, Charge, Dead, Delivery, Done, Part, Wait
-from onward.ports import StoreError, StoreUnavailable
-from onward.recovery.requeueing import NO_WORKER, LetterFilter, Requeue, Waiting, letters
+from onward.model.ledger import (
+    Charge,
+    DeadLettered,
+    Delivery,
+    InFailedBatch,
+    Processed,
+    RetryLater,
+    SettlementPart,
+)
+from onward.recovery.requeue_dead_letters import (
+    NO_WORKER,
+    CanaryProgress,
+    DeadLetterFilter,
+    Requeue,
+    matching_dead_letters,
+)
 from onward.retry import Reason
-from tests.store.stage import LISTENING, NOON, Clock, Stage, failure, page
+from tests.support.store_pages import LISTENING, NOON, Clock, Stage, failure, page
 
-EVERYTHING = LetterFilter()
+EVERYTHING = DeadLetterFilter()
 
 
 @pytest.fixture
@@ -29,7 +43,7 @@ def stage() -> Iterator[Stage]:
 def give_up(stage: Stage, *ids: str, error: Failure | None = None) -> int:
     stage.bring(*ids)
     delivery = stage.take()
-    stage.settle(delivery, Dead(ids, failure=error or failure(), charge=Charge.TRY))
+    stage.settle(delivery, DeadLettered(ids, failure=error or failure(), charge=Charge.TRY))
     return delivery.row
 
 
@@ -38,11 +52,11 @@ def left(stage: Stage) -> list[str]:
     return [id for letter in stage.store.find_dead_letters() for _, id in letter.documents]
 
 
-Handler = Callable[[Delivery], Part]
+Handler = Callable[[Delivery], SettlementPart]
 
 
-def done(delivery: Delivery) -> Part:
-    return Done([one.id for one in delivery.inputs])
+def done(delivery: Delivery) -> SettlementPart:
+    return Processed([one.id for one in delivery.inputs])
 
 
 class Crew:
@@ -52,7 +66,7 @@ class Crew:
         self.stage = stage
         self.handler = handler
         self.slept: list[float] = []
-        self.told: list[Waiting] = []
+        self.told: list[CanaryProgress] = []
 
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -63,21 +77,25 @@ class Crew:
             self.stage.settle(delivery, self.handler(delivery))
 
 
-def requeue(stage: Stage, crew: Crew | None = None, wanted: LetterFilter = EVERYTHING, **how: Any) -> Requeue:
+def requeue(stage: Stage, crew: Crew | None = None, wanted: DeadLetterFilter = EVERYTHING, **how: Any) -> Requeue:
     crew = crew or Crew(stage)
-    return Requeue(stage.store, letters(stage.store, wanted), sleep=crew.sleep, waiting=crew.told.append, **how)
+    return Requeue(
+        stage.store, matching_dead_letters(stage.store, wanted), sleep=crew.sleep, waiting=crew.told.append, **how
+    )
 
 
 # -- which letters
 
 
 def test_letters_are_streamed_past_the_end_of_a_page(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onward.recovery.requeueing.PAGE", 2)
+    monkeypatch.setattr("onward.recovery.requeue_dead_letters.PAGE", 2)
     rows = [give_up(stage, id) for id in "abcde"]
-    assert [one.row for one in letters(stage.store, EVERYTHING)] == rows
-    assert [one.row for one in letters(stage.store, LetterFilter(limit=3))] == rows[:3]
-    assert [one.row for one in letters(stage.store, LetterFilter(service="reading", limit=9))] == rows
-    assert list(letters(stage.store, LetterFilter(limit=0))) == []
+    assert [one.row for one in matching_dead_letters(stage.store, EVERYTHING)] == rows
+    assert [one.row for one in matching_dead_letters(stage.store, DeadLetterFilter(limit=3))] == rows[:3]
+    assert [
+        one.row for one in matching_dead_letters(stage.store, DeadLetterFilter(service="reading", limit=9))
+    ] == rows
+    assert list(matching_dead_letters(stage.store, DeadLetterFilter(limit=0))) == []
 
 
 def test_each_part_of_a_filter_counts(stage: Stage) -> None:
@@ -85,19 +103,19 @@ def test_each_part_of_a_filter_counts(stage: Stage) -> None:
     stage.clock.advance(60)
     row = give_up(stage, "b", error=Failure(NOON, "KeyError", "no", "beef"))
     for wanted in (
-        LetterFilter(fingerprint="beef"),
-        LetterFilter(error_type="KeyError"),
-        LetterFilter(since=NOON + 1),
-        LetterFilter(document=("pages", "b")),
+        DeadLetterFilter(fingerprint="beef"),
+        DeadLetterFilter(error_type="KeyError"),
+        DeadLetterFilter(since=NOON + 1),
+        DeadLetterFilter(document=("pages", "b")),
     ):
-        assert [one.row for one in letters(stage.store, wanted)] == [row]
-    stage.store.archive_letters([row])
-    assert [one.row for one in letters(stage.store, LetterFilter(), archived=True)] == [row]
+        assert [one.row for one in matching_dead_letters(stage.store, wanted)] == [row]
+    stage.store.archive_dead_letters([row])
+    assert [one.row for one in matching_dead_letters(stage.store, DeadLetterFilter(), archived=True)] == [row]
 
 
 def test_what_is_given_up_while_they_are_read_is_not_met_again(stage: Stage) -> None:
     give_up(stage, "a")
-    stream = letters(stage.store, EVERYTHING)
+    stream = matching_dead_letters(stage.store, EVERYTHING)
     assert [next(stream).documents[0][1]] == ["a"]
     stage.clock.advance(1)
     give_up(stage, "b")
@@ -149,9 +167,9 @@ def test_what_recovers_meanwhile_is_skipped(stage: Stage) -> None:
         stage.clock.advance(seconds)
         if stage.state("b").status == "pending" and stage.state("b").round == 1:
             stage.publish("b")
-            stage.settle(next(one for one in stage.claim() if one.inputs[0].id == "b"), Done(["b"]))
+            stage.settle(next(one for one in stage.claim() if one.inputs[0].id == "b"), Processed(["b"]))
 
-    result = Requeue(stage.store, letters(stage.store, EVERYTHING), sleep=recover, rate=1.0).run()
+    result = Requeue(stage.store, matching_dead_letters(stage.store, EVERYTHING), sleep=recover, rate=1.0).run()
     assert (result.requeued, result.skipped_recovered, left(stage)) == (2, 1, [])
     assert (stage.state("b").status, stage.state("b").round) == ("processed", 2)
 
@@ -159,8 +177,10 @@ def test_what_recovers_meanwhile_is_skipped(stage: Stage) -> None:
 def test_of_two_at_once_each_counts_what_it_has_put_back(stage: Stage) -> None:
     for id in "abcd":
         give_up(stage, id)
-    first = Requeue(stage.store, list(letters(stage.store, EVERYTHING)), sleep=Crew(stage).sleep)
-    second = Requeue(stage.store, list(letters(stage.store, LetterFilter(limit=3))), sleep=Crew(stage).sleep)
+    first = Requeue(stage.store, list(matching_dead_letters(stage.store, EVERYTHING)), sleep=Crew(stage).sleep)
+    second = Requeue(
+        stage.store, list(matching_dead_letters(stage.store, DeadLetterFilter(limit=3))), sleep=Crew(stage).sleep
+    )
     assert (second.run().requeued, first.run().requeued) == (3, 1)
     assert (second.result.skipped_recovered, first.result.skipped_recovered) == (0, 3)
     assert stage.rows("waiting") == 4
@@ -180,7 +200,7 @@ def test_what_was_never_an_event_is_refused_with_the_reason(stage: Stage) -> Non
 
 def test_an_event_that_a_worker_found_malformed_may_go_back_to_a_newer_one(stage: Stage) -> None:
     stage.bring("a")
-    stage.settle(stage.take(), Dead(["a"], reason=Reason.MALFORMED, failure=failure(), raw=b"{}"))
+    stage.settle(stage.take(), DeadLettered(["a"], reason=Reason.MALFORMED, failure=failure(), raw=b"{}"))
     assert requeue(stage).run().requeued == 1
 
 
@@ -227,7 +247,7 @@ def test_an_interrupted_run_has_done_what_it_says_and_the_next_one_goes_on(stage
         if len(left(stage)) == 2:
             raise KeyboardInterrupt
 
-    run = Requeue(stage.store, letters(stage.store, EVERYTHING), sleep=interrupt, rate=1.0)
+    run = Requeue(stage.store, matching_dead_letters(stage.store, EVERYTHING), sleep=interrupt, rate=1.0)
     with pytest.raises(KeyboardInterrupt):
         run.run()
     assert (run.result.requeued, left(stage)) == (2, ["c", "d"])
@@ -246,19 +266,19 @@ def test_the_rest_follows_when_the_canary_is_done(stage: Stage) -> None:
     result = run.run()
     assert (result.requeued, result.canary.outcome, len(result.canary.rows)) == (5, "passed", 2)
     assert [stage.state(id).status for id in "abcde"] == ["processed"] * 2 + ["pending"] * 3
-    assert (crew.told[0].done, crew.told[0].of) == (0, 2)
+    assert (crew.told[0].done, crew.told[0].total) == (0, 2)
 
 
-def dead(delivery: Delivery) -> Part:
-    return Dead([one.id for one in delivery.inputs], failure=failure("still broken"), charge=Charge.TRY)
+def dead(delivery: Delivery) -> SettlementPart:
+    return DeadLettered([one.id for one in delivery.inputs], failure=failure("still broken"), charge=Charge.TRY)
 
 
-def failed(delivery: Delivery) -> Part:
-    return Dead([one.id for one in delivery.inputs], failure=failure("still broken"), final=True)
+def failed(delivery: Delivery) -> SettlementPart:
+    return DeadLettered([one.id for one in delivery.inputs], failure=failure("still broken"), final=True)
 
 
-def aside(delivery: Delivery) -> Part:
-    return Aside([one.id for one in delivery.inputs], failure("still broken"))
+def aside(delivery: Delivery) -> SettlementPart:
+    return InFailedBatch([one.id for one in delivery.inputs], failure("still broken"))
 
 
 @pytest.mark.parametrize("handler", (dead, failed, aside))
@@ -280,11 +300,11 @@ def test_a_canary_that_is_tried_again_is_waited_for(stage: Stage) -> None:
     give_up(stage, "a")
     give_up(stage, "b")
 
-    def at_last(delivery: Delivery) -> Part:
+    def at_last(delivery: Delivery) -> SettlementPart:
         ids = [one.id for one in delivery.inputs]
         if delivery.tries < 2:
-            return Wait(ids, after=40.0, charge=Charge.TRY, failure=failure())
-        return Done(ids)
+            return RetryLater(ids, after=40.0, charge=Charge.TRY, failure=failure())
+        return Processed(ids)
 
     result = requeue(stage, Crew(stage, at_last), canary=1, patience=60.0).run()
     assert (result.canary.outcome, result.requeued) == ("passed", 2)
@@ -297,9 +317,9 @@ def test_one_failed_document_of_a_canary_with_several_is_enough(stage: Stage) ->
     def sleep(seconds: float) -> None:
         stage.clock.advance(seconds)
         for delivery in stage.claim():
-            stage.settle(delivery, Done(["a"]), Dead(["b"], failure=failure("b is bad")))
+            stage.settle(delivery, Processed(["a"]), DeadLettered(["b"], failure=failure("b is bad")))
 
-    result = Requeue(stage.store, letters(stage.store, EVERYTHING), sleep=sleep, canary=1).run()
+    result = Requeue(stage.store, matching_dead_letters(stage.store, EVERYTHING), sleep=sleep, canary=1).run()
     assert [(one.document, one.error) for one in result.canary.failures] == [
         (("pages", "b"), "ValueError: b is bad")
     ]
@@ -309,25 +329,25 @@ def test_one_failed_document_of_a_canary_with_several_is_enough(stage: Stage) ->
 def test_a_canary_without_documents_is_followed_by_its_row(stage: Stage) -> None:
     for what in "xyz":
         stage.store.publish([stage.noticed(what)])
-        stage.settle(stage.take(service="listening"), Dead(failure=failure(), charge=Charge.TRY))
+        stage.settle(stage.take(service="listening"), DeadLettered(failure=failure(), charge=Charge.TRY))
 
     def sleep(seconds: float) -> None:
         stage.clock.advance(seconds)
         for delivery in stage.claim(service="listening"):
-            stage.settle(delivery, *([] if '"x"' in delivery.data else [Dead(failure=failure("deaf"))]))
+            stage.settle(delivery, *([] if '"x"' in delivery.data else [DeadLettered(failure=failure("deaf"))]))
 
-    wanted = LetterFilter(service=LISTENING.service)
-    first = Requeue(stage.store, letters(stage.store, wanted), sleep=sleep, canary=1).run()
+    wanted = DeadLetterFilter(service=LISTENING.service)
+    first = Requeue(stage.store, matching_dead_letters(stage.store, wanted), sleep=sleep, canary=1).run()
     assert (first.canary.outcome, first.requeued) == ("passed", 3)
     sleep(1.0)
-    second = Requeue(stage.store, letters(stage.store, wanted), sleep=sleep, canary=1).run()
+    second = Requeue(stage.store, matching_dead_letters(stage.store, wanted), sleep=sleep, canary=1).run()
     assert [one.error for one in second.canary.failures] == ["ValueError: deaf"]
     assert second.left_untouched == 1
 
 
 def test_a_canary_whose_document_comes_only_now_is_no_failure(stage: Stage) -> None:
     stage.publish("late")
-    stage.settle(stage.take(), Dead(["late"], failure=failure()))
+    stage.settle(stage.take(), DeadLettered(["late"], failure=failure()))
     slept: list[float] = []
 
     def sleep(seconds: float) -> None:
@@ -336,9 +356,9 @@ def test_a_canary_whose_document_comes_only_now_is_no_failure(stage: Stage) -> N
         if len(slept) == 1:
             stage.store.add_documents([page("late")])
         else:
-            stage.settle(stage.take(), Done(["late"]))
+            stage.settle(stage.take(), Processed(["late"]))
 
-    result = Requeue(stage.store, letters(stage.store, EVERYTHING), sleep=sleep, canary=1).run()
+    result = Requeue(stage.store, matching_dead_letters(stage.store, EVERYTHING), sleep=sleep, canary=1).run()
     assert (result.canary.outcome, len(slept), stage.state("late").status) == ("passed", 2, "processed")
 
 
@@ -359,24 +379,24 @@ def test_a_canary_that_nobody_takes_is_given_up_with_the_reason(stage: Stage) ->
     crew = Crew(stage)
     result = requeue(stage, crew, canary=1, patience=60.0).run()
     assert (result.canary.outcome, result.left_untouched) == ("unanswered", 1)
-    assert result.canary.message == f"nothing was heard of 1 of 1 for 60 s: {NO_WORKER}"
+    assert result.canary.message == f"1 of 1 made no progress for 60 s: {NO_WORKER}"
     assert sum(crew.slept) == 60.0
     assert crew.told[0].hint == NO_WORKER
     assert left(stage) == ["b"]
 
 
 def test_with_a_worker_alive_the_hint_is_an_outage_or_nothing(stage: Stage) -> None:
-    stage.store.enlist("anna", {})
+    stage.store.register_worker("anna", {})
     give_up(stage, "a")
     crew = Crew(stage)
     requeue(stage, crew, canary=1, patience=1.0).run()
     assert {one.hint for one in crew.told} == {""}
     stage.store.subscribe([type(LISTENING)("watching", "Noticed", needs=("api",))])
     stage.store.publish([stage.noticed()])
-    stage.settle(stage.take(service="watching"), Dead(failure=failure()))
+    stage.settle(stage.take(service="watching"), DeadLettered(failure=failure()))
     stage.store.open_breaker("api", "it answers 503")
     crew = Crew(stage)
-    requeue(stage, crew, LetterFilter(service="watching"), canary=1, patience=1.0).run()
+    requeue(stage, crew, DeadLetterFilter(service="watching"), canary=1, patience=1.0).run()
     assert {one.hint for one in crew.told} == {"api is down: it answers 503"}
 
 

@@ -7,23 +7,23 @@ from collections.abc import Callable
 import pytest
 
 from onward import App, Permanent, Work
+from onward.ledger.store import Store
 from onward.model.failures import Failure
 from onward.model.ledger import (
-    Aside,
     Charge,
-    Dead,
+    CommitStatus,
+    DeadLettered,
     Delivery,
-    Done,
+    InFailedBatch,
+    InputStatus,
     NewDocument,
-    Part,
+    Processed,
+    RetryLater,
     Settlement,
-    Standing,
-    Verdict,
-    Wait,
+    SettlementPart,
 )
-from onward.ports import Store
 from onward.testing import Simulation
-from tests.runtime.cast import HOUR, Page, PagesFound, Word, bring, how_many, new_app
+from tests.support.page_app import HOUR, Page, PagesFound, Word, bring, how_many, new_app
 
 KEY = ("pages", "a")
 
@@ -55,9 +55,9 @@ def claim(world: Simulation, worker: str) -> Delivery:
     return delivery
 
 
-def settle(world: Simulation, delivery: Delivery, part: Part, word: str = "") -> Verdict:
+def settle(world: Simulation, delivery: Delivery, part: SettlementPart, word: str = "") -> CommitStatus:
     """Settle as a worker does; where a page is done, a word is found in it."""
-    done = isinstance(part, Done)
+    done = isinstance(part, Processed)
     (settled,) = world.store.settle(
         [
             Settlement(
@@ -70,7 +70,7 @@ def settle(world: Simulation, delivery: Delivery, part: Part, word: str = "") ->
             )
         ]
     )
-    return settled.verdict
+    return settled.status
 
 
 def put_back(world: Simulation, reset: Callable[[Store], None]) -> Delivery:
@@ -101,32 +101,32 @@ def test_the_old_delivery_is_refused_and_the_new_one_counts(
         old = claim(world, "old")
         reset(world.store)
         if when == "before the job":
-            assert settle(world, old, Done(["a"]), "old") is not Verdict.COMMITTED
+            assert settle(world, old, Processed(["a"]), "old") is not CommitStatus.COMMITTED
         world.clock.advance(HOUR)
         assert world.retry_job.run().requeued == {"pages": 1}
         if when == "before the new one is claimed":
-            assert settle(world, old, Done(["a"]), "old") is not Verdict.COMMITTED
+            assert settle(world, old, Processed(["a"]), "old") is not CommitStatus.COMMITTED
         deliveries = world.store.claim("new", "reading", limit=10, lease=HOUR)
         (new,) = [one for one in deliveries if one.row != old.row]
         for again in (one for one in deliveries if one.row == old.row):
-            assert [one.standing for one in again.inputs] == [Standing.SUPERSEDED]
-            world.store.settle([Settlement(again.row, again.token, "pages", parts=[Done()])])
+            assert [one.status for one in again.inputs] == [InputStatus.SUPERSEDED]
+            world.store.settle([Settlement(again.row, again.token, "pages", parts=[Processed()])])
         if when == "while it runs":
-            assert settle(world, old, Done(["a"]), "old") is not Verdict.COMMITTED
-        assert settle(world, new, Done(["a"]), "new") is Verdict.COMMITTED
+            assert settle(world, old, Processed(["a"]), "old") is not CommitStatus.COMMITTED
+        assert settle(world, new, Processed(["a"]), "new") is CommitStatus.COMMITTED
         if when == "after":
-            assert settle(world, old, Done(["a"]), "old") is not Verdict.COMMITTED
+            assert settle(world, old, Processed(["a"]), "old") is not CommitStatus.COMMITTED
         world.drain()
         check_new_result(world)
 
 
-def failing(how: str, now: float) -> Part:
+def failing(how: str, now: float) -> SettlementPart:
     failure = Failure(at=now, error_type="ValueError", message="too late", fingerprint="f00d")
-    parts: dict[str, Part] = {
-        "gives up": Dead(["a"], failure=failure, charge=Charge.TRY),
-        "fails for good": Dead(["a"], failure=failure, charge=Charge.TRY, final=True),
-        "waits": Wait(["a"], after=5.0, charge=Charge.TRY, failure=failure),
-        "sets aside": Aside(["a"], failure),
+    parts: dict[str, SettlementPart] = {
+        "gives up": DeadLettered(["a"], failure=failure, charge=Charge.TRY),
+        "fails for good": DeadLettered(["a"], failure=failure, charge=Charge.TRY, final=True),
+        "waits": RetryLater(["a"], after=5.0, charge=Charge.TRY, failure=failure),
+        "sets aside": InFailedBatch(["a"], failure),
     }
     return parts[how]
 
@@ -141,7 +141,7 @@ def test_an_old_delivery_that_fails_does_no_harm(app: App, reset: Callable[[Stor
         settle(world, old, failing(how, world.clock.now()))
         (page,) = world.store.states(Page)
         assert (page.status, page.row, page.last_error) == ("pending", new.row, None)
-        assert settle(world, new, Done(["a"]), "new") is Verdict.COMMITTED
+        assert settle(world, new, Processed(["a"]), "new") is CommitStatus.COMMITTED
         check_new_result(world)
 
 

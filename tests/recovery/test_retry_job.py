@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from onward import App, Document, DocumentState, Event, Permanent, Reader, Settings, Work, names
-from onward.recovery.deciding import Rules
-from onward.recovery.retry_job import RetryJob, described
+from onward.recovery.retry_decision import RetryJobRules
+from onward.recovery.retry_job import RetryJob, describe_run
 from onward.testing import Simulation
-from tests.runtime.cast import DAY, HOUR, MINUTE, Page, PagesFound, bring, new_app
+from tests.support.page_app import DAY, HOUR, MINUTE, Page, PagesFound, bring, new_app
 
 
 class Archive(Document, collection="archives"):
@@ -49,7 +50,7 @@ def write(world: Simulation, id: str, collection: str = "archives", **fields: An
     if fields:
         connection = world.store.db._writer  # type: ignore[attr-defined]  # as others do: past our code
         connection.execute(
-            f"UPDATE documents SET {assignments}, look_at = 0 WHERE collection = ? AND id = ?",
+            f"UPDATE documents SET {assignments}, check_at = 0 WHERE collection = ? AND id = ?",
             [*fields.values(), collection, id],
         )
 
@@ -143,7 +144,7 @@ def test_what_heals_in_time_leaves_nothing_behind(app: App) -> None:
         world.run_for(HOUR)
         assert (world.status(page), world.state(page).attempt_count) == ("processed", 2)
         assert world.dead_letters() == []
-        assert world.store.next_look() is None
+        assert world.store.next_check() is None
 
 
 def test_what_failed_for_good_is_not_put_back(app: App) -> None:
@@ -198,7 +199,7 @@ def test_odd_documents_are_reported_one_by_one_and_stop_nothing(app: App, read: 
             "archives/negative",
             "archives/unknown status",
         ]
-        assert any("waiting for Godot" in line for line in described(run))
+        assert any("waiting for Godot" in line for line in describe_run(run))
         assert world.store.state("archives", "no json") is not None
         assert world.store.states("archives", limit=10)
         assert world.store.find_states(status="pending", limit=10)
@@ -259,7 +260,7 @@ def test_what_nobody_finishes_here_is_left_to_others(app: App, read: list[str]) 
         run = world.retry_job.run(full=True)
         assert (run.touched, run.held_up) == (0, 0)
         assert world.retry_job.next_due() is None
-        assert world.store.next_look() == 0.0, "whoever finishes it has not missed its time"
+        assert world.store.next_check() == 0.0, "whoever finishes it has not missed its time"
 
 
 def test_a_document_whose_row_was_deleted_by_hand_is_found_again(app: App, read: list[str]) -> None:
@@ -277,10 +278,10 @@ def test_a_document_whose_row_was_deleted_by_hand_is_found_again(app: App, read:
 def test_only_one_of_several_works_at_a_time(app: App, read: list[str]) -> None:
     with Simulation(app, retry_job=False) as world:
         write(world, "a", created_at=None)
-        world.store.lead("retry job", "somebody else", 60)
+        world.store.acquire_role("retry job", "somebody else", 60)
         run = world.retry_job.run()
         assert (run.led, run.touched) == (False, 0)
-        assert list(described(run)) == ["another retry job is at work"]
+        assert list(describe_run(run)) == ["another retry job is at work"]
         world.clock.advance(60)
         assert world.retry_job.run().requeued == {"archives": 1}
 
@@ -368,7 +369,7 @@ def test_what_is_discarded_stays_so(app: App, read: list[str]) -> None:
         assert (read, state(world, "a").status) == ([], "discarded")
 
 
-def test_a_service_by_another_name_takes_over_all_that_the_old_one_had(app: App) -> None:
+def test_a_renamed_service_takes_over_all_that_the_old_one_had(app: App) -> None:
     _failing(app, sets_aside=True)
     with Simulation(app) as world:
         bring(world, "a")
@@ -376,7 +377,7 @@ def test_a_service_by_another_name_takes_over_all_that_the_old_one_had(app: App)
         before = app.registry.services.pop("reading")
         healed: list[str] = []
 
-        @app.service("scanning", on=PagesFound, finishes=Page)
+        @app.service("scanning", on=PagesFound, finishes=Page, was="reading")
         def scan(page: Page, work: Work) -> None:
             healed.append(page.id)
 
@@ -385,9 +386,9 @@ def test_a_service_by_another_name_takes_over_all_that_the_old_one_had(app: App)
         world.run_for(HOUR)
         assert sorted(healed) == ["a", "b"]
         assert {world.store.state(Page, id).attempt_count for id in "ab"} == {1, 2}  # type: ignore[union-attr]
-        # And back again: nothing is left with a name that nobody answers to.
+        # And back again: nothing is left under a name that no service has.
         del app.registry.services["scanning"]
-        app.registry.services["reading"] = before
+        before = app.registry.services["reading"] = replace(before, was=("scanning",))
         world.store.subscribe([before.subscription()])
         bring(world, "c")
         assert world.store.counts()["reading"]["waiting"] == 1
@@ -450,7 +451,7 @@ def test_bytes_where_text_should_be_stop_nothing(app: App, read: list[str]) -> N
 def test_a_gauge_clears_when_nothing_is_left_to_count(app: App, read: list[str]) -> None:
     with Simulation(app, retry_job=False) as world:
         world.app.add(Archive(id="a"), source="s")
-        world.store.look_later([(("archives", "a"), world.clock.now() + 9 * DAY)])
+        world.store.defer_checks([(("archives", "a"), world.clock.now() + 9 * DAY)])
         world.clock.advance(2 * DAY)
         world.retry_job.run(full=True)
         assert world.store.totals()["retry_job_stuck_documents"] == {"archives": 1.0}
@@ -461,7 +462,7 @@ def test_a_gauge_clears_when_nothing_is_left_to_count(app: App, read: list[str])
 
 def test_gauges_are_looked_after_once_in_an_interval_however_many_jobs_run(app: App, read: list[str]) -> None:
     with Simulation(app, retry_job=False) as world:
-        other = RetryJob(world.store, app.registry, Rules.of(app.settings), holder="other")
+        other = RetryJob(world.store, app.registry, RetryJobRules.of(app.settings), holder="other")
         for job in (world.retry_job, other, world.retry_job):
             job.run()
         assert world.store.totals()["retry_job_runs_total"] == {"success": 1.0}
@@ -489,7 +490,7 @@ def test_a_letter_that_was_put_away_comes_back_only_if_an_operator_wants_it(app:
         world.app.publish(Ordered(page_id="a", copies=3), documents=[page])
         world.drain()
         (letter,) = world.dead_letters()
-        world.store.archive_letters([letter.row])
+        world.store.archive_dead_letters([letter.row])
         world.run_for(DAY)
         assert seen == ["a"]
         world.store.schedule([("pages", "a")], world.clock.now())
@@ -516,5 +517,5 @@ def test_an_event_that_nobody_takes_is_not_counted_as_put_back(app: App) -> None
     with Simulation(app, retry_job=False) as world:
         world.app.add(Page(id="a"))
         world.clock.advance(HOUR)
-        world.store.db.run("unsubscribe", "reading")  # type: ignore[attr-defined]
+        world.store.db.run("unsubscribe", "reading")
         assert world.retry_job.run().requeued == {}

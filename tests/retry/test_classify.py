@@ -136,10 +136,10 @@ def test_errors_by_http_status(library: Any, status: int, expected: Classified) 
 
 
 @pytest.mark.parametrize("status", (401, 403))
-def test_a_refused_key_opens_the_breaker_and_says_what_to_do(status: int) -> None:
+def test_a_bare_refusal_opens_nothing_but_says_what_to_do(status: int) -> None:
     failure = classify(httpx_error(status))
     assert failure.kind is Kind.TRANSIENT
-    assert failure.opens
+    assert not failure.opens, "it may be one page that is not for us"
     assert failure.remedy is not None
     assert str(status) in failure.remedy
 
@@ -182,11 +182,36 @@ def test_some_failures_may_be_a_dependency_s_fault(error: BaseException, unavail
     assert classify(error).unavailable is unavailable
 
 
+@pytest.mark.parametrize(
+    ("error", "unreached"),
+    (
+        (Unavailable("embedder"), True),
+        (ConnectionRefusedError(), True),
+        (socket.gaierror(-2, "Name or service not known"), True),
+        (OSError(113, "No route to host"), True),
+        (urllib.error.URLError(ConnectionRefusedError()), True),
+        (look_alike("ConnectError", type("TransportError", (Exception,), {})), True),  # httpx
+        (look_alike("ClientConnectorError", type("ClientConnectionError", (OSError,), {})), True),  # aiohttp
+        (ExceptionGroup("two", [ConnectionRefusedError(), Unavailable("embedder")]), True),
+        (ExceptionGroup("two", [ConnectionRefusedError(), TimeoutError()]), False),
+        (ConnectionResetError(), False),
+        (TimeoutError(), False),
+        (urllib.error.URLError(TimeoutError()), False),
+        (httpx_error(503), False),
+        (httpx_error(403), False),
+        (ValueError(), False),
+    ),
+)
+def test_some_failures_show_that_the_dependency_was_not_reached(error: BaseException, unreached: bool) -> None:
+    assert classify(error).unreached is unreached
+
+
 def test_unavailable_passes_on_all_it_knows() -> None:
     error = Unavailable("embedder", retry_after=9.0, opens=True, remedy="set OPENAI_API_KEY")
     assert classify(error) == Classified(
         Kind.TRANSIENT,
         unavailable=True,
+        unreached=True,
         dependency="embedder",
         retry_after=9.0,
         opens=True,
@@ -219,10 +244,12 @@ def test_a_group_is_final_only_if_all_of_it_is(members: list[Exception], kind: K
 def test_a_group_waits_for_its_most_patient_member() -> None:
     both = [Unavailable("embedder", retry_after=2.0), Unavailable("embedder", retry_after=8.0)]
     assert classify(ExceptionGroup("two", both)) == Classified(
-        Kind.TRANSIENT, unavailable=True, dependency="embedder", retry_after=8.0
+        Kind.TRANSIENT, unavailable=True, unreached=True, dependency="embedder", retry_after=8.0
     )
     mixed = ExceptionGroup("two", [Unavailable("a", opens=True, remedy="pay"), Unavailable("b")])
-    assert classify(mixed) == Classified(Kind.TRANSIENT, unavailable=True, opens=True, remedy="pay")
+    assert classify(mixed) == Classified(
+        Kind.TRANSIENT, unavailable=True, unreached=True, opens=True, remedy="pay"
+    )
 
 
 def test_a_rate_limit_tells_how_long_to_wait() -> None:

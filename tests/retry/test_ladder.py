@@ -44,9 +44,6 @@ def test_the_retry_job_waits_five_minutes_after_the_first_round() -> None:
 )
 def test_rounds_depend_on_the_collection(collection: str, rounds: int) -> None:
     assert ladder.max_rounds(collection) == rounds
-    policy = ladder.retry_job_for(collection)
-    assert isinstance(policy.decide(rounds - 1, random=Random(0)), Retry)
-    assert policy.decide(rounds, random=Random(0)) == GiveUp(Reason.MAX_ATTEMPTS_EXCEEDED)
 
 
 def test_a_ladder_crosses_to_another_process() -> None:

@@ -7,10 +7,13 @@ import re
 from typing import Any
 
 import pytest
+from pydantic import field_validator
 
-from onward import Event, Status, names
+from onward import App, Event, Status, Work, names
+from onward.ledger.store_errors import StoreUnavailable
+from onward.model.ledger import MAX_RAW_BYTES
 from onward.testing import Simulation
-from tests.runtime.cast import Noticed, Page, PagesFound, new_app, pages, raw_event, statuses
+from tests.support.page_app import Noticed, Page, PagesFound, new_app, pages, raw_event, statuses
 
 HUGE = b'{"event_type": "PagesFound", "data": {"page_ids": ["' + b"x" * 50_000_000 + b'"]}}'
 
@@ -54,8 +57,9 @@ def test_it_becomes_a_dead_letter_with_its_bytes(raw: bytes, complaint: str) -> 
         assert statuses(world, "a") == {"a": Status.PROCESSED}, "the queue goes on"
         (letter,) = world.dead_letters()
         assert letter.abandoned_reason == "malformed"
-        assert letter.raw == raw, "not a byte is lost"
+        assert letter.raw == raw[:MAX_RAW_BYTES]
         assert re.search(complaint, letter.last_error)
+        assert ("bytes are kept" in letter.last_error) == (len(raw) > MAX_RAW_BYTES), "what is lost is said"
 
 
 def test_it_lies_in_the_failed_queue_of_whom_it_was_for() -> None:
@@ -128,3 +132,100 @@ def test_what_was_good_when_it_came_may_be_unreadable_for_a_new_release() -> Non
         assert letter.last_error == "Scanned fails its schema: dpi: Field required"
         assert json.loads(letter.raw or b"") == {"page_ids": ["a"]}
         assert statuses(world, "a") == {"a": Status.PENDING}, "the page itself is not to blame"
+
+
+class Shipped(Event):
+    """An event whose own validator has a bug."""
+
+    page_ids: list[str] = names(Page)
+    carrier: str = ""
+
+    @field_validator("carrier")
+    @classmethod
+    def _known(cls, carrier: str) -> str:
+        if carrier:
+            BROKEN_VALIDATORS[carrier]()
+        return carrier
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def look_up() -> None:
+    raise KeyError("\ud800 and a NUL \x00")
+
+
+def recurse() -> None:
+    recurse()
+
+
+def leave() -> None:
+    raise SystemExit(3)
+
+
+def say_nothing() -> None:
+    raise Unspeakable
+
+
+def find_store_away() -> None:
+    raise StoreUnavailable("it only says so")
+
+
+BROKEN_VALIDATORS = {one.__name__: one for one in (look_up, recurse, leave, say_nothing, find_store_away)}
+
+
+def publish_shipped(app: App, *ids: str, carrier: str) -> None:
+    """Announce pages with an event that the validator above cannot read."""
+    found = pages(*ids)
+    app.publish(Shipped.model_construct(page_ids=list(ids), carrier=carrier), documents=found)
+
+
+@pytest.mark.parametrize("is_async", (False, True), ids=("def", "async def"))
+@pytest.mark.parametrize("bug", BROKEN_VALIDATORS)
+def test_whatever_a_validator_raises_is_the_failure_of_its_event_alone(app: App, bug: str, is_async: bool) -> None:
+    def read(page: Page, work: Work) -> None: ...
+
+    async def read_async(page: Page, work: Work) -> None: ...
+
+    app.service("shipping", on=Shipped, finishes=Page)(read_async if is_async else read)
+    app.service("reading", on=PagesFound, finishes=Page)(read)
+    publish_shipped(app, "before", carrier="")
+    publish_shipped(app, "bad", carrier=bug)
+    publish_shipped(app, "after", carrier="")
+    other = pages("other")
+    app.publish(PagesFound.of(other), documents=other)
+    app.work_until_idle()
+
+    statuses = app.store.statuses(Page, ["before", "bad", "after", "other"])
+    assert statuses == {"before": "processed", "bad": "pending", "after": "processed", "other": "processed"}
+    (letter,) = app.store.dead_letters()
+    assert (letter.service_name, letter.abandoned_reason) == ("shipping", "malformed")
+    assert json.loads(letter.raw or b"") == {"page_ids": ["bad"], "carrier": bug}
+    assert letter.documents == (("pages", "bad"),)
+
+
+@pytest.mark.parametrize("batch", (None, 2))
+def test_an_unreadable_event_of_many_documents_is_one_dead_letter(app: App, batch: int | None) -> None:
+    ran: list[object] = []
+
+    @app.service("shipping", on=Shipped, finishes=Page, batch=batch)
+    def ship(page: Page, work: Work) -> None:
+        ran.append(page)
+
+    publish_shipped(app, *"abcdefgh", carrier="look_up")
+    app.work_until_idle()
+    (letter,) = app.store.dead_letters()
+    assert (letter.abandoned_reason, len(letter.documents), ran) == ("malformed", 8, [])
+    assert app.store.counts()["shipping"].get("waiting", 0) == 0
+    assert app.store.claimed_count(["shipping"]) == 0
+
+
+@pytest.mark.parametrize("bug", BROKEN_VALIDATORS)
+def test_an_event_of_others_whose_validator_has_a_bug_is_kept_with_its_bytes(app: App, bug: str) -> None:
+    app.service("shipping", on=Shipped, finishes=Page)(lambda page, work: None)
+    raw = raw_event("Shipped", data={"page_ids": ["a"], "carrier": bug})
+    assert app.publish_raw(raw) is None
+    (letter,) = app.store.dead_letters("shipping")
+    assert (letter.abandoned_reason, letter.raw) == ("malformed", raw)

@@ -10,7 +10,7 @@ import pytest
 
 from onward import Document, Event, Status, Work
 from onward.testing import Simulation
-from tests.runtime.cast import HOUR, Noticed, Page, PagesFound, Word, bring, how_many, new_app, statuses
+from tests.support.page_app import HOUR, Noticed, Page, PagesFound, Word, bring, how_many, new_app, statuses
 
 RAISED: list[BaseException] = [
     BaseException("base"),
@@ -82,7 +82,7 @@ GARBAGE: dict[str, tuple[Callable[[Work], object], str]] = {
     "returns a number": (lambda work: 42, "returned 42 (int); a handler returns nothing: "),
     "returns a document": (lambda work: Word(id="w"), "returned Word(id='w', text='') (Word); "),
     "returns False": (lambda work: False, "returned False (bool); "),
-    "yields": (lambda work: (word for word in "ab"), "a handler does not yield: what it wants written goes"),
+    "yields": (lambda work: (word for word in "ab"), "a handler yields nothing: what it wants written goes"),
     "forgets to be async": (lambda work: coroutine(), "a handler that awaits is declared with `async def`"),
     "adds an object": (adding(object()), "document odds/o cannot be written as JSON"),
     "adds a circle": (adding(circle()), "document odds/o cannot be written as JSON"),
@@ -151,9 +151,7 @@ def test_an_event_that_cannot_be_written_is_a_final_failure(value: object) -> No
         bring(world, "a")
         world.run_for(HOUR)
         (letter,) = world.dead_letters()
-        assert letter.last_error.startswith(
-            "service 'reading', document pages/a: event Stranger cannot be written"
-        )
+        assert letter.last_error.startswith("service 'reading', document pages/a: event Stranger cannot be stored")
         assert letter.abandoned_reason == "non_retryable"
 
 

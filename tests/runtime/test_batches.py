@@ -8,7 +8,7 @@ import pytest
 
 from onward import Permanent, Status, Unavailable, Work
 from onward.testing import Simulation
-from tests.runtime.cast import HOUR, Page, PagesFound, Word, all_processed, bring, new_app, statuses
+from tests.support.page_app import HOUR, Page, PagesFound, Word, all_processed, bring, new_app, statuses
 
 
 def test_one_document_fails_and_the_others_are_finished() -> None:
@@ -167,8 +167,10 @@ def test_documents_failed_by_hand_open_a_breaker_and_lose_nothing() -> None:
 
     with Simulation(app, retry_job=False) as world:
         bring(world, "a", "b", "c")
-        assert world.run_for(HOUR) == 1, "then it waits"
+        world.run_for(HOUR)
         assert [one.open for one in world.store.breakers()] == [True]
+        assert statuses(world, "b", "c") == {"b": Status.PENDING, "c": Status.PENDING}
+        assert world.dead_letters() == [], "the documents that probe are not charged"
         is_up[0] = True
         world.run_for(HOUR)
         assert all_processed(world, "a", "b", "c")

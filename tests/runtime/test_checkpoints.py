@@ -7,12 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 from onward import Status, Work
-from onward.runtime.commits import Commits
-from onward.runtime.handling import prepare
+from onward.runtime.handler_call import open_delivery
 from onward.runtime.work import WorkRefused
 from onward.testing import Simulation
-from tests.runtime.cast import Page, PagesFound, Word, bring, how_many, new_app, statuses
-from tests.runtime.fragile import crashing
+from tests.support.killed_worker import crashing
+from tests.support.page_app import Page, PagesFound, Word, bring, how_many, new_app, statuses
 
 
 def test_a_handler_that_fails_goes_on_from_its_checkpoint() -> None:
@@ -156,15 +155,13 @@ def test_a_call_whose_time_was_up_commits_nothing_more() -> None:
     with Simulation(app) as world:
         bring(world, "a", "b")
         (delivery,) = world.store.claim("anna", "reading", limit=1, lease=60.0)
-        call, _ = prepare(app.registry.services["reading"], delivery, world._context).calls
-        told: list[int] = []
-        commits = Commits(world.store, wake=lambda: told.append(1), told=lambda done: None)
-        commits.abandon(call, call.failed(call.timeout()))
-        commits.flush(lambda: None)
+        call, _ = open_delivery(app.registry.services["reading"], delivery, world._context).calls
+        engine = app.engine(worker="anna")
+        engine._abandon(call)
+        engine.commits.commit_now()
         assert [one.id for one in call.inputs] == ["a"], "whatever it says is checked against them"
         assert call.inputs[0].body is None
-        told.clear()
-        commits.close()  # nobody would answer
+        engine.commits.close()
         with pytest.raises(WorkRefused, match="time limit was up"):
-            commits.checkpoint(call, call.handling.settlement((), closes=False))
-        assert not told
+            call._commit(call.opened.settlement((), closes=False))
+        assert not engine.commits.finished

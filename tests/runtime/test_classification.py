@@ -7,7 +7,7 @@ import pytest
 from onward import Permanent, Status, Work, classify
 from onward.retry import Classified, Kind
 from onward.testing import Simulation
-from tests.runtime.cast import HOUR, HTTPError, Page, PagesFound, bring, new_app
+from tests.support.page_app import HOUR, HTTPError, Page, PagesFound, bring, new_app
 
 FINAL: list[BaseException] = [
     Permanent("it is a photograph"),

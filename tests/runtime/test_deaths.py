@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from onward import Status, Work
 from onward.testing import Simulation
-from tests.runtime.cast import HOUR, MINUTE, Noticed, Page, PagesFound, all_processed, bring, new_app, statuses
-from tests.runtime.fragile import crashing
+from tests.support.killed_worker import crashing
+from tests.support.page_app import HOUR, MINUTE, Noticed, Page, PagesFound, all_processed, bring, new_app, statuses
 
 
 def die(world: Simulation, *, service: str = "reading", running: bool = True) -> int:
@@ -17,7 +17,7 @@ def die(world: Simulation, *, service: str = "reading", running: bool = True) ->
         for suspects in (False, True)
         for delivery in world.store.claim("doomed", service, limit=10, lease=60, suspects=suspects)
     ]
-    return world.store.bury("doomed", held if running else [])
+    return world.store.record_crash("doomed", held if running else [])
 
 
 def test_a_death_or_two_are_forgiven() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from onward import Status, Work
 from onward.testing import Simulation
-from tests.runtime.cast import Noticed, Page, PagesFound, all_processed, bring, new_app
+from tests.support.page_app import Noticed, Page, PagesFound, all_processed, bring, new_app
 
 
 def test_a_service_that_finishes_pages_gets_them_one_by_one() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from onward import App, Document, Event, Settings, Work, names
-from onward.runtime.handling import Call, prepare
+from onward.runtime.handler_call import Call, open_delivery
 
 
 class Page(Document):
@@ -46,10 +46,10 @@ def test_a_row_that_is_held_twice_goes_back_once(tmp_path: Path, newest_first: b
     (new,) = app.store.claim("sleepy", "reading", limit=1, lease=60.0)
     assert (old.row, old.token + 1) == (new.row, new.token)
 
-    calls = [call for one in (old, new) for call in prepare(service, one, engine.context).calls]
-    engine._withdraw(Waiting(calls[::-1] if newest_first else calls))  # type: ignore[arg-type]
-    engine._commits.flush(lambda: None)
-    assert app.store.under_way(["reading"]) == 0, "nothing is held by nobody"
+    calls = [call for one in (old, new) for call in open_delivery(service, one, engine.context).calls]
+    engine.commits.withdraw(Waiting(calls[::-1] if newest_first else calls))  # type: ignore[arg-type]
+    engine.commits.commit_now()
+    assert app.store.claimed_count(["reading"]) == 0, "nothing is held by nobody"
     assert app.store.counts()["reading"] == {"waiting": 1}
     (again,) = app.store.claim("other", "reading", limit=1, lease=60.0)
     assert [one.id for one in again.inputs] == ["one"]

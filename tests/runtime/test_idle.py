@@ -6,11 +6,15 @@ from typing import Any
 
 import pytest
 
-from onward.backends import open_store
+from onward import Work
+from onward.backend_urls import open_store
 from onward.model.events import Envelope, Event
+from onward.model.ledger import Delivery
 from onward.runtime.service import Service
 from onward.runtime.supervisor import Supervisor
-from tests.store.stage import Clock
+from onward.testing import Simulation
+from tests.support.page_app import Page, PagesFound, bring, new_app
+from tests.support.store_pages import Clock
 
 WITHIN = 60.0
 
@@ -88,3 +92,33 @@ def test_an_outage_of_long_ago_holds_up_nothing_that_does_not_need_it(world: Wor
     world.clock.advance(3600.0)
     world.publish(Told())
     assert not world.is_idle(supervisor)
+
+
+def test_working_until_idle_rests_while_a_breaker_holds_what_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    app, rests, looks = new_app(), list[None](), list[None]()
+
+    @app.service("reading", on=PagesFound, finishes=Page, needs="website")
+    def read(page: Page, work: Work) -> None: ...
+
+    with Simulation(app) as world:
+        world.store.open_breaker("website", "down")
+        bring(world, "a")
+        engine = app.engine(until_idle=True)
+        claim, rest = world.store.claim, engine._rest
+
+        def look(*given: Any, **more: Any) -> list[Delivery]:
+            looks.append(None)
+            if len(looks) > 100:
+                world.store.close_breaker("website")  # else this would go on for ever
+            return claim(*given, **more)
+
+        async def rest_once() -> None:
+            rests.append(None)
+            world.store.close_breaker("website")
+            await rest()
+
+        monkeypatch.setattr(world.store, "claim", look)
+        monkeypatch.setattr(engine, "_rest", rest_once)
+        engine.run()
+        assert len(looks) < 100, "it looked again and again without a pause"
+        assert rests

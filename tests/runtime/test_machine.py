@@ -1,13 +1,12 @@
 """The whole runtime under everything at once: whatever happens, in the end every document is final.
 
 Three services read pages, spell their words and count what was spelled, while Hypothesis publishes,
-changes, breaks, kills and forgets. `MACHINE_EXAMPLES=2000` runs it for longer.
+changes, breaks, kills and forgets. `--hypothesis-profile=nightly` runs more examples.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,11 +19,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from onward import App, Document, DocumentState, Event, NotReady, Permanent, Status, Work, names
-from onward.ports import Key
-from onward.recovery.deciding import Rules
+from onward.model.documents import DocumentKey
+from onward.recovery.retry_decision import RetryJobRules
 from onward.recovery.retry_job import RetryJob
 from onward.testing import SimulatedClock, Simulation
-from tests.runtime.cast import (
+from tests.support.killed_worker import crashing
+from tests.support.page_app import (
     DAY,
     HOUR,
     MINUTE,
@@ -36,8 +36,7 @@ from tests.runtime.cast import (
     new_app,
     raw_event,
 )
-from tests.runtime.fragile import crashing
-from tests.sweeping import sweep_store
+from tests.support.store_cleanup import sweep_store
 
 PAGES = {"a1": "a", "a2": "a", "b1": "b", "b2": "b", "n1": None, "n2": None}
 """Each page and its source."""
@@ -72,7 +71,7 @@ def word_id(page: str, position: int) -> str:
     return f"{page}.{position}"
 
 
-def key_of(id: str) -> Key:
+def key_of(id: str) -> DocumentKey:
     return ("words" if "." in id else "pages", id)
 
 
@@ -248,7 +247,7 @@ class RuntimeMachine(RuleBasedStateMachine):
     def lose_leases(self) -> None:
         """Whoever is at work now is taken for dead."""
         self.world.clock.advance(61)
-        self.world.store.reap()
+        self.world.store.reclaim()
 
     def let_others_work(self) -> None:
         """Another worker is at it at the same time; in a thread, as a handler may be inside a loop."""
@@ -263,8 +262,8 @@ class RuntimeMachine(RuleBasedStateMachine):
         """Run the retry job of another process, and kill it at any statement."""
         store = self.world.store
         if led:
-            store.resign("retry job", "another")  # else the lease of one that was killed may hold
-        job = RetryJob(store, self.app.registry, Rules.of(self.app.settings), holder="another")
+            store.release_role("retry job", "another")  # else the lease of one that was killed may hold
+        job = RetryJob(store, self.app.registry, RetryJobRules.of(self.app.settings), holder="another")
         if statements is None:
             job.run(full=full)
         else:
@@ -309,14 +308,16 @@ class RuntimeMachine(RuleBasedStateMachine):
         if what == "purge":
             letters = [one for one in letters if all(store.state(*key) for key in one.documents or [("", "")])]
         for letter in letters[which : which + 1]:
-            {"archive": store.archive_letters, "restore": store.restore_letters, "purge": store.purge_letters}[
-                what
-            ]([letter.row])
+            {
+                "archive": store.archive_dead_letters,
+                "restore": store.restore_dead_letters,
+                "purge": store.purge_dead_letters,
+            }[what]([letter.row])
 
     @rule()
     def hurry_batches(self) -> None:
         for batch in self.world.store.failed_batches():
-            self.world.store.hurry_batch(batch.id, self.world.clock.now())
+            self.world.store.reschedule_batch(batch.id, self.world.clock.now())
 
     @rule(page=pages)
     def forget(self, page: str) -> None:
@@ -392,11 +393,11 @@ class RuntimeMachine(RuleBasedStateMachine):
             else:
                 assert batch in batches or (collection, id) in seen, f"{id} is stuck"
 
-    def looked_at_some_time(self) -> set[Key]:
+    def looked_at_some_time(self) -> set[DocumentKey]:
         store = cast(Any, self.world.store)
         store.clock = SimulatedClock(self.world.clock.now() + 30 * DAY)
         try:
-            return set(store.to_look_at(limit=1000))
+            return set(store.due_for_check(limit=1000))
         finally:
             store.clock = self.world.clock
 
@@ -449,7 +450,7 @@ class RuntimeMachine(RuleBasedStateMachine):
     def put_right(self) -> None:
         """What an operator does in the end; all else comes back by itself."""
         store = self.world.store
-        store.restore_letters([one.row for one in store.find_dead_letters(archived=True)])
+        store.restore_dead_letters([one.row for one in store.find_dead_letters(archived=True)])
         self.requeue()
         for status in (Status.FAILED, Status.FAILED_MAX_RETRIES):
             given_up = [(one.collection, one.id) for one in store.find_states(status=status)]
@@ -499,10 +500,10 @@ class RuntimeMachine(RuleBasedStateMachine):
 
 
 TestRuntime = RuntimeMachine.TestCase
+EXAMPLES = settings().max_examples
 TestRuntime.settings = settings(
-    max_examples=int(os.environ.get("MACHINE_EXAMPLES", "25")),
+    max_examples=EXAMPLES // 20,
     stateful_step_count=40,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 
@@ -524,6 +525,4 @@ def postgres_runtime(postgres_store_url: str) -> None:
 
 
 TestPostgresRuntime = pytest.mark.usefixtures("postgres_runtime")(PostgresRuntime.TestCase)
-TestPostgresRuntime.settings = settings(
-    TestRuntime.settings, max_examples=int(os.environ.get("POSTGRES_EXAMPLES", "5"))
-)
+TestPostgresRuntime.settings = settings(TestRuntime.settings, max_examples=EXAMPLES // 100)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from onward import DocumentNotFoundError, Exponential, NotReady, RetryPolicy, Status, Work
 from onward.testing import Simulation
-from tests.runtime.cast import (
+from tests.support.page_app import (
     HOUR,
     MINUTE,
     Page,

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from onward import Event, Exponential, RetryPolicy, Status, Work
-from onward.runtime import signals
+from onward import Event, Exponential, RetryPolicy, Status, Unavailable, Work
+from onward.runtime import observers
 from onward.testing import Simulation
-from tests.runtime.cast import HOUR, HTTPError, Noticed, Page, PagesFound, bring, new_app
+from tests.support.page_app import HOUR, HTTPError, Noticed, Page, PagesFound, bring, new_app
 
 
 def test_of_many_failures_the_first_and_the_last_nineteen_are_kept() -> None:
@@ -85,6 +85,10 @@ def test_secrets_are_redacted_wherever_an_error_goes(caplog: pytest.LogCaptureFi
     def write(event: PagesFound, work: Work) -> None:
         raise ValueError(f"Authorization: Bearer {SECRET}", {"api_key": SECRET})
 
+    @app.service("embedding", on=PagesFound, batch=None, needs="model")
+    def embed(event: PagesFound, work: Work) -> None:
+        raise Unavailable("model", f"the key token={SECRET} is refused", opens=True)
+
     @app.service("alerting", on=ReadingFailed)
     def alert(event: ReadingFailed, work: Work) -> None:
         told.append(event.model_dump_json())
@@ -106,7 +110,7 @@ def test_secrets_are_redacted_wherever_an_error_goes(caplog: pytest.LogCaptureFi
 
 
 def test_an_observer_hears_of_everything_after_its_commit() -> None:
-    app, told = new_app(), list[signals.AnySignal]()
+    app, told = new_app(), list[observers.AnySignal]()
     app.observe(told.append)
 
     @app.service("reading", on=PagesFound, finishes=Page, batch=2)
@@ -127,12 +131,12 @@ def test_an_observer_hears_of_everything_after_its_commit() -> None:
         ("Finished", ("a",)),
     ]
     gave_up = told[2]
-    assert isinstance(gave_up, signals.GaveUp)
+    assert isinstance(gave_up, observers.GaveUp)
     assert (gave_up.reason, gave_up.error_type, gave_up.tries) == ("non_retryable", "KeyError", 1)
 
 
 def test_a_work_that_comes_to_nothing_is_told_as_dropped() -> None:
-    app, told = new_app(), list[signals.AnySignal]()
+    app, told = new_app(), list[observers.AnySignal]()
     app.observe(told.append)
 
     @app.service("reading", on=PagesFound, finishes=Page)
@@ -147,9 +151,9 @@ def test_a_work_that_comes_to_nothing_is_told_as_dropped() -> None:
 
 
 def test_an_observer_that_fails_fails_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
-    app, told = new_app(), list[signals.AnySignal]()
+    app, told = new_app(), list[observers.AnySignal]()
 
-    def careless(signal: signals.AnySignal) -> None:
+    def careless(signal: observers.AnySignal) -> None:
         raise ValueError(f"password={SECRET}")
 
     app.observe(careless)

@@ -8,7 +8,7 @@ import pytest
 
 from onward import Event, Status, Work, names
 from onward.testing import Simulation
-from tests.runtime.cast import HOUR, MINUTE, Page, PagesFound, Word, bring, new_app, pages, raw_event
+from tests.support.page_app import HOUR, MINUTE, Page, PagesFound, Word, bring, new_app, pages, raw_event
 
 
 def test_an_event_that_waits_already_is_a_duplicate_and_costs_no_round() -> None:
@@ -158,7 +158,7 @@ def test_an_event_of_a_newer_version_waits_for_a_newer_worker() -> None:
         app.add(*pages("a"))
         app.publish_raw(raw_event("Scanned", version=2, data={"page_ids": ["a"], "dpi": 300}))
         for _ in range(20):
-            world.store.enlist("a newer worker", {"services": {"scanning": 2}})
+            world.store.register_worker("a newer worker", {"services": {"scanning": 2}})
             world.run_for(MINUTE)
         assert world.calls == 0
         assert world.dead_letters() == [], "it is released for the one who knows it"

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from onward import App, Document, Event, OnwardError, Work, names
+from onward import App, Document, Event, OnwardError, Settings, Work, names
+from onward.backend_urls import open_store
 from onward.runtime.service import RegistrationError, Service
+from onward.runtime.supervisor import Supervisor
 from onward.testing import Simulation
-from tests.runtime.cast import Noticed, Page, PagesFound, Word, new_app
+from tests.support.page_app import Noticed, Page, PagesFound, Word, new_app
 
 
 def handler(page: Page, work: Work) -> None:
@@ -54,6 +57,8 @@ def test_a_service_has_names_for_what_it_gives_up() -> None:
         ({"time_limit": 0}, "has time_limit=0; it is a number of seconds above 0"),
         ({"concurrency": 0}, "has concurrency=0; at least 1 is allowed"),
         ({"needs": [""]}, r"needs \('',\); name dependencies, such as needs='website'"),
+        ({"was": ""}, r"was \('',\); give its former name"),
+        ({"was": "reading"}, "is declared with was='reading'; give its former name, not this one"),
     ),
 )
 def test_a_declaration_that_cannot_work_is_refused(app: App, declaration: dict[str, Any], complaint: str) -> None:
@@ -146,3 +151,47 @@ def test_a_service_may_be_declared_when_the_store_is_in_use_already(app: App) ->
         app.service("listening", on=Noticed)(lambda event, work: heard.append(event))
         world.drain()
         assert heard == [Noticed()]
+
+
+def test_a_former_name_is_that_of_no_service_of_the_app(app: App) -> None:
+    app.service("listening", on=Noticed)(handler)
+    with pytest.raises(RegistrationError, match="was='listening', which is a service of this app"):
+        app.service("hearing", on=Noticed, was="listening")(handler)
+    app.service("scanning", on=PagesFound, finishes=Page, was=["reading"])(handler)
+    with pytest.raises(RegistrationError, match="'scanning' is declared with was='reading'"):
+        app.service("reading", on=Noticed)(handler)
+
+
+def test_a_renamed_service_does_what_waited_under_its_former_name(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'onward.db'}"
+    before = App(store=store, settings=Settings())
+    before.service("reading", on=PagesFound, finishes=Page)(handler)
+    before.publish(PagesFound.of([Page(id="a")]), documents=[Page(id="a")])
+    before.close()
+    after = App(store=store, settings=Settings())
+    after.service("scanning", on=PagesFound, finishes=Page, was="reading")(handler)
+    after.work_until_idle()
+    state = after.state(Page, "a")
+    after.close()
+    assert state is not None
+    assert state.status == "processed"
+
+
+def test_a_worker_takes_over_when_the_former_name_is_not_run_any_more_and_says_so_until_then(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    before = Service("reading", handler, PagesFound, Page)
+    after = Service("scanning", handler, PagesFound, Page, was=("reading",))
+    store = open_store("sqlite://:memory:")
+    store.subscribe([before.subscription()])
+    store.register_worker("old", {"services": {"reading": 1}})
+    nothing: Any = None
+    supervisor = Supervisor(store, [after], nothing, nothing, name=lambda: "new")
+    for _ in range(2):
+        supervisor._take_over_names()
+        assert [one.service for one in store.subscriptions()] == ["reading"]
+    assert len([one for one in caplog.records if "scanning" in one.getMessage()]) == 1
+    store.unregister_worker("old")
+    supervisor._take_over_names()
+    assert [one.service for one in store.subscriptions()] == ["scanning"]
+    store.close()

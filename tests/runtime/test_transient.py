@@ -8,7 +8,7 @@ import pytest
 
 from onward import Event, Exponential, RetryPolicy, Status, Work, names
 from onward.testing import Simulation
-from tests.runtime.cast import HOUR, MINUTE, HTTPError, Noticed, Page, PagesFound, bring, new_app
+from tests.support.page_app import HOUR, MINUTE, HTTPError, Noticed, Page, PagesFound, bring, new_app
 
 
 class ReadingFailed(Event):

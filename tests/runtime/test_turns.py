@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 
 from onward import App, Document, Event, Work, names
-from onward.runtime import turns
-from onward.runtime.turns import Turns
+from onward.runtime import work
+from onward.runtime.work import GilTurns
 
 
 class Sum(Document):
@@ -21,7 +21,7 @@ class SumAsked(Event):
 
 
 def test_only_one_thread_computes_at_a_time() -> None:
-    given = Turns()
+    given = GilTurns()
     inside = 0
     most: list[int] = []
     ready = threading.Barrier(4)
@@ -45,7 +45,7 @@ def test_only_one_thread_computes_at_a_time() -> None:
 
 
 def test_a_commit_goes_before_the_next_computation() -> None:
-    given = Turns()
+    given = GilTurns()
     order: list[str] = []
     computing, committing = threading.Event(), threading.Event()
 
@@ -69,8 +69,8 @@ def test_a_commit_goes_before_the_next_computation() -> None:
 
 
 def test_a_commit_does_not_wait_long_for_a_computation_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "PATIENCE", 0.01)
-    given = Turns()
+    monkeypatch.setattr(work, "PATIENCE", 0.01)
+    given = GilTurns()
     with given.computing(), given.committing():
         assert given._turn.locked(), "it is the computation's still"
     with given.computing():
@@ -78,19 +78,19 @@ def test_a_commit_does_not_wait_long_for_a_computation_that_does_not_end(monkeyp
 
 
 def test_a_computation_that_hangs_does_not_hold_up_the_others_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "LONGEST_TURN", 0.01)
-    given = Turns()
+    monkeypatch.setattr(work, "LONGEST_TURN", 0.01)
+    given = GilTurns()
     with given.computing():  # and does not come to an end
         other = threading.Thread(target=lambda: given.computing().__enter__(), daemon=True)
         other.start()
-        other.join(10)
+        other.join(60)
         assert not other.is_alive()
         assert given._turn.locked(), "it is still the turn of the one that hangs"
     assert not given._turn.locked()
 
 
 def test_a_handler_that_checkpoints_inside_its_turn_is_slow_but_not_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "PATIENCE", 0.01)
+    monkeypatch.setattr(work, "PATIENCE", 0.01)
     app = App(store="sqlite://:memory:")
 
     @app.service("adding", on=SumAsked, finishes=Sum)
@@ -122,7 +122,7 @@ def test_a_service_says_how_many_calls_may_run_at_once(given: object) -> None:
         with lock:
             running += 1
             most.append(running)
-        pairs.wait(10)  # it takes two to go on
+        pairs.wait(60)  # it takes two to go on
         with lock:
             running -= 1
 

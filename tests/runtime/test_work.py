@@ -11,7 +11,7 @@ import pytest
 
 from onward import Document, Event, Status, Work
 from onward.testing import Simulation
-from tests.runtime.cast import (
+from tests.support.page_app import (
     HOUR,
     Noticed,
     Page,
@@ -286,6 +286,21 @@ def test_waiting_is_no_failure_and_costs_nothing() -> None:
         assert (state.status, state.attempt_count, state.last_error) == (Status.PROCESSED, 1, None)
 
 
+def test_a_handler_may_wait_for_some_seconds() -> None:
+    app, times = new_app(), list[float]()
+
+    @app.service("reading", on=PagesFound, finishes=Page)
+    def read(page: Page, work: Work) -> None:
+        times.append(work.now)
+        if len(times) < 3:
+            work.wait(seconds=90)
+
+    with Simulation(app) as world:
+        bring(world, "a")
+        world.run_for(HOUR)
+        assert [round(one - times[0]) for one in times] == [0, 90, 180]
+
+
 def test_some_of_a_batch_may_fail_while_the_others_wait() -> None:
     app, calls = new_app(), list[list[str]]()
 
@@ -361,7 +376,15 @@ MISUSES: dict[str, tuple[Callable[[Any, Page], Any], str]] = {
     "remove": (lambda work, page: work.remove("a"), "work can remove a Document, not 'a'"),
     "wait": (lambda work, page: work.wait("noon"), "work can wait until .*, not 'noon'"),
     "wait for ever": (lambda work, page: work.wait(math.inf), "work cannot wait until inf s"),
-    "delay": (lambda work, page: work.emit(Noticed(), delay=math.nan), "work cannot emit after nan s"),
+    "wait until the past": (
+        lambda work, page: work.wait(work.now - 60),
+        r"work cannot wait until 1799999940.0: it is 1800000000.0, .* work.wait\(seconds=…\)",
+    ),
+    "wait until now": (lambda work, page: work.wait(work.now), "work cannot wait until 1800000000.0"),
+    "wait for no time": (lambda work, page: work.wait(seconds=0), "work cannot wait for 0: it is"),
+    "wait until nothing": (lambda work, page: work.wait(), "either a time or seconds"),
+    "wait twice": (lambda work, page: work.wait(work.now + 1, seconds=1), "either a time or seconds"),
+    "delay": (lambda work, page: work.emit(Noticed(), delay=math.nan), "a delay is a number of seconds, not nan"),
     "priority": (
         lambda work, page: work.add(page, priority="high"),
         "a priority is a whole number .* not 'high'",
@@ -376,6 +399,10 @@ MISUSES: dict[str, tuple[Callable[[Any, Page], Any], str]] = {
         r"work replaces pages/z without having read it; read it first with work.store.get\(\)",
     ),
     "cursor": (lambda work, page: work.checkpoint({1, 2}), r"the cursor \{1, 2\} cannot be written as JSON"),
+    "cursor that is no number": (
+        lambda work, page: work.checkpoint({"at": math.nan}),
+        "the cursor {'at': nan} cannot be written as JSON",
+    ),
     "large event": (lambda work, page: work.emit(Cursor(blob="x" * 70_000)), "event Cursor takes 70,0.. bytes"),
 }
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from onward.torture.servers import PostgresServer, ServerError
-from onward.torture.servers.private import can_enter, descendants, is_alive
+from tests.support.servers import PostgresServer, ServerError
+from tests.support.servers.private import can_enter, descendants, is_alive
 
-pytestmark = pytest.mark.usefixtures("needs_postgres")
+pytestmark = [pytest.mark.prove, pytest.mark.usefixtures("needs_postgres")]
 
 
 def ask(url: str, query: str) -> list[tuple[object, ...]]:

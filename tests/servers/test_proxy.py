@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from onward.torture.servers import Proxy
+from tests.support.servers import Proxy
 
 Network = Callable[[int], Proxy]
 SILENCE = 0.2
@@ -33,7 +33,7 @@ def echo() -> Iterator[int]:
 
 
 def call(port: int) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port), timeout=10)
+    return socket.create_connection(("127.0.0.1", port), timeout=60)
 
 
 def say(line: socket.socket, words: bytes) -> bytes:

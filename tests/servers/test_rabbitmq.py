@@ -7,8 +7,8 @@ import asyncio
 import aio_pika
 from pamqp.common import Arguments
 
-from onward.torture.servers import RabbitServer
-from onward.torture.servers.private import descendants, is_alive
+from tests.support.servers import RabbitServer
+from tests.support.servers.private import descendants, is_alive
 
 LETTERS: Arguments = {"x-queue-type": "quorum"}
 

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from onward.backends import open_store
-from onward.ports import Store
-from onward.torture.servers import RabbitServer
-from tests.store.stage import Clock, Stage
-from tests.store.wired import NOT_OVER_A_WIRE, Post, WiredStore, open_post
+from onward.backend_urls import open_store
+from onward.ledger.store import Store
+from tests.support.store_pages import Clock, Stage
 
 
 @pytest.fixture
@@ -19,14 +17,7 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(scope="session")
-def post(rabbit_server: RabbitServer) -> Iterator[Post]:
-    """A wire for all tests of this process: rows have numbers that never come again."""
-    with open_post(rabbit_server.create_vhost("store")) as post:
-        yield post
-
-
-@pytest.fixture(params=["memory", "file", "postgres", "rabbitmq"])
+@pytest.fixture(params=["memory", "file", "postgres"])
 def store(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Iterator[Store]:
     store: Store
     match request.param:
@@ -34,13 +25,8 @@ def store(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Itera
             store = open_store("sqlite://:memory:", clock)
         case "file":
             store = open_store(f"sqlite:///{tmp_path / 'onward.db'}", clock)
-        case "postgres":
-            store = open_store(request.getfixturevalue("postgres_store_url"), clock)
         case _:
-            if reason := NOT_OVER_A_WIRE.get(request.function.__name__):
-                pytest.skip(reason)
-            store = WiredStore(request.getfixturevalue("postgres_store_url"), clock)
-            store.post = request.getfixturevalue("post")
+            store = open_store(request.getfixturevalue("postgres_store_url"), clock)
     yield store
     store.close()
 

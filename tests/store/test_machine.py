@@ -8,7 +8,6 @@ with an eye of its own and compared.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sqlite3
 import tempfile
@@ -23,30 +22,29 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from onward.backends.postgres.database import Database as PostgresDatabase
-from onward.backends.relational.database import Database
-from onward.backends.sqlite.database import Database as SQLiteDatabase
+from onward.ledger.dialect import Database
+from onward.ledger.postgres.dialect import PostgresDatabase
+from onward.ledger.sqlite.dialect import SQLiteDatabase
 from onward.model.documents import Status
 from onward.model.events import Envelope
 from onward.model.ledger import (
-    Aside,
     Charge,
-    Dead,
+    CommitStatus,
+    DeadLettered,
     Delivery,
     DependencyReport,
-    Done,
     IndexedText,
+    IndexedVector,
+    InFailedBatch,
+    InputStatus,
     NewDocument,
-    Part,
-    PlacedVector,
+    Processed,
+    RetryLater,
     Settlement,
-    Standing,
-    Verdict,
-    Wait,
+    SettlementPart,
 )
-from tests.store.fragile import Crash, FragileStore
-from tests.store.stage import LEASE, LISTENING, READING, Clock, Noticed, PagesFound, failure, page
-from tests.store.wired import FragileWiredStore, Post
+from tests.support.crashing_database import Crash, FragileStore
+from tests.support.store_pages import LEASE, LISTENING, READING, Clock, Noticed, PagesFound, failure, page
 
 A = TypeVar("A")
 
@@ -247,7 +245,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(worker=a_worker, limit=st.integers(1, 3), suspects=seldom, needs=seldom)
     def claim(self, worker: str, limit: int, suspects: bool, needs: bool) -> None:
         waiting = self.ask("SELECT id, due FROM ledger WHERE service = 'reading' AND state = 'waiting'")
-        due = {row for row, due in waiting if due <= self.clock.now()} | self.told_of()
+        due = {row for row, due in waiting if due <= self.clock.now()}
         deliveries = self.attempt(
             lambda: self.store.claim(
                 worker,
@@ -263,22 +261,18 @@ class StoreMachine(RuleBasedStateMachine):
             assert (delivery.deaths >= 2) == suspects
             self.handed_over(delivery, worker)
 
-    def told_of(self) -> set[int]:
-        """Rows that are due whatever the clock says."""
-        return set()
-
     def handed_over(self, delivery: Delivery, worker: str) -> None:
         self.held.append(delivery)
         self.live[delivery.row] = (delivery.token, worker, self.clock.now() + LEASE)
         self.sources[delivery.row] = delivery.source
         for one in delivery.inputs:
             doc = self.docs.get(one.id)
-            if one.standing is Standing.MISSING:
+            if one.status is InputStatus.MISSING:
                 assert doc is None
-            elif one.standing is Standing.FINAL:
+            elif one.status is InputStatus.FINAL:
                 assert doc is not None
                 assert doc.final
-            elif one.standing is Standing.READY:
+            elif one.status is InputStatus.READY:
                 assert doc is not None
                 if doc.untouched:
                     doc.begin(delivery.row)
@@ -305,7 +299,7 @@ class StoreMachine(RuleBasedStateMachine):
                 for id in done
             ],
             texts=[IndexedText("words", f"{id}-{self.works}", "", id) for id in done],
-            vectors=[PlacedVector("pages", id, "model", b"") for id in revisions],
+            vectors=[IndexedVector("pages", id, "model", b"") for id in revisions],
             emits=Envelope.of(Noticed(what=str(self.works)), now=self.clock.now()),
             removes=[("pages", id) for id in PAGES if id not in revisions][: 1 if removes else 0],
             parts=parts,
@@ -316,50 +310,50 @@ class StoreMachine(RuleBasedStateMachine):
         answer = self.attempt(lambda: self.store.settle([settlement]))
         if answer is None:
             return
-        verdict = answer[0].verdict
+        verdict = answer[0].status
         if self._fenced(delivery):
-            assert verdict is Verdict.FENCED
+            assert verdict is CommitStatus.FENCED
             self.held.remove(delivery)
         elif self._stale(delivery, settlement):
-            assert verdict is Verdict.STALE
+            assert verdict is CommitStatus.STALE
             self.held.remove(delivery)
             self.live.pop(delivery.row)
             self._moved(delivery.row)
         else:
-            assert verdict is Verdict.COMMITTED
+            assert verdict is CommitStatus.COMMITTED
             self._committed(delivery, settlement, named)
 
-    def _parts(self, delivery: Delivery, fates: Sequence[str]) -> tuple[list[Part], list[str]]:
-        parts: list[Part] = []
+    def _parts(self, delivery: Delivery, fates: Sequence[str]) -> tuple[list[SettlementPart], list[str]]:
+        parts: list[SettlementPart] = []
         done: list[str] = []
         for one, fate in zip(delivery.inputs, fates, strict=False):
             if fate == "nothing":
                 continue  # nobody speaks for it
-            if one.standing is Standing.MISSING:
+            if one.status is InputStatus.MISSING:
                 parts.append(
-                    Dead([one.id], failure=failure(), charge=Charge.NOT_READY)
+                    DeadLettered([one.id], failure=failure(), charge=Charge.NOT_READY)
                     if fate in ("dead", "failed")
-                    else Wait([one.id], after=1.0, charge=Charge.NOT_READY)
+                    else RetryLater([one.id], after=1.0, charge=Charge.NOT_READY)
                 )
-            elif one.standing is Standing.READY:
+            elif one.status is InputStatus.READY:
                 if fate == "done":
                     done.append(one.id)
-                    parts.append(Done([one.id]))
+                    parts.append(Processed([one.id]))
                 elif fate == "wait":
-                    parts.append(Wait([one.id], after=5.0))
+                    parts.append(RetryLater([one.id], after=5.0))
                 elif fate == "try":
-                    parts.append(Wait([one.id], after=5.0, charge=Charge.TRY, failure=failure()))
+                    parts.append(RetryLater([one.id], after=5.0, charge=Charge.TRY, failure=failure()))
                 elif fate == "aside":
-                    parts.append(Aside([one.id], failure()))
+                    parts.append(InFailedBatch([one.id], failure()))
                 else:
                     final = fate == "failed"
-                    parts.append(Dead([one.id], final=final, charge=Charge.TRY, failure=failure()))
+                    parts.append(DeadLettered([one.id], final=final, charge=Charge.TRY, failure=failure()))
         return parts, done
 
-    def _report(self, strikes: bool, parts: Sequence[Part]) -> DependencyReport:
-        if strikes and any(not isinstance(part, Done) for part in parts):
+    def _report(self, strikes: bool, parts: Sequence[SettlementPart]) -> DependencyReport:
+        if strikes and any(not isinstance(part, Processed) for part in parts):
             return DependencyReport(struck="model", reason="down")
-        return DependencyReport(succeeded=["model"] if any(isinstance(one, Done) for one in parts) else [])
+        return DependencyReport(succeeded=["model"] if any(isinstance(one, Processed) for one in parts) else [])
 
     def _fenced(self, delivery: Delivery) -> bool:
         return self.live.get(delivery.row, (None,))[0] != delivery.token
@@ -379,7 +373,7 @@ class StoreMachine(RuleBasedStateMachine):
         for part in settlement.parts:
             for id in part.ids:
                 doc = self.docs.get(id)
-                if doc is not None and doc.untouched and named.get(id) == 0 and not isinstance(part, Done):
+                if doc is not None and doc.untouched and named.get(id) == 0 and not isinstance(part, Processed):
                     doc.begin(delivery.row)  # it came while its event was told that it was missing
                 if doc is not None and doc.row == delivery.row and not doc.final:
                     self._fate(doc, id, part)
@@ -392,15 +386,15 @@ class StoreMachine(RuleBasedStateMachine):
                     doc.row, doc.promised = None, False
         self._revived()
 
-    def _fate(self, doc: Known, id: str, part: Part) -> None:
-        if isinstance(part, Done):
+    def _fate(self, doc: Known, id: str, part: SettlementPart) -> None:
+        if isinstance(part, Processed):
             assert doc.round not in doc.finished, "finished twice in one round"
             doc.finished.add(doc.round)
             doc.status, doc.row, doc.letter, doc.promised = Status.PROCESSED, None, None, False
-        elif isinstance(part, Wait):
+        elif isinstance(part, RetryLater):
             doc.row = self.row_of(id)
             assert doc.row is not None
-        elif isinstance(part, Aside):
+        elif isinstance(part, InFailedBatch):
             doc.row = doc.letter = None
             assert id in self.set_aside()
         else:
@@ -452,7 +446,7 @@ class StoreMachine(RuleBasedStateMachine):
         settlement = Settlement(delivery.row, delivery.token, "pages", closes=False, cursor=cursor, starts=starts)
         answer = self.attempt(lambda: self.store.settle([settlement]))
         if answer is not None:
-            assert (answer[0].verdict is Verdict.FENCED) == self._fenced(delivery)
+            assert (answer[0].status is CommitStatus.FENCED) == self._fenced(delivery)
             if self._fenced(delivery):
                 self.held.remove(delivery)
             else:  # whoever checkpoints is alive now, whatever the clock says afterwards
@@ -462,7 +456,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([-20.0, 0.5, 5.0, 12.0, LEASE, 3600.0]), reaps=st.booleans())
     def time_passes(self, seconds: float, reaps: bool) -> None:
         self.clock.advance(seconds)
-        count = self.attempt(self.store.reap) if reaps else None
+        count = self.attempt(self.store.reclaim) if reaps else None
         if count is not None:
             lapsed = [row for row, (_, _, ends) in self.live.items() if ends <= self.clock.now()]
             assert count == len(lapsed)
@@ -477,7 +471,7 @@ class StoreMachine(RuleBasedStateMachine):
     def a_worker(self, worker: str, fate: str, innocent: bool) -> None:
         mine = self._claims_of(worker)
         if fate == "dies":
-            count = self.attempt(lambda: self.store.bury(worker, [] if innocent else mine))
+            count = self.attempt(lambda: self.store.record_crash(worker, [] if innocent else mine))
         elif fate == "stops":
             count = self.attempt(lambda: self.store.release(worker))
         else:
@@ -661,7 +655,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def tallies_equal_a_count(self) -> None:
         counted = "SELECT coalesce(source, ''), collection, status, count(*) FROM documents GROUP BY 1, 2, 3"
-        kept = "SELECT source, collection, status, sum(n) FROM tallies GROUP BY 1, 2, 3 HAVING sum(n) <> 0"
+        kept = "SELECT source, collection, status, sum(n) FROM status_counts GROUP BY 1, 2, 3 HAVING sum(n) <> 0"
         assert sorted(self.ask(kept)) == sorted(self.ask(counted))
 
     def only_documents_are_found(self) -> None:
@@ -682,13 +676,16 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.close_breaker("model")
         for _ in range(200):
             self.clock.advance(LEASE)
-            self.store.reap()
+            self.store.reclaim()
             deliveries = self.store.claim("carl", "reading", limit=100, lease=LEASE)
             deliveries += self.store.claim("carl", "reading", limit=1, lease=LEASE, suspects=True)
             for one in deliveries:
-                ready = [given.id for given in one.inputs if given.standing is Standing.READY]
-                missing = [given.id for given in one.inputs if given.standing is Standing.MISSING]
-                parts: list[Part] = [Done(ready), *([Dead(missing, failure=failure())] if missing else [])]
+                ready = [given.id for given in one.inputs if given.status is InputStatus.READY]
+                missing = [given.id for given in one.inputs if given.status is InputStatus.MISSING]
+                parts: list[SettlementPart] = [
+                    Processed(ready),
+                    *([DeadLettered(missing, failure=failure())] if missing else []),
+                ]
                 self.store.settle([Settlement(one.row, one.token, one.collection, parts=parts)])
             if not deliveries and not self.live_rows():
                 break
@@ -700,12 +697,11 @@ class StoreMachine(RuleBasedStateMachine):
                 assert known, f"{id} was never finished"
 
 
-settings.register_profile(
-    "ci", max_examples=120, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
-)
-settings.register_profile("nightly", parent=settings.get_profile("ci"), max_examples=2000, stateful_step_count=80)
+EXAMPLES = settings().max_examples
 TestMachine = StoreMachine.TestCase
-TestMachine.settings = settings.get_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+TestMachine.settings = settings(
+    max_examples=EXAMPLES // 4, stateful_step_count=50, suppress_health_check=list(HealthCheck)
+)
 
 
 class PostgresMachine(StoreMachine):
@@ -737,43 +733,4 @@ def postgres_machine(postgres_store_url: str) -> None:
 
 
 TestPostgresMachine = pytest.mark.usefixtures("postgres_machine")(PostgresMachine.TestCase)
-TestPostgresMachine.settings = settings(
-    TestMachine.settings, max_examples=int(os.environ.get("POSTGRES_EXAMPLES", "25"))
-)
-
-
-class RabbitMachine(PostgresMachine):
-    """The same with RabbitMQ before it: nothing is claimed but what a message told of."""
-
-    post: ClassVar[Post]
-
-    def prepare(self) -> None:
-        super().prepare()
-        self.post.begin_anew()
-
-    def open_store(self) -> FragileStore:
-        store = FragileWiredStore(self.open_database(), self.clock)
-        store.post = self.post
-        return store
-
-    def told_of(self) -> set[int]:
-        # They were due when they were announced, by another clock perhaps.
-        return {row for (row,) in self.ask("SELECT id FROM ledger WHERE state = 'waiting' AND announced > 0")}
-
-    def dump(self) -> list[list[tuple[Any, ...]]]:
-        # A claim that crashes has announced first, and that is done.
-        documents, bodies, _, *others = super().dump()
-        ledger = self.ask("SELECT to_jsonb(ledger) - 'announced' - 'copied' FROM ledger")
-        return [documents, bodies, sorted(ledger, key=repr), *others]
-
-
-@pytest.fixture
-def rabbit_machine(postgres_store_url: str, post: Post) -> None:
-    RabbitMachine.url = postgres_store_url
-    RabbitMachine.post = post
-
-
-TestRabbitMachine = pytest.mark.usefixtures("rabbit_machine")(RabbitMachine.TestCase)
-TestRabbitMachine.settings = settings(
-    TestMachine.settings, max_examples=int(os.environ.get("RABBIT_EXAMPLES", "10"))
-)
+TestPostgresMachine.settings = settings(TestMachine.settings, max_examples=EXAMPLES // 20)

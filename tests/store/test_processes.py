@@ -6,11 +6,11 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from onward.backends import open_store
+from onward.backend_urls import open_store
+from onward.ledger.store import Store
 from onward.model.events import Envelope
-from onward.ports import Store
-from tests.store.children import GROUP, open_at_the_same_time, settle_one_group_and_die, work_until_done
-from tests.store.stage import LISTENING, Noticed
+from tests.support.store_pages import LISTENING, Noticed
+from tests.support.store_processes import GROUP, open_at_the_same_time, settle_one_group_and_die, work_until_done
 
 SPAWN = get_context("spawn")
 EVENTS = 400
@@ -47,7 +47,7 @@ def test_processes_that_die_while_they_settle_lose_nothing_and_double_nothing(tm
         child.join()
     assert [child.exitcode for child in children] == [9] * 3
     assert store.document_counts() == {"words": {"processed": 3 * GROUP}}, "half a settlement is none"
-    assert sum(store.bury(worker, []) for worker in workers) == 3 * GROUP
+    assert sum(store.record_crash(worker, []) for worker in workers) == 3 * GROUP
     assert len(work_until_done(url, "heir")) == EVENTS - 3 * GROUP
     assert store.document_counts() == {"words": {"processed": EVENTS}}
     store.close()

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from onward.backends import open_store
-from onward.backends.sqlite import SQLiteStore, database
-from onward.model.ledger import Done
-from onward.ports import StoreError, StoreFull, StoreUnavailable
-from tests.store.stage import Clock, Page, Stage, page
+from onward.backend_urls import open_store
+from onward.ledger.sqlite import SQLiteStore, dialect
+from onward.ledger.store_errors import StoreError, StoreFull, StoreGone, StoreUnavailable
+from onward.model.ledger import Processed
+from tests.support.store_pages import Clock, Page, Stage, page
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_a_file_that_has_become_read_only_is_named_and_nothing_is_lost(stage: St
         stage.take()
     assert stage.text("a") == "", "it can still be read"
     writer(stage).execute("PRAGMA query_only = OFF")
-    stage.settle(stage.take(), Done(["a"]))
+    stage.settle(stage.take(), Processed(["a"]))
     assert stage.state("a").status == "processed"
 
 
@@ -85,10 +85,10 @@ def test_a_full_disk_is_named_and_nothing_is_lost(stage: Stage) -> None:
     (pages,) = writer(stage).execute("PRAGMA page_count").fetchone()
     writer(stage).execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(StoreFull, match="Free some disk space"):
-        stage.settle(delivery, Done(["a"]), adds=[page("large", "x" * 1_000_000)])
+        stage.settle(delivery, Processed(["a"]), adds=[page("large", "x" * 1_000_000)])
     assert (stage.state("a").status, stage.store.get(Page, "large")) == ("pending", None)
     writer(stage).execute("PRAGMA max_page_count = 1000000")
-    stage.settle(delivery, Done(["a"]), adds=[page("large", "x" * 1_000_000)])
+    stage.settle(delivery, Processed(["a"]), adds=[page("large", "x" * 1_000_000)])
     assert (stage.state("a").status, len(stage.text("large"))) == ("processed", 1_000_000)
 
 
@@ -113,7 +113,7 @@ def test_a_disk_that_really_is_full_is_survived(small_disk: Path) -> None:
         stage.store.add_documents([page("large", "x" * 1_500_000)])
     ballast.unlink()
     assert stage.store.add_documents([page("small", "x" * 100_000)]) == 1
-    stage.settle(stage.take(), Done(["a"]))
+    stage.settle(stage.take(), Processed(["a"]))
     stage.store.close()
     again = Stage(SQLiteStore(small_disk / "onward.db", clock), clock)
     assert again.store.document_counts() == {"pages": {"processed": 1, "pending": 1}}
@@ -122,7 +122,7 @@ def test_a_disk_that_really_is_full_is_survived(small_disk: Path) -> None:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0.01)
+    monkeypatch.setattr(dialect, "BUSY_SECONDS", 0.01)
 
 
 def test_a_file_that_another_program_has_locked_may_be_tried_again(
@@ -165,14 +165,14 @@ def test_who_only_reads_does_not_wait_for_who_writes(file: Path, stage: Stage) -
     with sqlite3.connect(file, isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
         stage.store.subscribe(stage.store.subscriptions())
-        assert stage.store.to_look_at(limit=10) == []
+        assert stage.store.due_for_check(limit=10) == []
         other.execute("ROLLBACK")
     other.close()
 
 
 def test_a_store_of_the_second_version_is_brought_up_to_date(file: Path) -> None:
     """What failed before there were failure groups is found by its fingerprint all the same."""
-    steps = sorted(files("onward.backends.sqlite").joinpath("migrations").iterdir(), key=lambda step: step.name)
+    steps = sorted(files("onward.ledger.sqlite").joinpath("migrations").iterdir(), key=lambda step: step.name)
     with sqlite3.connect(file) as old:
         for step in steps[:2]:
             old.executescript(step.read_text())
@@ -194,5 +194,28 @@ def test_a_store_of_the_second_version_is_brought_up_to_date(file: Path) -> None
     store = open_store(f"sqlite:///{file}", Clock())
     assert [one.row for one in store.find_dead_letters(fingerprint="f00d")] == [1]
     assert [one.id for one in store.find_states(fingerprint="f00d")] == ["a"]
-    assert store.to_look_at(limit=10) == [("pages", "a")]
+    assert store.due_for_check(limit=10) == [("pages", "a")]
     store.close()
+
+
+@pytest.mark.parametrize("replaced", (False, True), ids=("deleted", "replaced"))
+def test_a_file_that_is_deleted_or_replaced_while_it_is_open_is_not_used_any_more(
+    stage: Stage, file: Path, replaced: bool
+) -> None:
+    stage.bring("a")
+    bus = stage.store.bus()
+    for one in file.parent.glob("onward.db*"):
+        one.unlink()
+    if replaced:
+        open_store(f"sqlite:///{file}").close()
+    word = "replaced" if replaced else "deleted"
+    for use in (stage.claim, stage.store.counts, lambda: bus.wait(10)):
+        with pytest.raises(StoreGone, match=f"onward.db was {word}"):
+            use()
+    assert file.exists() == replaced, "it is not made anew"
+
+
+def test_a_file_that_was_only_copied_over_itself_is_still_the_same(stage: Stage, file: Path) -> None:
+    stage.bring("a")
+    os.utime(file)
+    assert stage.rows("waiting") == 1

@@ -9,17 +9,17 @@ import pytest
 
 from onward.app import App
 from onward.settings import Settings
-from onward.torture.plan import Plan
 from onward.torture.workload import ParcelArrived, build
+from onward.torture.workload_plan import WorkloadPlan
 
 PARCELS = 6
 
 
 @pytest.fixture
-def plan() -> Plan:
-    """Six parcels, none of them trouble: what kills its process would kill the test."""
-    plan = Plan(PARCELS, seed=1)
-    plan.troubles.clear()
+def plan() -> WorkloadPlan:
+    """Six parcels, none of them with a fault: what kills its process would kill the test."""
+    plan = WorkloadPlan(PARCELS, seed=1)
+    plan.faults.clear()
     return plan
 
 
@@ -31,7 +31,7 @@ def app(tmp_path: Path) -> Iterator[App]:
 
 
 @pytest.fixture
-def finished(app: App, plan: Plan) -> App:
+def finished(app: App, plan: WorkloadPlan) -> App:
     """The workload, after all of its parcels have gone through it."""
     parcels = [plan.parcel(number) for number in range(PARCELS)]
     app.publish(*map(ParcelArrived.of, parcels), documents=parcels)

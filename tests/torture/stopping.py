@@ -33,7 +33,7 @@ def start(folder: Path, *options: str) -> subprocess.Popen[str]:
 
 def crews(pid: int) -> list[int]:
     """The supervisors that a run has started."""
-    return [one for one in _children(pid) if b"onward.torture.crew" in _command(one)]
+    return [one for one in _children(pid) if b"onward.torture.worker_groups" in _command(one)]
 
 
 def workers(pid: int) -> list[int]:

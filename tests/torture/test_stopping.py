@@ -9,6 +9,8 @@ import pytest
 
 from tests.torture.stopping import crews, is_alive, start, until, workers
 
+pytestmark = pytest.mark.prove
+
 
 @pytest.mark.parametrize("number", (signal.SIGINT, signal.SIGTERM))
 def test_a_run_that_is_stopped_clears_away_what_it_made(number: signal.Signals, tmp_path: Path) -> None:

@@ -5,17 +5,30 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import psycopg
 import pytest
 
-from onward.torture.servers import postgres, rabbitmq
-from tests.conftest import need_server
+from onward.app import App
+from onward.torture.fault_injection import Hooks
+from onward.torture.scratch import open_scratch
+from onward.torture.torture_run import TortureOptions, torture
+from onward.torture.workload import ParcelArrived, build
+from tests.support.gateway_broker import eventually, publish
+from tests.support.servers import PostgresServer, RabbitServer
+from tests.support.servers.private import PrivateServer
 from tests.torture.stopping import environment
 
-DOCUMENTS, KILLS = 160, 6
+pytestmark = [pytest.mark.prove, pytest.mark.timeout(600)]
+
+DOCUMENTS, KILLS, SERVER_KILLS = 160, 6, 2
+LONGEST_OUTAGE_SECONDS = 1.0
+OPTIONS = ("--documents", str(DOCUMENTS), "--kills", str(KILLS), "--json")
 
 
 def onward_torture(folder: Path, *options: str, timeout: float = 550.0) -> subprocess.CompletedProcess[str]:
@@ -26,31 +39,12 @@ def onward_torture(folder: Path, *options: str, timeout: float = 550.0) -> subpr
     )
 
 
-def test_what_cannot_be_asked_for_together_is_refused(tmp_path: Path) -> None:
-    ended = onward_torture(tmp_path, "--private", "--store", "sqlite:///mine.db")
-    assert ended.returncode == 2
-    assert "leave out --store and --bus" in ended.stderr
-
-
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("servers", ("sqlite", "postgresql", "rabbitmq"))
-def test_nothing_is_lost_doubled_or_blamed(servers: str, tmp_path: Path, report: Callable[[str], None]) -> None:
-    options = ["--documents", str(DOCUMENTS), "--kills", str(KILLS), "--server-kills", "2", "--json"]
-    if servers != "sqlite":
-        need_server(postgres.why_missing())
-        options += ["--private", servers]
-    if servers == "rabbitmq":
-        need_server(rabbitmq.why_missing())
-    ended = onward_torture(tmp_path, *options)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    facts: dict[str, Any] = json.loads(ended.stdout)
+def check(facts: dict[str, Any], report: Callable[[str], None]) -> None:
     report(" ".join(f"{name} {value}" for name, value in facts.items() if isinstance(value, int | float)))
-
     assert (facts["documents"], facts["finished"]) == (DOCUMENTS, DOCUMENTS)
     assert (facts["lost"], facts["doubled"], facts["blamed"], facts["unfinished"]) == (0, 0, 0, 0)
     assert facts["kills"] == KILLS
-    assert facts["workers_killed"] + facts["supervisors_killed"] + facts["crews_killed"] == KILLS
-    assert facts["server_kills"] == (0 if servers == "sqlite" else 2)
+    assert facts["workers_killed"] + facts["supervisors_killed"] + facts["groups_killed"] == KILLS
     assert facts["poison_caught"] == facts["poison"] == 2
     assert facts["set_aside"] == 4, "two that kill their process, one that cannot be read, one that always fails"
     assert facts["sent_again"] > 0
@@ -59,4 +53,83 @@ def test_nothing_is_lost_doubled_or_blamed(servers: str, tmp_path: Path, report:
     assert facts["zombies_unrefused"] == 0, "what wakes up late is refused"
     assert facts["late_works_refused"] >= facts["zombies"]
     assert facts["clean"]
+
+
+def drawn_options() -> TortureOptions:
+    return TortureOptions(documents=DOCUMENTS, kills=KILLS, seed=Random().randrange(10**9))
+
+
+def outages(*servers: PrivateServer) -> list[Callable[[], None]]:
+    """Faults that kill each of these servers and start it again."""
+
+    def outage(server: PrivateServer) -> None:
+        server.kill()
+        threading.Event().wait(Random().uniform(0.0, LONGEST_OUTAGE_SECONDS))
+        server.start()
+
+    return [lambda server=server: outage(server) for server in servers for _ in range(SERVER_KILLS)]  # type: ignore[misc]
+
+
+def test_nothing_is_lost_doubled_or_blamed_on_sqlite(tmp_path: Path, report: Callable[[str], None]) -> None:
+    ended = onward_torture(tmp_path, *OPTIONS)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    check(json.loads(ended.stdout), report)
     assert list(tmp_path.glob("onward_torture_*")) == [], "the scratch place is gone"
+
+
+def test_a_store_on_postgresql_is_left_as_it_was(
+    tmp_path: Path, postgres_server: PostgresServer, report: Callable[[str], None]
+) -> None:
+    url = postgres_server.create_database("torture")
+    ended = onward_torture(tmp_path, *OPTIONS, "--store", url)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    check(json.loads(ended.stdout), report)
+    with psycopg.connect(url) as connection:
+        left = connection.execute("SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'onward%'").fetchone()
+    postgres_server.execute("DROP DATABASE torture")
+    assert left == (0,), "the schema is gone"
+
+
+def test_the_same_while_postgresql_is_killed(needs_postgres: None, report: Callable[[str], None]) -> None:
+    with PostgresServer() as server, open_scratch(server.url()) as scratch:
+        hooks = Hooks(outages(server))
+        facts = torture(
+            TortureOptions(documents=DOCUMENTS, kills=KILLS, seed=Random().randrange(10**9)),
+            scratch,
+            lambda _: None,
+            hooks,
+        ).as_dict()
+    check(facts, report)
+    assert facts["extra_faults"] == SERVER_KILLS
+
+
+def test_the_same_with_events_that_arrive_through_rabbitmq_while_both_are_killed(
+    needs_postgres: None, rabbit_server: RabbitServer, rabbit_url: str, report: Callable[[str], None]
+) -> None:
+    """The supervisors of the run read the inbox; one parcel in five is announced there by another program."""
+
+    def sent(raw: bytes) -> bool:
+        try:
+            publish(rabbit_url, raw, key=ParcelArrived.routing_key)
+        except Exception:  # the broker is not up yet
+            return False
+        return True
+
+    def send(app: App, raw: bytes) -> None:
+        eventually(lambda: sent(raw), "the broker takes it")
+
+    with PostgresServer() as server, open_scratch(server.url()) as scratch:
+        scratch.more_settings = {"bus": rabbit_url}
+        gateway = build(scratch.settings).gateway()
+        assert gateway is not None
+        gateway.check()  # the exchange and the queue are there before the first event
+        rabbit_server.settle()
+        hooks = Hooks(outages(server, rabbit_server), send)
+        facts = torture(
+            TortureOptions(documents=DOCUMENTS, kills=KILLS, seed=Random().randrange(10**9)),
+            scratch,
+            lambda _: None,
+            hooks,
+        ).as_dict()
+    check(facts, report)
+    assert facts["extra_faults"] == 2 * SERVER_KILLS

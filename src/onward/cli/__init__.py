@@ -1,7 +1,7 @@
-"""The command `onward`.
+"""The command `onward`: finds each command, and turns errors into a message and an exit code.
 
-A command group is a module of its own; one line in `COMMANDS` makes it known. It is imported when it is
-used, so that each command starts as fast as its own imports allow.
+`COMMANDS` names the module of each command. It is imported when the command is used, so that `onward --version`
+and each command start as fast as their own imports allow.
 """
 
 from __future__ import annotations
@@ -10,70 +10,68 @@ import errno
 import importlib
 import os
 import sys
-from typing import Any, NoReturn
+from difflib import get_close_matches
+from typing import Any, NamedTuple, NoReturn
 
 import click
 
-from onward.retry.errors import OnwardError
-from onward.retry.redact import redact
+__all__ = ["COMMANDS", "INTERRUPTED", "main"]
+
+
+class _Command(NamedTuple):
+    module: str
+    summary: str
+
 
 COMMANDS = {
-    "ingest": "onward.cli.ingest",
-    "status": "onward.cli.status",
-    "search": "onward.cli.search",
-    "summaries": "onward.cli.summaries",
-    "show": "onward.cli.show",
-    "documents": "onward.cli.documents",
-    "failed": "onward.cli.failed",
-    "failures": "onward.cli.failures",
-    "serve": "onward.cli.serve",
-    "worker": "onward.cli.worker",
-    "workers": "onward.cli.workers",
-    "retry-job": "onward.cli.retry_job",
-    "reembed": "onward.cli.reembed",
-    "forget": "onward.cli.forget",
-    "retry": "onward.cli.retry",
-    "batches": "onward.cli.batches",
-    "breakers": "onward.cli.breakers",
-    "actions": "onward.cli.actions",
-    "policies": "onward.cli.policies",
-    "schema": "onward.cli.schema",
-    "torture": "onward.cli.torture",
-    "doctor": "onward.cli.doctor",
+    "ingest": _Command("ingest", "Ingest mailboxes, folders and URLs."),
+    "status": _Command("status", "Show what needs a person, then everything else."),
+    "search": _Command("search", "Search the ingested documents."),
+    "summaries": _Command("summaries", "List the summarised threads."),
+    "show": _Command("show", "Show one document and its history."),
+    "documents": _Command("documents", "List, export, discard or remove documents."),
+    "failed": _Command("failed", "List, requeue and remove dead letters."),
+    "failures": _Command("failures", "Show failures by cause, and retry them."),
+    "serve": _Command("serve", "Serve the web console and the HTTP API."),
+    "worker": _Command("worker", "Run an app's services in worker processes."),
+    "workers": _Command("workers", "Show which workers are alive, and what they do."),
+    "services": _Command("services", "Show services and what waits for them; retire one."),
+    "retry-job": _Command("retry_job", "Requeue unfinished documents that are due."),
+    "reembed": _Command("reembed", "Embed chunks that have no vector of the present model."),
+    "forget": _Command("forget", "Remove a source and everything made from it."),
+    "retry": _Command("retry", "Requeue documents now, or at a given time."),
+    "batches": _Command("batches", "List and retry failed batches."),
+    "breakers": _Command("breakers", "Show outages, and open or close a breaker."),
+    "actions": _Command("actions", "List what operators did."),
+    "policies": _Command("policies", "Show what is retried when, and until when."),
+    "schema": _Command("schema", "Print JSON Schemas of events and documents."),
+    "torture": _Command("torture", "Kill and pause workers, and count what is lost."),
+    "doctor": _Command("doctor", "Check the installation, and say what to repair."),
 }
 INTERRUPTED = 130
 """The exit code of a command that was stopped by Ctrl-C."""
-_NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
-PIPELINE_PACKAGES = frozenset(
-    {
-        "cchardet",
-        "httpx2",
-        "lxml_html_clean",
-        "numpy",
-        "pathspec",
-        "pypdfium2",
-        "safetensors",
-        "selectolax",
-        "tokenizers",
-        "trafilatura",
-        "wordllama",
-    }
-)
-"""What `onward[pipeline]` installs, by the names it is imported by."""
-CONSOLE_PACKAGES = frozenset(
-    {"fastapi", "jinja2", "markdown_it", "markupsafe", "multipart", "python_multipart", "starlette", "uvicorn"}
-)
-"""What `onward[console]` installs."""
+WRONG_USAGE = 2
+_OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+_EXTRAS = {
+    "cli": ("rich",),
+    "console": (
+        *("fastapi", "jinja2", "markdown_it", "markupsafe", "multipart", "python_multipart", "starlette"),
+        *("prometheus_client", "uvicorn"),
+    ),
+    "pipeline": (
+        *("cchardet", "httpx2", "lxml_html_clean", "numpy", "pathspec", "pypdfium2", "safetensors", "selectolax"),
+        *("tokenizers", "trafilatura", "wordllama"),
+    ),
+}
+"""The packages that each extra installs, by the names they are imported by."""
 
 
-class _NotThere(click.ClickException):
-    """Somebody named what there is not."""
-
-    exit_code = 2
+class _UsageProblem(click.ClickException):
+    exit_code = WRONG_USAGE
 
 
 class _Commands(click.Group):
-    """Find each command in its module, and turn errors into a message and an exit code."""
+    """Imports a command when it is used, and turns errors into a message and an exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -81,9 +79,27 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(COMMANDS[cmd_name])
+        module = importlib.import_module(f"onward.cli.{COMMANDS[cmd_name].module}")
         command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        # Not from the commands themselves: to import them all takes long, and some need an extra.
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.summary) for name, command in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            # click itself looks only among commands that are imported.
+            close = get_close_matches(args[0], COMMANDS)
+            if not close:
+                raise
+            meant = " or ".join(map(repr, close))
+            raise click.UsageError(f"No such command {args[0]!r}. Did you mean {meant}?", ctx) from error
 
     def main(self, *args: Any, **options: Any) -> Any:  # click's own signature
         if sys.stdout is None:  # a shell has closed it
@@ -91,56 +107,64 @@ class _Commands(click.Group):
         try:
             return super().main(*args, **options)
         except OSError as error:
-            if not _is_of_output(error):
+            if not _is_output_error(error):
                 raise
             _end_without_output(error.strerror or str(error))
 
     def invoke(self, ctx: click.Context) -> Any:  # click's own signature
+        _warn_of_unknown_variables()
         try:
             return super().invoke(ctx)
-        except OnwardError as error:
-            if ctx.params["debug"]:
-                raise
-            kind = _NotThere if getattr(error, "exit_code", 1) == _NotThere.exit_code else click.ClickException
-            raise kind(redact(str(error))) from error
         except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
             raise
         except KeyboardInterrupt:
             click.echo("Stopped.", err=True)
             raise SystemExit(INTERRUPTED) from None
-        except ModuleNotFoundError as error:
-            extra = _extra_of((error.name or "").partition(".")[0])
-            if ctx.params["debug"] or not extra:
-                raise
-            raise click.ClickException(
-                f"the package {error.name!r} is missing, which the {extra} needs.\n"
-                f'Install it with: pip install "onward[{extra}]"'
-            ) from error
         except Exception as error:
-            if ctx.params["debug"] or _is_of_output(error):
+            if ctx.params["debug"] or _is_output_error(error):
                 raise
-            found = redact(f"{type(error).__name__}: {error}")
-            raise click.ClickException(
-                f"This should not have happened: {found}\nRun `onward --debug …` to see where it came from."
-            ) from error
+            raise _problem(error) from error
 
 
-def _extra_of(package: str) -> str:
-    """The extra of Onward that installs a package; empty: none does."""
-    if package in CONSOLE_PACKAGES:
-        return "console"
-    return "pipeline" if package in PIPELINE_PACKAGES else ""
+def _problem(error: Exception) -> click.ClickException:
+    """Return the message for an error; its exit code is 1, or 2 where the call was wrong."""
+    from onward.retry.errors import OnwardError
+    from onward.retry.redact import redact
+
+    if isinstance(error, OnwardError):
+        kind = _UsageProblem if getattr(error, "exit_code", 1) == WRONG_USAGE else click.ClickException
+        return kind(redact(str(error)))
+    if isinstance(error, ModuleNotFoundError):
+        package = (error.name or "").partition(".")[0]
+        for extra, packages in _EXTRAS.items():
+            if package in packages:
+                return _UsageProblem(
+                    f"this command needs the package {package!r}, which is not installed.\n"
+                    f"Run: pip install 'onward[{extra}]'"
+                )
+    found = redact(f"{type(error).__name__}: {error}")
+    return click.ClickException(
+        f"This should not have happened: {found}\nRun `onward --debug …` to see where it came from."
+    )
 
 
-def _is_of_output(error: BaseException) -> bool:
-    """Whether output could not be written: a file that has a name is named in its error."""
-    return isinstance(error, OSError) and error.filename is None and error.errno in _NOT_WRITTEN
+def _warn_of_unknown_variables() -> None:
+    from onward.settings import unknown_variables
+
+    for name, close in unknown_variables(os.environ):
+        meant = f" Did you mean {close}?" if close else ""
+        click.echo(f"Warning: {name} is set, but no setting has this name.{meant}", err=True)
+
+
+def _is_output_error(error: BaseException) -> bool:
+    """Return whether output could not be written; the error of a file has its name."""
+    return isinstance(error, OSError) and error.filename is None and error.errno in _OUTPUT_ERRORS
 
 
 def _end_without_output(why: str) -> NoReturn:
     click.echo(f"Error: the output cannot be written: {why}", err=True)
     if sys.stdout is not None:
-        # Python tries once more when it ends, and would complain again.
+        # Python flushes once more when it ends, and would print another error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     raise SystemExit(1)
 
@@ -149,5 +173,5 @@ def _end_without_output(why: str) -> NoReturn:
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.version_option(package_name="onward")
 def main(debug: bool) -> None:
-    """Bring every document forward: ingest, watch, retry, put back."""
+    """Ingest documents, see what failed and why, retry it."""
     del debug  # read where errors are caught

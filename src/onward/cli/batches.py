@@ -1,4 +1,4 @@
-"""`onward batches`: what was set aside to be retried together."""
+"""`onward batches`: documents that were set aside to be retried together."""
 
 from __future__ import annotations
 
@@ -7,23 +7,21 @@ from typing import TYPE_CHECKING
 import click
 from rich.text import Text
 
-from onward.cli.opening import reading
-from onward.cli.output import console, json_option, print_entry, print_json
-from onward.facts.batches import (
+from onward.cli.action_run import carry_out, confirm_option, dry_run_option
+from onward.cli.app_access import open_store_app
+from onward.cli.params import json_option
+from onward.cli.render.output import console, print_entry, print_json
+from onward.model.ledger import FailedBatch
+from onward.ops.actions.failed_batches import DiscardFailedBatches, RetryFailedBatches
+from onward.ops.lookup import short_ids
+from onward.ops.queries.batches import (
     batch_facts,
-    counted_batches,
-    discard_batches,
-    documents_in,
     files_of,
     find_batch,
-    find_batches,
     is_persistent,
     item_errors,
-    retry_batches,
 )
-from onward.facts.finding import short_ids, worker_command
-from onward.facts.wording import SHORT_ID, clock_time, counted, moment, number, one_line, source_name
-from onward.model.ledger import FailedBatch
+from onward.ops.text.format import SHORT_ID, clock_time, counted, moment, number, one_line, source_name
 from onward.retry.redact import redact
 
 if TYPE_CHECKING:
@@ -68,7 +66,7 @@ def list_(as_json: bool) -> None:
 @json_option
 def show(id: str, as_json: bool) -> None:
     """Show one failed batch with the error of each of its documents."""
-    with reading() as app:
+    with open_store_app() as app:
         batch = find_batch(app, id)
         if as_json:
             print_json(batch_facts(app, batch) | {"item_errors": dict(item_errors(app, batch.items))})
@@ -79,58 +77,31 @@ def show(id: str, as_json: bool) -> None:
 @batches.command()
 @click.argument("ids", nargs=-1, metavar="[ID]…")
 @click.option("--all", "everything", is_flag=True, help="All of them.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be retried.")
+@dry_run_option
 @json_option
 def retry(ids: tuple[str, ...], everything: bool, dry_run: bool, as_json: bool) -> None:
     """Retry failed batches now; this is not counted as a retry."""
-    if bool(ids) == everything:
-        raise click.UsageError("give either the ids of batches, or --all")
-    with reading() as app:
-        chosen = app.store.failed_batches() if everything else find_batches(app, ids)
-        if not dry_run:
-            chosen = retry_batches(app, chosen)
-        workers, start = len(app.store.workers()), worker_command(app.store)
-    if as_json:
-        print_json({"dry_run": dry_run, "batches": [one.id for one in chosen], "documents": documents_in(chosen)})
-        return
-    out = console()
-    verb = "would be retried" if dry_run else "will be retried now"
-    what = f"{counted_batches(len(chosen))} with {counted(documents_in(chosen), 'document')}"
-    out.print(Text(f"{what} {verb}." if chosen else "There are no failed batches."))
-    if chosen and not dry_run:
-        alive = "A worker takes it within seconds." if workers else f"No worker is alive; start one: {start}"
-        out.print(Text(alive, "dim" if workers else "yellow"))
+    with open_store_app() as app:
+        carry_out(app, RetryFailedBatches(ids, everything), as_json=as_json, dry_run=dry_run)
 
 
 @batches.command()
 @click.argument("ids", nargs=-1, required=True, metavar="ID…")
-@click.option("--confirm", is_flag=True, help="Yes, give these documents up for good.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be discarded.")
+@confirm_option
+@dry_run_option
 @json_option
 def discard(ids: tuple[str, ...], confirm: bool, dry_run: bool, as_json: bool) -> None:
     """Give up all documents of failed batches: they become discarded, and are kept."""
-    with reading() as app:
-        chosen = find_batches(app, ids)
-        count = documents_in(chosen)
-        if not dry_run and not confirm:
-            raise click.UsageError(
-                f"this gives up {counted(count, 'document')} for good; add --confirm, or look first with --dry-run"
-            )
-        if not dry_run:
-            count = discard_batches(app, chosen)
-    if as_json:
-        print_json({"dry_run": dry_run, "batches": [one.id for one in chosen], "documents": count})
-        return
-    verb = "would be discarded" if dry_run else "discarded"
-    console().print(Text(f"{counted(count, 'document')} of {counted_batches(len(chosen))} {verb}."))
+    with open_store_app() as app:
+        carry_out(app, DiscardFailedBatches(ids), as_json=as_json, dry_run=dry_run, confirm=confirm)
 
 
-# -- for people
+# -- text output
 
 
 def _list(*, as_json: bool) -> None:
-    with reading() as app:
-        found = sorted(app.store.failed_batches(), key=lambda one: one.retry_after)
+    with open_store_app() as app:
+        found = sorted(app.store.failed_batches(), key=lambda batch: batch.retry_after)
         if as_json:
             print_json([batch_facts(app, one) for one in found])
             return

@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from onward.cli.opening import reading
-from onward.cli.output import console, json_option, print_json
-from onward.facts.breakers import breaker_facts, close_by_hand, close_command, open_by_hand, opening_facts
-from onward.facts.wording import counted, duration, moment, one_line
-from onward.model.breaker import Breaker
+from onward.cli.action_run import print_sentences, run_action
+from onward.cli.app_access import open_store_app
+from onward.cli.params import json_option
+from onward.cli.render.output import console, print_json
+from onward.ops.actions.action import Action
+from onward.ops.actions.breakers import CloseBreaker, OpenBreaker
+from onward.ops.queries.breakers import breaker_facts, opening_facts
+from onward.ops.text.format import counted, duration, moment, one_line
 from onward.retry.redact import redact
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from onward import App
-
-_STYLES = {"open": "red", "paused": "yellow", "recovering": "yellow", "closed": "green"}
+_STYLES = {"open": "red", "paused": "yellow", "unreached": "yellow", "recovering": "yellow", "closed": "green"}
 _history_option = click.option("--history", is_flag=True, help="Also every opening so far.")
 
 
@@ -58,46 +59,34 @@ def list_(history: bool, as_json: bool) -> None:
 @click.option("--reason", required=True, metavar="TEXT", help="Why, for everybody who looks.")
 @json_option
 def open_(name: str, reason: str, as_json: bool) -> None:
-    """Take a dependency out of service, for maintenance: it stays so until `breakers close`."""
-    if not reason.strip():
-        raise click.BadParameter("it is empty; say why, for everybody who looks", param_hint="'--reason'")
-    with reading() as app:
-        before = open_by_hand(app, name, reason)
-        _changed(app, name, f"{_opened(before)}; to bring it back: {close_command(name)}", as_json=as_json)
+    """Take a dependency out of service, for maintenance, until `breakers close`."""
+    _change(OpenBreaker(name, reason), as_json=as_json)
 
 
 @breakers.command("close")
 @click.argument("name")
 @json_option
 def close(name: str, as_json: bool) -> None:
-    """Let events that need a dependency go on, one at first, then ever more."""
-    with reading() as app:
-        was_open = close_by_hand(app, name)
-        _changed(
-            app, name, "is in service again" if was_open else "is not down: nothing to close", as_json=as_json
-        )
+    """Let events that need a dependency go on, one at first, then more and more."""
+    _change(CloseBreaker(name), as_json=as_json)
 
 
-def _opened(before: Breaker | None) -> str:
-    """What opening a breaker by hand has changed."""
-    if before is None:
-        return "is out of service"
-    was = one_line(redact(before.reason), 200)
-    if before.by_hand:
-        return f"was out of service already ({was}): only the reason is new"
-    return f"was down already ({was}): now it is not asked any more whether it is back"
+def _change(action: Action, *, as_json: bool) -> None:
+    with open_store_app() as app:
+        outcome = run_action(app, action)
+    print_json(outcome.facts) if as_json else print_sentences(outcome.sentences)
 
 
 def _list(*, history: bool, as_json: bool) -> None:
-    with reading() as app:
+    with open_store_app() as app:
         facts = breaker_facts(app)
         openings = app.store.openings() if history else []
         now = app.store.now()
     if as_json:
-        told: dict[str, Any] = {"breakers": facts}
+        output: dict[str, Any] = {"breakers": facts}
         if history:
-            told["history"] = [opening_facts(one) for one in openings]
-        print_json(told)
+            output["history"] = [opening_facts(opening) for opening in openings]
+        print_json(output)
         return
     out = console()
     if not facts:
@@ -115,12 +104,16 @@ def _list(*, history: bool, as_json: bool) -> None:
 def _print(out: Console, one: dict[str, Any]) -> None:
     line = Text.assemble((one_line(one["dependency"]), "bold"), "  ", (one["state"], _STYLES[one["state"]]))
     if one["seconds"] is not None:
-        line.append(f" for {duration(one['seconds'])}{', by hand' if one['by_hand'] else ''}")
+        often = f", {one['openings_in_episode']} times" if one["openings_in_episode"] > 1 else ""
+        by_hand = ", by hand" if one["by_hand"] else ""
+        # A dependency that recovers is not down: what lasts is its trouble.
+        what = " after trouble" if one["state"] == "recovering" else ""
+        line.append(f"{what} for {duration(one['seconds'])}{often}{by_hand}")
     line.append(f"  (for {', '.join(one['services']) or 'no service'})", "dim")
     out.print(line, soft_wrap=True)
     if one["waiting"]:
         out.print(Text(f"  {counted(one['waiting'], 'event')} waiting"), soft_wrap=True)
-    if one["state"] == "recovering":
+    if one["state"] == "recovering" and one["limit"] is not None:
         out.print(Text(f"  at most {counted(one['limit'], 'event')} at once, until it has proved itself"))
     for label in ("reason", "remedy"):
         if one[label]:
@@ -141,10 +134,3 @@ def _print_opening(out: Console, one: dict[str, Any], now: float) -> None:
     lasted = duration(max(0.0, (now if closed is None else closed) - one["opened_at"]))
     text = f"  {moment(one['opened_at'])}  {one_line(one['dependency'])}  {lasted}{'' if closed else ' so far'}"
     out.print(Text(f"{text}: {one_line(redact(one['reason']), 300)}"), soft_wrap=True)
-
-
-def _changed(app: App, name: str, text: str, *, as_json: bool) -> None:
-    if as_json:
-        print_json(next(one for one in breaker_facts(app) if one["dependency"] == name))
-    else:
-        console().print(Text(f"{one_line(name)} {text}"), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`onward documents`: list documents, export them, give them up or remove them."""
+"""`onward documents`: list, export, archive, discard or purge documents."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from rich.text import Text
 
-from onward.cli.choosing import Count, not_empty
-from onward.cli.disposing import archive, discard, export, purge
-from onward.cli.opening import reading
-from onward.cli.output import console, print_entry, print_json
-from onward.facts.accounting import error_of
-from onward.facts.finding import EMPTY, check_collection, known, short_ids, show_command
-from onward.facts.life import state_facts
-from onward.facts.listing import count_documents, find_titles
-from onward.facts.wording import counted, number, one_line
+from onward.cli.app_access import open_store_app
+from onward.cli.document_actions import archive, discard, export, purge
+from onward.cli.params import Count, not_empty
+from onward.cli.render.output import console, print_entry, print_json
 from onward.model.documents import Status
+from onward.ops.lookup import EMPTY, check_collection, resolve_source, short_ids, show_command
+from onward.ops.queries.document_details import state_facts
+from onward.ops.queries.documents import count_documents, find_titles
+from onward.ops.queries.ingestion_report import error_of
+from onward.ops.text.format import counted, number, one_line
 
 if TYPE_CHECKING:
     from onward import App, DocumentState
@@ -36,34 +36,36 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def _list_options(command: Command) -> Command:
-    """What `onward documents` takes, with or without `list`."""
+    """Add the options of `onward documents`, with or without `list`."""
     for option in reversed(
         (
             click.option(
                 "--status",
-                type=click.Choice([one.value for one in Status]),
-                help="Only documents that stand so; `failed` are also those that failed in too many rounds.",
+                type=click.Choice([status.value for status in Status]),
+                help="Only documents with this status; `failed` includes failed_max_retries.",
             ),
             click.option(
                 "--collection",
                 metavar="NAME",
                 callback=not_empty,
-                help="Only of this collection: archives, messages, …",
+                help="Only documents of this collection: archives, messages, …",
             ),
             click.option(
                 "--source",
                 metavar="SOURCE",
                 callback=not_empty,
-                help="Only of this source; the end of its name will do.",
+                help="Only documents of this source (its name, or the end of it).",
             ),
-            click.option("--limit", type=Count(), help=f"At most so many; {LISTED} by default, all with --json."),
-            click.option("--after", metavar="COLLECTION/ID", default="", help="Go on behind this document."),
+            click.option(
+                "--limit", type=Count(), help=f"The most documents to list; {LISTED} by default, all with --json."
+            ),
+            click.option("--after", metavar="COLLECTION/ID", default="", help="Start after this document."),
             click.option("--json", "as_json", is_flag=True, help="Export as JSON, one document a line (NDJSON)."),
             click.option("--full", is_flag=True, help="With --json: also the body of each document."),
             click.option(
                 "--without-times",
                 is_flag=True,
-                help="With --json: leave out what differs between two equal runs.",
+                help="With --json: leave out times, which differ between two equal runs.",
             ),
         )
     ):
@@ -91,7 +93,7 @@ def documents(ctx: click.Context, /, **options: Any) -> None:
     if ctx.invoked_subcommand is None:
         _list(**options)
     elif any(options.values()):
-        raise click.UsageError(f"give options behind `{ctx.invoked_subcommand}`")
+        raise click.UsageError(f"give options after `{ctx.invoked_subcommand}`")
 
 
 @documents.command("list")
@@ -118,13 +120,13 @@ def _list(
 ) -> None:
     if (full or without_times) and not as_json:
         raise click.UsageError("--full and --without-times go with --json")
-    with reading() as app:
+    with open_store_app() as app:
         names = sorted(app.store.document_counts())
         if collection is not None:
             check_collection(app, collection)
-        chosen = known(app, source) if source is not None else None
-        behind = _behind(after, collection)
-        found = _states(app, [collection] if collection else names, status=status, source=chosen, behind=behind)
+        chosen = resolve_source(app, source) if source is not None else None
+        start = _start(after, collection)
+        found = _states(app, [collection] if collection else names, status=status, source=chosen, start=start)
         if as_json:
             for line in _exported(app, islice(found, limit), full=full, without_times=without_times):
                 print_json(line, indent=None)
@@ -137,7 +139,7 @@ def _list(
         _print(app, shown, limit or LISTED, total)
 
 
-def _behind(after: str, collection: str | None) -> tuple[str, str]:
+def _start(after: str, collection: str | None) -> tuple[str, str]:
     name, slash, id = after.partition("/")
     if after and not slash:
         if collection is None:
@@ -150,14 +152,15 @@ def _behind(after: str, collection: str | None) -> tuple[str, str]:
 
 
 def _states(
-    app: App, names: Sequence[str], *, status: str | None, source: str | None, behind: tuple[str, str]
+    app: App, names: Sequence[str], *, status: str | None, source: str | None, start: tuple[str, str]
 ) -> Iterator[DocumentState]:
     for name in names:
-        if name < behind[0]:
+        if name < start[0]:
             continue
-        after = behind[1] if name == behind[0] else ""
-        wanted = [status, Status.FAILED_MAX_RETRIES.value] if status == Status.FAILED else [status]
-        yield from heapq.merge(*(_pages(app, name, one, source, after) for one in wanted), key=lambda one: one.id)
+        after = start[1] if name == start[0] else ""
+        statuses = [status, Status.FAILED_MAX_RETRIES.value] if status == Status.FAILED else [status]
+        pages = (_pages(app, name, wanted, source, after) for wanted in statuses)
+        yield from heapq.merge(*pages, key=lambda state: state.id)
 
 
 def _pages(
@@ -174,8 +177,8 @@ def _exported(
     while page := list(islice(states, PAGE)):
         bodies: dict[tuple[str, str], str] = {}
         if full:
-            for name in {one.collection for one in page}:
-                ids = [one.id for one in page if one.collection == name]
+            for name in {state.collection for state in page}:
+                ids = [state.id for state in page if state.collection == name]
                 bodies |= {(name, id): body for id, _, body in app.store.read_bodies(name, ids)}
         for state in page:
             facts = state_facts(state)
@@ -194,16 +197,16 @@ def _print(app: App, found: list[DocumentState], limit: int, total: int | None) 
     if not shown:
         out.print(Text("No such documents."))
         return
-    ids = short_ids(app, [one.id for one in shown])
+    ids = short_ids(app, [state.id for state in shown])
     titles = find_titles(app, shown)
-    for one in shown:
-        style = _STYLES.get(one.status, "red")
-        title = one_line(titles.get((one.collection, one.id), ""), 100)
+    for state in shown:
+        style = _STYLES.get(state.status, "red")
+        title = one_line(titles.get((state.collection, state.id), ""), 100)
         about = Text.assemble(
-            (f"{ids[one.id]:8}", "green"), f"  {one.collection:10}", (f"{one.status:10}  ", style)
+            (f"{ids[state.id]:8}", "green"), f"  {state.collection:10}", (f"{state.status:10}  ", style)
         )
         print_entry(out, Text.assemble(about, title))
-        if (error := error_of(one)) and one.status != "processed":
+        if (error := error_of(state)) and state.status != "processed":
             out.print(Text(f"          {one_line(error, 300)}", "red"), soft_wrap=True)
     if len(found) > limit:
         more = "There are more:" if total is None else f"{number(limit)} of {number(total)} shown; to go on:"

@@ -6,8 +6,9 @@ from dataclasses import asdict
 
 import click
 
-from onward.cli.output import console, json_option, print_json
-from onward.facts.policies import describe, describe_archive
+from onward.cli.params import json_option
+from onward.cli.render.output import console, print_json
+from onward.ops.queries.policies import describe_archive, describe_ladder
 from onward.settings import load_settings
 
 
@@ -16,7 +17,7 @@ from onward.settings import load_settings
 def policies(as_json: bool) -> None:
     """Show what is retried when, and until when."""
     ladder = load_settings().ladder()
-    rungs, sentence = describe(ladder), describe_archive(ladder)
+    rungs, sentence = describe_ladder(ladder), describe_archive(ladder)
     if as_json:
         print_json({"rungs": [asdict(rung) for rung in rungs], "archive": sentence.replace("\n", " ")})
         return

@@ -8,10 +8,11 @@ import click
 from rich.text import Text
 
 from onward.cli import INTERRUPTED
-from onward.cli.opening import pipeline, reading
-from onward.cli.output import console, json_option, print_json
-from onward.cli.running import GO_ON, run
-from onward.facts.wording import counted
+from onward.cli.app_access import open_pipeline, open_store_app
+from onward.cli.params import json_option
+from onward.cli.pipeline_run import RESUME_HINT, run
+from onward.cli.render.output import console, print_json
+from onward.ops.text.format import counted
 
 if TYPE_CHECKING:
     from onward import App
@@ -35,12 +36,12 @@ def reembed(dry_run: bool, processes: int | None, as_json: bool) -> None:
     """
     from onward.pipeline.sources import reembed as submit
 
-    with reading() as app:
+    with open_store_app() as app:
         count, model = _count(app), app.embedder.model
     if dry_run or not count:
         _say(count, model, 0, stopped=False, as_json=as_json, dry_run=dry_run)
         return
-    with pipeline() as app:
+    with open_pipeline() as app:
         submit(app)
         stopped = run(app, f"{counted(count, 'chunk')} for {model}", processes=processes)
         left = _count(app)
@@ -52,7 +53,7 @@ def _count(app: App) -> int:
     from onward.pipeline.documents import Chunk
 
     count, after = 0, ""
-    while ids := app.store.not_placed(Chunk, app.embedder.model, after=after, limit=5000):
+    while ids := app.store.ids_without_vector(Chunk, app.embedder.model, after=after, limit=5000):
         count, after = count + len(ids), ids[-1]
     return count
 
@@ -71,4 +72,4 @@ def _say(count: int, model: str, left: int, *, stopped: bool, as_json: bool, dry
         if left:
             out.print(Text(f"{counted(left, 'chunk')} left; see `onward status`.", "yellow"))
         if stopped:
-            out.print(Text(f"Stopped. {GO_ON}", "yellow"))
+            out.print(Text(f"Stopped. {RESUME_HINT}", "yellow"))

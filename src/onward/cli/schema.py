@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onward.cli.output import console, json_option, print_json
+from onward.cli.params import json_option
+from onward.cli.render.output import console, print_json
 from onward.retry.errors import OnwardError
 
 if TYPE_CHECKING:
@@ -33,18 +34,18 @@ def schema(name: str | None, as_json: bool) -> None:
     events, documents = _classes()
     known = events | documents
     if name is not None:
-        found = {one.lower(): one for one in known}.get(name.lower())
+        found = {known_name.lower(): known_name for known_name in known}.get(name.lower())
         if found is None:
             raise OnwardError(f"there is no schema {name!r}; known are: {', '.join(known)}")
         print_json(_schema_of(known[found]))
     elif as_json:
-        print_json({one: _schema_of(kind) for one, kind in known.items()})
+        print_json({known_name: _schema_of(kind) for known_name, kind in known.items()})
     else:
         out = console()
         for title, kinds, about in (("Events", events, "routing_key"), ("Documents", documents, "collection")):
             out.print(f"[bold]{title}[/]")
-            for one, kind in kinds.items():
-                out.print(f"  {one:27}[dim]{getattr(kind, about):36}{_first_line(kind)}[/]", soft_wrap=True)
+            for known_name, kind in kinds.items():
+                out.print(f"  {known_name:27}[dim]{getattr(kind, about):36}{_first_line(kind)}[/]", soft_wrap=True)
 
 
 def _classes() -> tuple[dict[str, type[Event]], dict[str, type[Document]]]:
@@ -53,11 +54,11 @@ def _classes() -> tuple[dict[str, type[Event]], dict[str, type[Document]]]:
 
     def declared(module: Any, base: type[Any]) -> dict[str, type[Any]]:
         return {
-            name: one
-            for name, one in vars(module).items()
-            if inspect.isclass(one)
-            and issubclass(one, base)
-            and one.__module__ == module.__name__
+            name: kind
+            for name, kind in vars(module).items()
+            if inspect.isclass(kind)
+            and issubclass(kind, base)
+            and kind.__module__ == module.__name__
             and name[0] != "_"
         }
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import click
 from rich.text import Text
 
-from onward.cli.dates import Date
-from onward.cli.opening import reading
-from onward.cli.output import console, json_option, marked, print_json
-from onward.facts.finding import EMPTY, known, resolve, short_ids, show_command
-from onward.facts.searching import search_facts
-from onward.facts.wording import counted, moment, number, one_line, printable, source_name
+from onward.cli.app_access import open_store_app
+from onward.cli.params import Date, json_option
+from onward.cli.render.output import console, marked, print_json
+from onward.ops.lookup import EMPTY, resolve, resolve_source, short_ids, show_command
+from onward.ops.queries.search import search_facts
+from onward.ops.text.format import counted, moment, number, one_line, printable, source_name
 from onward.retry.redact import redact
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ EXCERPT = 280
 
 @click.command()
 @click.argument("words", nargs=-1, required=True, metavar="WORDS…")
-@click.option("--source", metavar="SOURCE", help="Only from this source; the end of its name will do.")
-@click.option("--author", metavar="NAME", help="Only by authors whose name or address has this in it.")
-@click.option("--since", type=Date(), metavar="DATE", help="Only from this date on.")
-@click.option("--until", type=Date(), metavar="DATE", help="Only before this date.")
-@click.option("--thread", metavar="ID", help="Only in this thread; the beginning of its id will do.")
+@click.option("--source", metavar="SOURCE", help="Only messages of this source (its name, or the end of it).")
+@click.option("--author", metavar="NAME", help="Only messages of authors whose name or address contains this.")
+@click.option("--since", type=Date(), metavar="DATE", help="Only messages from this date on.")
+@click.option("--until", type=Date(), metavar="DATE", help="Only messages before this date.")
+@click.option("--thread", metavar="ID", help="Only messages of this thread (its id, or the start of it).")
 @click.option("--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="Results a page.")
 @click.option("--page", type=click.IntRange(1), default=1, show_default=True, help="Which page.")
 @json_option
@@ -63,11 +63,11 @@ def search(
     from onward.pipeline.search import Query
     from onward.pipeline.search import search as find
 
-    with reading() as app:
+    with open_store_app() as app:
         sources = app.store.sources()
         query = Query(
             printable(" ".join(words)),
-            source=known(app, source) if source and sources else None,
+            source=resolve_source(app, source) if source and sources else None,
             author=printable(author) if author else None,
             thread=resolve(app, thread, ("threads", "summaries"))[1] if thread else None,
             since=since,
@@ -145,7 +145,7 @@ def _say_nothing(out: Console, query: Query, found: Results, page: int) -> None:
 
 
 def _again(page: int) -> str:
-    """The command that shows another page of the same search."""
+    """Return the command that shows another page of the same search."""
     given = click.get_current_context().params
     parts = ["onward search", *(shlex.quote(one_line(word)) for word in given["words"])]
     texts = [name for name in ("source", "author", "thread") if given[name] is not None]

@@ -11,15 +11,15 @@ from contextlib import contextmanager
 
 import click
 
-from onward.cli.opening import app_option
+from onward.cli.params import app_option
 from onward.settings import load_settings
 
-PATIENCE = 20.0
-"""Seconds that a worker gets to finish what it runs."""
+STOP_SECONDS = 20.0
+"""How long a worker may take to finish running handlers."""
 
 
 class WorkerEnded(click.ClickException):
-    """The worker that was started along ended by itself, and the console with it."""
+    """The worker that `--work` started has ended by itself."""
 
 
 @click.command()
@@ -27,16 +27,16 @@ class WorkerEnded(click.ClickException):
     "--address", metavar="HOST:PORT", help="Where to listen; ONWARD_SERVE_ADDRESS by default (127.0.0.1:8321)."
 )
 @app_option
-@click.option("--work", is_flag=True, help="Also run a worker of the same app; it ends with the console.")
+@click.option("--work", is_flag=True, help="Also run a worker of the same app, which ends with the console.")
 def serve(address: str | None, reference: str, work: bool) -> None:
     """Serve the web console and the HTTP API.
 
-    They show and submit; the work itself is done by workers, which are started apart with `onward worker`, or
-    along with --work. Port 0 takes one that is free.
+    They show and submit documents. Workers process them: start `onward worker`, or give --work. Port 0
+    takes a free port.
 
-    On this machine nobody has to log in. On an address that other machines can reach, ONWARD_TOKEN must be set:
-    people log in with it, programs send it as `Authorization: Bearer TOKEN`. There is no TLS; put a proxy that
-    has it before this, and name its host in ONWARD_SERVE_HOSTS.
+    On this machine no login is needed. On an address that other machines can reach, ONWARD_TOKEN must be set:
+    people log in with it, programs send it as `Authorization: Bearer TOKEN`. For TLS, put a reverse proxy in
+    front, and set ONWARD_SERVE_HOSTS to its host.
 
     \b
     Examples:
@@ -45,16 +45,12 @@ def serve(address: str | None, reference: str, work: bool) -> None:
       onward serve --app shop.orders:app
       ONWARD_TOKEN=… onward serve --address 0.0.0.0:8321
     """
-    try:
-        from onward.console import CannotServe
-        from onward.console import serve as run
-        from onward.console.server import split_address
-    except ModuleNotFoundError as error:
-        raise click.ClickException(
-            f"the console needs {error.name}, which is not installed: pip install 'onward[console]'"
-        ) from None
-    from onward.app import load_app
-    from onward.observe.logs import chosen_logs, set_up_logs
+    from onward.app import load_app, worker_name
+    from onward.console import CannotServe
+    from onward.console import serve as run
+    from onward.console.server import split_address
+    from onward.observe.logs import log_options, set_up_logs
+    from onward.recovery.periodic_jobs import PeriodicJobs
 
     settings = load_settings()
     chosen = address or settings.serve_address
@@ -62,26 +58,32 @@ def serve(address: str | None, reference: str, work: bool) -> None:
         split_address(chosen)  # before anything is opened or started
     except CannotServe as error:
         raise click.BadParameter(str(error), param_hint="'--address'") from None
-    set_up_logs(logging.INFO, **chosen_logs(settings, reference))
+    set_up_logs(logging.INFO, **log_options(settings, reference))
     app = load_app(reference)
     ended: list[int] = []
     try:
-        with _worker(reference if work else None, ended) as watch:
-            run(app, chosen, ready=lambda url: _tell(url, works=work), also=watch)
+        periodic = PeriodicJobs(
+            lambda: app.store,
+            app.registry,
+            holder=worker_name(),
+            on_error=lambda error: app.report_error(error, service="periodic jobs"),
+        )
+        with _worker(reference if work else None, ended) as watch, periodic:
+            run(app, chosen, ready=lambda url: _announce(url, works=work), also=watch)
     finally:
         app.close()
     if ended:
         raise WorkerEnded(f"the worker has ended (exit code {ended[0]}), and the console with it; see above")
 
 
-def _tell(url: str, *, works: bool) -> None:
-    workers = "" if works else " Workers are started apart: onward worker."
+def _announce(url: str, *, works: bool) -> None:
+    workers = "" if works else " Start a worker with: onward worker."
     click.echo(f"The console is at {url} (API: {url}docs).{workers} Stop it with Ctrl-C.", err=True)
 
 
 @contextmanager
 def _worker(reference: str | None, ended: list[int]) -> Iterator[Callable[[Callable[[], None]], None] | None]:
-    """A worker that lives as long as the console; what is yielded begins it, given what ends the console."""
+    """Yield a function that starts a worker; it gets a function that ends the console."""
     if reference is None:
         yield None
         return
@@ -89,10 +91,10 @@ def _worker(reference: str | None, ended: list[int]) -> Iterator[Callable[[Calla
     stopping = threading.Event()
 
     def begin(end: Callable[[], None]) -> None:
-        # In a session of its own: a Ctrl-C would reach it twice, as a wish not to finish anything.
-        # It hears of our end by what it reads, even if we are killed.
+        # In a session of its own: a Ctrl-C would reach it twice, and end it at once.
+        # Its standard input is closed when this process ends, even if that is killed.
         process = subprocess.Popen(
-            [sys.executable, "-m", "onward.cli.along", "worker", "--app", reference],
+            [sys.executable, "-m", "onward.cli.attached_command", "worker", "--app", reference],
             stdin=subprocess.PIPE,
             start_new_session=True,
         )
@@ -117,10 +119,10 @@ def _worker(reference: str | None, ended: list[int]) -> Iterator[Callable[[Calla
 def _stop(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is not None:
         return
-    for ending in (process.terminate, process.terminate, process.kill):  # the second gives back what runs
+    for ending in (process.terminate, process.terminate, process.kill):  # the second one ends it at once
         ending()
         try:
-            process.wait(PATIENCE)
+            process.wait(STOP_SECONDS)
             return
         except subprocess.TimeoutExpired:
             continue

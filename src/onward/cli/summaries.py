@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 import click
 from rich.text import Text
 
-from onward.cli.opening import reading
-from onward.cli.output import console, json_option, print_json
-from onward.facts.finding import EMPTY, NotFound, known, resolve, short_ids
-from onward.facts.searching import first_lines, read_summaries, summary_facts
-from onward.facts.wording import counted, moment, one_line
+from onward.cli.app_access import open_store_app
+from onward.cli.params import json_option
+from onward.cli.render.output import console, print_json
+from onward.ops.bad_input import NotFound
+from onward.ops.lookup import EMPTY, resolve, resolve_source, short_ids
+from onward.ops.queries.search import first_lines, read_summaries, summary_facts
+from onward.ops.text.format import counted, moment, one_line
 
 if TYPE_CHECKING:
     from onward import App
@@ -19,12 +21,12 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--source", metavar="SOURCE", help="Only of this source; the end of its name will do.")
-@click.option("--thread", metavar="ID", help="The whole summary of one thread; the beginning of its id will do.")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many.")
+@click.option("--source", metavar="SOURCE", help="Only threads of this source (its name, or the end of it).")
+@click.option("--thread", metavar="ID", help="The whole summary of one thread (its id, or the start of it).")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="The most threads to list.")
 @json_option
 def summaries(source: str | None, thread: str | None, limit: int, as_json: bool) -> None:
-    """List the summarised threads, the one with the newest message first.
+    """List the summarised threads, by their newest message.
 
     \b
     Examples:
@@ -32,15 +34,15 @@ def summaries(source: str | None, thread: str | None, limit: int, as_json: bool)
       onward summaries --source harbour-list.mbox --limit 5
       onward summaries --thread 02ba096c
     """
-    with reading() as app:
+    with open_store_app() as app:
         if thread is not None:
             _print_one(app, thread, as_json)
             return
-        chosen = known(app, source) if source else None
-        found = sorted(read_summaries(app, chosen), key=lambda one: (-(one[1] or 0.0), one[0].id))
+        chosen = resolve_source(app, source) if source else None
+        found = sorted(read_summaries(app, chosen), key=lambda item: (-(item[1] or 0.0), item[0].id))
         if as_json:
             print_json(
-                {"total": len(found), "summaries": [summary_facts(one, latest) for one, latest in found[:limit]]}
+                {"total": len(found), "summaries": [summary_facts(item, latest) for item, latest in found[:limit]]}
             )
             return
         if not found:
@@ -52,15 +54,15 @@ def summaries(source: str | None, thread: str | None, limit: int, as_json: bool)
 def _print_list(app: App, found: list[tuple[Summary, float | None]], limit: int) -> None:
     out = console()
     shown = found[:limit]
-    ids = short_ids(app, [one.id for one, _ in shown])
-    for one, latest in shown:
-        subject = one_line(one.subject) or "(no subject)"
-        about = " · ".join(part for part in (counted(one.messages, "message"), moment(latest)) if part)
+    ids = short_ids(app, [item.id for item, _ in shown])
+    for item, latest in shown:
+        subject = one_line(item.subject) or "(no subject)"
+        about = " · ".join(part for part in (counted(item.messages, "message"), moment(latest)) if part)
         out.print(
-            Text.assemble((ids[one.id], "green"), "  ", (subject, "bold"), (f"  {about}", "dim")), soft_wrap=True
+            Text.assemble((ids[item.id], "green"), "  ", (subject, "bold"), (f"  {about}", "dim")), soft_wrap=True
         )
         width = max(20, min(out.width, 110) - 10)
-        for line in Text(first_lines(one.markdown)).wrap(out, width):
+        for line in Text(first_lines(item.markdown)).wrap(out, width):
             line.rstrip()
             out.print(Text.assemble(" " * 10, line), soft_wrap=True)
         out.print()

@@ -10,22 +10,22 @@ from starlette.staticfiles import StaticFiles
 
 from onward.app import App
 from onward.console import api, pages
-from onward.console.guarding import Guard, Limits
 from onward.console.live import Live
+from onward.console.middleware import AccessMiddleware, Limits
 from onward.console.operations import Operations
 from onward.console.problems import add_handlers
-from onward.console.pulse import Pulse
-from onward.console.recent import Recent
 from onward.console.sessions import Sessions
-from onward.facts.overdue import Overdue
+from onward.console.throughput import Throughput
+from onward.console.timed_cache import TimedCache
+from onward.ops.queries.retry_job import Overdue
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
-LATE_SECONDS = 10.0
-"""What is overdue is counted again after so long, though nothing else has changed."""
+OVERDUE_SECONDS = 10.0
+"""The number of overdue documents is counted again after this time."""
 
 
-def build(app: App, *, hosts: frozenset[str] = frozenset(LOCAL), token: str | None = None) -> Guard:
-    """The web app for a store; `hosts` are the names that it answers to."""
+def build(app: App, *, hosts: frozenset[str] = frozenset(LOCAL), token: str | None = None) -> AccessMiddleware:
+    """Build the web app for a store; `hosts` are the host names that it accepts."""
     web = FastAPI(
         title="Onward",
         version="3",
@@ -37,8 +37,8 @@ def build(app: App, *, hosts: frozenset[str] = frozenset(LOCAL), token: str | No
     web.state.onward = app
     web.state.sessions = Sessions(token)
     web.state.operations = Operations()
-    web.state.pulse = Pulse()
-    web.state.late = Recent[Overdue](LATE_SECONDS)
+    web.state.throughput = Throughput()
+    web.state.overdue = TimedCache[Overdue](OVERDUE_SECONDS)
     web.state.live = Live(lambda name: pages.render_part(web, name), lambda: _spent(app))
     add_handlers(web)
     api.add_routes(web)
@@ -48,9 +48,9 @@ def build(app: App, *, hosts: frozenset[str] = frozenset(LOCAL), token: str | No
     limits = Limits(
         upload_bytes=settings.serve_max_upload_bytes, requests_per_second=settings.serve_requests_per_second
     )
-    return Guard(web, sessions=web.state.sessions, hosts=hosts, limits=limits)
+    return AccessMiddleware(web, sessions=web.state.sessions, hosts=hosts, limits=limits)
 
 
 def _spent(app: App) -> float:
-    """The time that this thread has used; where the store is a server, also what that has worked meanwhile."""
+    """Return the processor time of this thread; with a remote store, the wall time, which includes its work."""
     return time.monotonic() if app.store.remote else time.thread_time()

@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup
 
-from onward.facts.wording import harmless
+from onward.ops.text.format import harmless
 
 REL = "noopener noreferrer nofollow"
 LONGEST = 200_000
@@ -37,7 +37,7 @@ def render_markdown(text: str, citations: Mapping[int, str]) -> Markup:
 
 
 def without_sources(text: str) -> str:
-    """A summary without the list of its sources at the end, which a page shows in its own way."""
+    """Return a summary without the list of its sources at the end, which a page shows in its own way."""
     before, mark, listed = text.rpartition(_SOURCES)
     return before if mark and all(_NUMBERED.match(line) for line in listed.split("\n")) else text
 

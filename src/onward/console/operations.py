@@ -1,4 +1,4 @@
-"""Changes that take a while: they run beside the page that began them, which shows how they go."""
+"""Actions that run in this server: in a thread of their own, with their progress for the pages and the API."""
 
 from __future__ import annotations
 
@@ -7,94 +7,102 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass, field
 
+from onward.app import App
+from onward.ops.actions.action import Action, ActionProgress, ActionStopped, Actor, Completion
 from onward.retry import redact_error
 
 log = logging.getLogger("onward")
 
-KEPT = 100
-"""So many operations are remembered after they have ended."""
+MAX_ENDED = 100
+"""How many operations are remembered after they have ended."""
 
 
-class Stopped(Exception):
-    """Somebody does not want an operation to go on."""
+class Operation(ActionProgress):
+    """One run of an action, and how far it has come."""
 
-
-@dataclass(slots=True, eq=False)
-class Operation:
-    """Something that is under way, and how far it has come."""
-
-    title: str
-    back: str
-    """Where it was begun."""
-    id: str = field(default_factory=lambda: secrets.token_hex(6))
-    began: float = field(default_factory=time.time)
-    ended: float | None = None
-    done: int = 0
-    total: int = 0
-    text: str = ""
-    """What it does just now, or what came of it."""
-    problem: str = ""
-    _stop: threading.Event = field(default_factory=threading.Event)
-    _ended: threading.Event = field(default_factory=threading.Event)
+    def __init__(self, title: str, back: str) -> None:
+        super().__init__()
+        self.title = title
+        self.back = back
+        """The page from which it was started."""
+        self.id = secrets.token_hex(6)
+        self.began = time.time()
+        self.ended: float | None = None
+        self.problem = ""
+        self._stop_event = threading.Event()
+        self._end_event = threading.Event()
 
     @property
     def running(self) -> bool:
         return self.ended is None
 
-    @property
-    def stopping(self) -> bool:
-        return self._stop.is_set()
-
     def stop(self) -> None:
-        self._stop.set()
+        self.stopping = True
+        self._stop_event.set()
 
     def join(self) -> None:
         """Wait until it has ended."""
-        self._ended.wait()
+        self._end_event.wait()
 
     def sleep(self, seconds: float) -> None:
-        """Wait; raises if somebody wants it to end."""
-        if self._stop.wait(seconds):
-            raise Stopped
+        if self._stop_event.wait(seconds):
+            raise ActionStopped
+
+    def run(self, app: App, action: Action, actor: Actor) -> None:
+        """Run an action, and keep what it has done or what went wrong."""
+        try:
+            outcome = action.run(app, self, actor)
+            self.text = outcome.text
+            if outcome.stopped:
+                self.problem = "Stopped by an operator; completed changes are kept."
+            elif outcome.error is not None:
+                raise outcome.error
+            elif outcome.completion is Completion.FAILED:
+                self.problem = outcome.text
+        except Exception as error:
+            self.problem = redact_error(f"{type(error).__name__}: {error}")
+            log.error("%s failed: %s", self.title, self.problem)
+        finally:
+            self.ended = time.time()
+            self._end_event.set()
 
 
 class Operations:
-    """All that run or have run, the newest first."""
+    """All operations that run, and the last that have ended."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, Operation] = OrderedDict()
 
-    def begin(self, title: str, back: str, work: Callable[[Operation], str]) -> Operation:
-        """Run something in a thread of its own; it answers what came of it."""
-        operation = Operation(title, back)
+    def start(self, app: App, action: Action, actor: Actor, *, title: str, back: str) -> Operation:
+        """Run an action in a thread of its own."""
+        operation = self._add(Operation(title, back))
+        run = threading.Thread(
+            target=operation.run, args=(app, action, actor), name="onward-operation", daemon=True
+        )
+        run.start()
+        return operation
+
+    def record(self, title: str, back: str, text: str) -> Operation:
+        """Remember something that was done already, for the page that says so."""
+        operation = self._add(Operation(title, back))
+        operation.text, operation.ended = text, time.time()
+        return operation
+
+    def _add(self, operation: Operation) -> Operation:
         self._known[operation.id] = operation
-        for old in [one for one in self._known.values() if not one.running][: max(0, len(self._known) - KEPT)]:
+        ended = [known for known in self._known.values() if not known.running]
+        for old in ended[: max(0, len(self._known) - MAX_ENDED)]:
             del self._known[old.id]
-        threading.Thread(target=_run, args=(operation, work), name="onward-operation", daemon=True).start()
         return operation
 
     def get(self, id: str) -> Operation | None:
         return self._known.get(id)
 
     def all(self) -> list[Operation]:
+        """Return all operations, the newest first."""
         return list(reversed(self._known.values()))
 
     def stop(self) -> None:
-        for one in self._known.values():
-            one.stop()
-
-
-def _run(operation: Operation, work: Callable[[Operation], str]) -> None:
-    try:
-        operation.text = work(operation)
-    except Stopped:
-        operation.problem = "Stopped by hand; what was done stays done."
-    except Exception as error:
-        operation.problem = redact_error(f"{type(error).__name__}: {error}")
-        log.error("%s failed: %s", operation.title, operation.problem)
-    finally:
-        operation.ended = time.time()
-        operation._ended.set()
+        for operation in self._known.values():
+            operation.stop()

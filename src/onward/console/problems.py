@@ -1,4 +1,4 @@
-"""What went wrong, for programs (RFC 9457) and for people."""
+"""Errors as responses: problem details (RFC 9457) for programs, a page for people."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from onward.console.allowing import allowed
-from onward.console.rendering import fragment, page
-from onward.facts.finding import NotFound, Unusable
-from onward.facts.wording import one_line, printable
-from onward.ports import StoreError, StoreFull, StoreUnavailable
+from onward.console.allowed_methods import allowed_methods
+from onward.console.page_templates import fragment, page
+from onward.ledger.store_errors import StoreError, StoreFull, StoreUnavailable
+from onward.ops.bad_input import BadInput, NotFound, NotPossible
+from onward.ops.text.format import one_line, printable
 from onward.retry import OnwardError, redact, redact_error
 
 log = logging.getLogger("onward")
@@ -27,11 +27,11 @@ log = logging.getLogger("onward")
 MEDIA_TYPE = "application/problem+json"
 API = ("/v3/", "/api/", "/healthz", "/readyz", "/metrics", "/openapi.json", "/live/")
 _REMEMBER = 5
-"""Of many wrong fields so many are named."""
+"""Of many wrong fields this many are listed in the detail."""
 
 
 class Problem(HTTPException):
-    """An answer that is not what was hoped for; an HTTP exception, so that whoever reads a body lets it pass."""
+    """An error response. It is an HTTP exception, so that FastAPI passes it on while it reads a body."""
 
     def __init__(
         self, status: int, title: str, detail: str, *, headers: Mapping[str, str] | None = None, **more: Any
@@ -52,19 +52,21 @@ class Problem(HTTPException):
 
 
 def is_api(path: str) -> bool:
-    """Whether programs ask there, and want JSON also when something is wrong."""
+    """Return whether a path is for programs, which get errors as JSON."""
     return path.startswith(API)
 
 
 def problem_of(error: Exception) -> Problem:
-    """What is told about an error."""
+    """Return the problem that an error is reported as."""
     match error:
         case Problem():
             return error
         case NotFound():
             return Problem(404, "Not found", str(error))
-        case Unusable():
+        case BadInput():
             return Problem(422, "This cannot be used", str(error))
+        case NotPossible():
+            return Problem(409, "This is not possible now", str(error))
         case StoreFull():
             return Problem(507, "The store cannot be written", str(error))
         case StoreUnavailable():
@@ -75,17 +77,17 @@ def problem_of(error: Exception) -> Problem:
             return _invalid(error)
         case HTTPException():
             title = HTTPStatus(error.status_code).phrase.capitalize()
-            return Problem(error.status_code, title, _said(error), headers=error.headers)
+            return Problem(error.status_code, title, _detail(error), headers=error.headers)
         case ClientDisconnect():
-            return Problem(400, "Broken off", "The body ended before it was whole.")
+            return Problem(400, "Incomplete body", "The body ended before it was complete.")
         case _:
             log.error("a request failed: %s", redact_error(f"{type(error).__name__}: {error}"), exc_info=error)
-            return Problem(500, "This should not have happened", "The server's log says what it was.")
+            return Problem(500, "Internal error", "The log of the server has the details.")
 
 
-def _said(error: HTTPException) -> str:
+def _detail(error: HTTPException) -> str:
     if error.status_code == HTTPStatus.NOT_FOUND:
-        return "There is nothing here. /docs lists what there is for programs, / is the console."
+        return "There is no such page. /docs lists the API, / is the console."
     return str(error.detail)
 
 
@@ -100,18 +102,18 @@ def _where(one: Mapping[str, Any]) -> str:
 
 
 def _wrong(one: Mapping[str, Any]) -> str:
-    """What is wrong with a field: the value that was given, and what it should be."""
+    """Return what is wrong with a field: the given value, and what is allowed."""
     if one["type"] == "missing":
         return "is missing: it is needed"
     if one["type"] == "extra_forbidden":
         return "is not known: check its name, or leave it out"
     given = one_line(printable(redact(str(one.get("input", ""))[:1000])), 60)
-    said = str(one["msg"]).removeprefix("Input ").removeprefix("Value error, ")
-    return f"is {given!r}: {said[:1].lower()}{said[1:]}"
+    text = str(one["msg"]).removeprefix("Input ").removeprefix("Value error, ")
+    return f"is {given!r}: {text[:1].lower()}{text[1:]}"
 
 
 def respond(problem: Problem, request: Request) -> Response:
-    """An answer as JSON for programs, as a page for people."""
+    """Return a problem as JSON for programs, as a page for people."""
     if not _wants_page(request):
         return JSONResponse(
             problem.as_dict(), status_code=problem.status, headers=problem.headers, media_type=MEDIA_TYPE
@@ -123,8 +125,8 @@ def _wants_page(request: Request) -> bool:
     return not is_api(request.url.path) and "text/html" in request.headers.get("accept", "")
 
 
-async def answer_refusal(problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
-    """Send a problem from outside of the app's routes: to somebody who may be a stranger, so with no menu."""
+async def send_problem(problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
+    """Send a problem from outside the app's routes; the reader may not be logged in, so the page has no menu."""
     request = Request(scope, receive)
     if not _wants_page(request):
         response = respond(problem, request)
@@ -137,24 +139,24 @@ async def answer_refusal(problem: Problem, scope: Scope, receive: Receive, send:
 
 
 def _to_login(request: Request) -> Response:
-    """Lead somebody to the login, and from there to where they wanted to go."""
+    """Redirect to the login, and from there to the requested page."""
     wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     login = "/login" if wanted == "/" else f"/login?next={quote(wanted, safe='')}"
     if request.headers.get("sec-fetch-site", "").endswith("-site"):
-        # Who follows a link from elsewhere comes without the cookie; asked from a page of ours, it is sent.
+        # A link on another site comes without the cookie; a redirect by a page of this server sends it.
         return HTMLResponse(fragment("coming.html", login=login), headers={"refresh": f"0; url={login}"})
     return RedirectResponse(login, 303)
 
 
 def add_handlers(api: FastAPI) -> None:
-    """Let every error end as a problem."""
+    """Report every error as a problem."""
 
     async def handle(request: Request, error: Exception) -> Response:
         problem = problem_of(error)
         if problem.status == HTTPStatus.METHOD_NOT_ALLOWED:
-            allow = allowed(request)
+            allow = allowed_methods(request)
             problem.headers = {"allow": allow}
-            problem.detail = f"{request.method} is not taken here, but {allow or 'nothing'} is; /docs says how."
+            problem.detail = f"{request.method} is not allowed here. Allowed: {allow or 'nothing'}. See /docs."
         return respond(problem, request)
 
     for kind in (Problem, OnwardError, RequestValidationError, HTTPException, Exception):

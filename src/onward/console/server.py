@@ -17,16 +17,16 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from onward.app import App
 from onward.console.app import LOCAL, build
-from onward.console.guarding import Guard
+from onward.console.middleware import AccessMiddleware
 from onward.retry import OnwardError
 
-PATIENCE = 5
+SHUTDOWN_SECONDS = 5
 """Seconds that open requests get to end."""
 REQUEST_SECONDS = 20.0
 """In so long a request has to begin; twice as long at most, for it is looked at in such steps."""
-MOST_CONNECTIONS = 2_500
+MAX_CONNECTIONS = 2_500
 OTHER_FILES = 200
-LEAST_TOKEN = 16
+MIN_TOKEN_LENGTH = 16
 """Characters of a token that other machines may guess at."""
 
 
@@ -84,7 +84,7 @@ def serve(
     ready: Callable[[str], None] | None = None,
     also: Callable[[Callable[[], None]], None] | None = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM; `ready` is told the URL, `also` is given what ends it."""
+    """Serve until SIGINT or SIGTERM; `ready` gets the URL, `also` the function that stops the server."""
     host, port = split_address(address)
     token = app.settings.token.get_secret_value() if app.settings.token else None
     _check_token(address, host, token)
@@ -114,8 +114,8 @@ def serve(
         server.run(sockets=[listening])
 
 
-def configure(web: Guard, *, patience: int = PATIENCE) -> uvicorn.Config:
-    """How the server treats connections, whoever runs it."""
+def configure(web: AccessMiddleware, *, patience: int = SHUTDOWN_SECONDS) -> uvicorn.Config:
+    """Return the settings of the server for connections."""
     return uvicorn.Config(
         web,
         http=_Connection,
@@ -133,7 +133,7 @@ def configure(web: Guard, *, patience: int = PATIENCE) -> uvicorn.Config:
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """The host and the port of an address."""
+    """Return the host and the port of an address."""
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     if not host or not port.isdecimal() or int(port[:6]) > 65535:
@@ -150,29 +150,29 @@ def _check_token(address: str, host: str, token: str | None) -> None:
             f"{address} can be reached from other machines, so a token is needed: set ONWARD_TOKEN to a long "
             f"random text, such as `{make}` prints, or serve on 127.0.0.1."
         )
-    if len(token) < LEAST_TOKEN:
+    if len(token) < MIN_TOKEN_LENGTH:
         raise CannotServe(
             f"{address} can be reached from other machines, and ONWARD_TOKEN has only {len(token)} characters: "
-            f"give it at least {LEAST_TOKEN}, such as `{make}` prints."
+            f"give it at least {MIN_TOKEN_LENGTH}, such as `{make}` prints."
         )
 
 
 def _most_connections() -> int:
-    """How many connections there may be: each is an open file, and some are needed for the store."""
+    """Return the maximum number of connections: each is an open file, and the store needs some, too."""
     try:
         import resource
     except ImportError:  # Windows
-        return MOST_CONNECTIONS
+        return MAX_CONNECTIONS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_CONNECTIONS + OTHER_FILES
+    wanted = MAX_CONNECTIONS + OTHER_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
         most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if soft == resource.RLIM_INFINITY:
-        return MOST_CONNECTIONS
-    return max(10, min(MOST_CONNECTIONS, soft - OTHER_FILES))
+        return MAX_CONNECTIONS
+    return max(10, min(MAX_CONNECTIONS, soft - OTHER_FILES))
 
 
 def _is_local(host: str) -> bool:
@@ -185,7 +185,7 @@ def _is_local(host: str) -> bool:
 
 
 def _names(app: App, host: str) -> frozenset[str]:
-    """The names that this server answers to: a page of another name may be an attacker's that points here."""
+    """Return the allowed host names: another name may belong to an attacker whose DNS points here."""
     named = [one.strip().lower() for one in app.settings.serve_hosts.split(",") if one.strip()]
     names = {*LOCAL, host.lower(), *named}
     if host in ("0.0.0.0", "::"):

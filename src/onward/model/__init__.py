@@ -1,1 +1,1 @@
-"""What is stored and sent: documents, events, deliveries, dead letters, breakers."""
+"""Values that are stored and sent: documents, events, deliveries, dead letters, breakers."""

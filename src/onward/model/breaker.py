@@ -1,4 +1,8 @@
-"""A dependency's breaker: one frozen value, and pure functions that say what it becomes."""
+"""A dependency's breaker: one frozen value, and pure functions that return the next value.
+
+A breaker is about a dependency; a charged try is about a document. A failure is the dependency's if nothing
+has succeeded with it since and either its health call says no, or enough different documents failed in a row.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,26 @@ from typing import Any
 
 STRIKES_TO_OPEN = 5
 DOCUMENTS_TO_OPEN = 3
-FIRST_PROBE = 10.0
-SLOWEST_PROBE = 300.0
+MAX_STRIKES_FACTOR = 3
+FIRST_PROBE_SECONDS = 10.0
+SLOWEST_PROBE_SECONDS = 300.0
+HEALTH_HEAD_START_SECONDS = 1.0
+"""A health call is asked this long before a document may probe."""
+EPISODE_END_SECONDS = 600.0
+"""An episode is over when the breaker has been closed for this long."""
+LONG_EPISODE_SECONDS = 24 * 3600.0
+"""An episode that has lasted longer needs a person."""
+MAX_ROW_OPENINGS = 5
+"""How often a ledger row may help to open breakers; then its failures are charged and are no evidence."""
+MAX_RATE_LIMITED = 20
+"""How often a rate limit costs one ledger row nothing."""
 NO_LIMIT = 256
 """A limit that has grown this far is lifted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Strike:
-    """A failure that may yet turn out to be the dependency's fault, and is then given back."""
+    """A failure that may turn out to be the dependency's; if it was charged, it is given back then."""
 
     row: int
     ids: tuple[str, ...]
@@ -24,21 +39,38 @@ class Strike:
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """What the fleet knows of a dependency; while it is open, nothing that needs it is claimed."""
+    """The state of a dependency, shared by the fleet. While it is open, only probes that need it are claimed."""
 
     dependency: str
     open: bool = False
     strikes: tuple[Strike, ...] = ()
+    """Failures since the last success."""
     opened_at: float | None = None
     reason: str = ""
     remedy: str = ""
     by_hand: bool = False
     next_probe: float | None = None
-    probe_delay: float = FIRST_PROBE
+    probe_delay: float = FIRST_PROBE_SECONDS
     probe_row: int | None = None
+    probes: int = 0
+    """How many documents have probed since it opened."""
+    document_turn: bool = False
+    """The health call was made. As it may be wrong, a document may probe, too."""
     limit: int | None = None
-    """How many events that need it may be under way in the whole fleet; None: as many as like."""
+    """How many events that need it may be running in the whole fleet; None: no limit."""
     paused_until: float | None = None
+    episode_began_at: float | None = None
+    """When it first opened in this episode; flapping is one episode."""
+    openings: int = 0
+    """How often it opened in this episode."""
+    closed_at: float | None = None
+    """When it last closed in this episode."""
+    worked: bool = False
+    """A document has succeeded since it last opened."""
+    health_doubted: bool = False
+    """In this episode a document succeeded while the health call said no."""
+    unreached_since: float | None = None
+    """Since when documents wait, uncharged, because it was not reached; they are too few to open it."""
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> Breaker:
@@ -46,36 +78,49 @@ class Breaker:
         return cls(**stored, strikes=strikes)
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "dependency": self.dependency,
-            "open": self.open,
-            "strikes": [[strike.row, list(strike.ids), strike.charged] for strike in self.strikes],
-            "opened_at": self.opened_at,
-            "reason": self.reason,
-            "remedy": self.remedy,
-            "by_hand": self.by_hand,
-            "next_probe": self.next_probe,
-            "probe_delay": self.probe_delay,
-            "probe_row": self.probe_row,
-            "limit": self.limit,
-            "paused_until": self.paused_until,
-        }
+        stored = {name: getattr(self, name) for name in self.__slots__}
+        stored["strikes"] = [[strike.row, list(strike.ids), strike.charged] for strike in self.strikes]
+        return stored
 
     @property
     def quiet(self) -> bool:
-        """Nothing to remember: it could as well not exist."""
+        """Whether there is nothing to store."""
         return self == Breaker(self.dependency)
+
+    @property
+    def limits_claims(self) -> bool:
+        """Whether it may hold back claims."""
+        return self.open or self.limit is not None or self.paused_until is not None
+
+    @property
+    def failing_since(self) -> float | None:
+        """When the present failures began: an episode, or documents that wait because it was not reached."""
+        return self.episode_began_at if self.episode_began_at is not None else self.unreached_since
+
+    def needs_person(self, now: float) -> bool:
+        """Return whether it is not expected to recover without a person."""
+        long = self.failing_since is not None and now - self.failing_since > LONG_EPISODE_SECONDS
+        return self.by_hand or long or (self.open and bool(self.remedy))
+
+
+def current(breaker: Breaker, now: float) -> Breaker:
+    """Return the breaker without an episode that is over."""
+    over = not breaker.open and not breaker.strikes and breaker.closed_at is not None
+    if over and breaker.closed_at is not None and now - breaker.closed_at >= EPISODE_END_SECONDS:
+        return Breaker(breaker.dependency, limit=breaker.limit, paused_until=breaker.paused_until)
+    return breaker
 
 
 def opened(breaker: Breaker, now: float, reason: str, remedy: str = "", *, by_hand: bool = False) -> Breaker:
-    """Open it; its strikes are the caller's to give back.
+    """Open it; the caller gives back the tries of its strikes.
 
-    One that is open already stays as it is, unless a person takes it in hand.
+    An open one stays as it is, unless a person opens it. In an episode the delay between probes goes on growing.
     """
     if breaker.open:
         if not by_hand:
             return breaker
         return replace(breaker, reason=reason, remedy=remedy, by_hand=True, next_probe=None, probe_row=None)
+    began = breaker.failing_since
     return replace(
         breaker,
         open=True,
@@ -84,26 +129,55 @@ def opened(breaker: Breaker, now: float, reason: str, remedy: str = "", *, by_ha
         reason=reason,
         remedy=remedy,
         by_hand=by_hand,
-        next_probe=None if by_hand else now + FIRST_PROBE,
-        probe_delay=FIRST_PROBE,
+        next_probe=None if by_hand else now + breaker.probe_delay,
         probe_row=None,
+        probes=0,
+        document_turn=breaker.health_doubted,
         limit=None,
+        episode_began_at=now if began is None else began,
+        openings=breaker.openings + 1,
+        closed_at=None,
+        worked=False,
+        unreached_since=None,
     )
 
 
-def closed(breaker: Breaker) -> Breaker:
-    """Close it; the fleet starts again with one event at a time."""
+def closed(breaker: Breaker, now: float, *, worked: bool = False) -> Breaker:
+    """Close it; the fleet starts again with one event at a time. `worked`: a document has succeeded."""
+    return replace(
+        closed_by_hand(breaker),
+        reason=breaker.reason,
+        remedy=breaker.remedy,
+        probe_delay=breaker.probe_delay,
+        episode_began_at=breaker.episode_began_at,
+        openings=breaker.openings,
+        closed_at=now,
+        worked=worked,
+        health_doubted=breaker.health_doubted,
+    )
+
+
+def doubting_health(breaker: Breaker) -> Breaker:
+    """Record that a document has just succeeded while the health call says no: for this episode it counts less."""
+    return replace(breaker, health_doubted=True) if breaker.episode_began_at is not None else breaker
+
+
+def closed_by_hand(breaker: Breaker) -> Breaker:
+    """Close it because a person says so: that ends the episode."""
     return Breaker(breaker.dependency, limit=1, paused_until=breaker.paused_until)
 
 
-def struck(breaker: Breaker, strike: Strike, now: float, reason: str) -> Breaker:
+def struck(breaker: Breaker, strike: Strike, now: float, reason: str, remedy: str = "") -> Breaker:
     """Count a failure; enough in a row, on enough different documents, open it.
 
-    Failures whose documents overlap (a batch and its halves) count as one document.
+    Failures whose documents overlap (a batch and its halves) count as one document. In an episode in which
+    documents have succeeded, each opening asks for more: part of the dependency may be down, and the
+    documents of that part must not hold back the others again and again.
     """
-    strikes = (*breaker.strikes, strike)[-STRIKES_TO_OPEN * 2 :]
-    if len(strikes) >= STRIKES_TO_OPEN and _documents_hit(strikes) >= DOCUMENTS_TO_OPEN:
-        return opened(breaker, now, reason)
+    factor = min(1 + breaker.openings, MAX_STRIKES_FACTOR) if breaker.worked else 1
+    strikes = (*breaker.strikes, strike)[-STRIKES_TO_OPEN * MAX_STRIKES_FACTOR :]
+    if len(strikes) >= STRIKES_TO_OPEN * factor and _documents_hit(strikes) >= DOCUMENTS_TO_OPEN:
+        return opened(breaker, now, reason, remedy)
     return replace(breaker, strikes=strikes)
 
 
@@ -116,22 +190,87 @@ def _documents_hit(strikes: tuple[Strike, ...]) -> int:
     return len(apart)
 
 
-def succeeded(breaker: Breaker, row: int, now: float) -> Breaker:
-    """A work that needed the dependency went well: forget strikes, let more through.
+def unreached(breaker: Breaker, now: float, reason: str) -> Breaker:
+    """Record that a document waits, uncharged, for a dependency that was not reached."""
+    since = now if breaker.unreached_since is None else breaker.unreached_since
+    return replace(breaker, unreached_since=since, reason=reason)
 
-    An open breaker is closed by its probe alone; what was under way when it opened proves nothing.
+
+def is_lone_wait(breaker: Breaker, row: int, given_back: int) -> bool:
+    """Return whether a failure to reach the dependency is not charged: nothing is known to have succeeded since.
+
+    It is known if the row failed before and its strike is gone: a success has removed it.
+    """
+    return given_back == 0 or any(strike.row == row for strike in breaker.strikes)
+
+
+def lone_wait_seconds(given_back: int) -> float:
+    """Return how long a document waits after its dependency was not reached: the schedule of probes."""
+    return float(min(FIRST_PROBE_SECONDS * 2 ** min(given_back, 10), SLOWEST_PROBE_SECONDS))
+
+
+def succeeded(breaker: Breaker, row: int, now: float) -> Breaker:
+    """A work that needed the dependency succeeded: forget strikes, allow more at once.
+
+    An open breaker is closed by its probe alone; what was running when it opened proves nothing.
     """
     if breaker.open:
-        return closed(breaker) if breaker.probe_row == row else breaker
+        return closed(breaker, now, worked=True) if breaker.probe_row == row else breaker
     limit = None if breaker.limit is None or breaker.limit + 1 >= NO_LIMIT else breaker.limit + 1
     over = breaker.paused_until is not None and breaker.paused_until <= now
-    return replace(breaker, strikes=(), limit=limit, paused_until=None if over else breaker.paused_until)
+    in_episode = breaker.episode_began_at is not None
+    return replace(
+        breaker,
+        strikes=(),
+        limit=limit,
+        paused_until=None if over else breaker.paused_until,
+        worked=in_episode,
+        unreached_since=None,
+        reason=breaker.reason if in_episode else "",
+        remedy=breaker.remedy if in_episode else "",
+    )
 
 
-def probing(breaker: Breaker, row: int | None, now: float) -> Breaker:
-    """One probe is let through; the next comes later, doubling up to five minutes."""
-    delay = min(breaker.probe_delay * 2, SLOWEST_PROBE)
-    return replace(breaker, probe_row=row, probe_delay=delay, next_probe=now + delay)
+def probing(breaker: Breaker, row: int, now: float) -> Breaker:
+    """Let a document probe; the next probe comes later, doubling up to `SLOWEST_PROBE_SECONDS`."""
+    delay = min(breaker.probe_delay * 2, SLOWEST_PROBE_SECONDS)
+    return replace(
+        breaker,
+        probe_row=row,
+        probes=breaker.probes + 1,
+        document_turn=False,
+        probe_delay=delay,
+        next_probe=now + delay,
+    )
+
+
+def asking_health(breaker: Breaker, now: float) -> Breaker:
+    """Let the health call probe; a moment later, and until it is asked again, a document may."""
+    delay = min(breaker.probe_delay * 2, SLOWEST_PROBE_SECONDS) if breaker.document_turn else breaker.probe_delay
+    return replace(
+        breaker,
+        probe_row=None,
+        document_turn=True,
+        probe_delay=delay,
+        next_probe=now + HEALTH_HEAD_START_SECONDS,
+    )
+
+
+def takes_newest(breaker: Breaker) -> bool:
+    """Return whether the next document to try is the newest that waits. The oldest and the newest alternate."""
+    return (breaker.probes + len(breaker.strikes)) % 2 == 0
+
+
+def is_health_probe_due(breaker: Breaker, now: float) -> bool:
+    """Return whether to make the health call: it comes first, and again if no document probes after it."""
+    at = _next_health_probe(breaker)
+    return at is not None and at <= now
+
+
+def _next_health_probe(breaker: Breaker) -> float | None:
+    if not breaker.open or breaker.next_probe is None:
+        return None
+    return breaker.next_probe + (breaker.probe_delay if breaker.document_turn else 0.0)
 
 
 def paused(breaker: Breaker, until: float) -> Breaker:
@@ -139,16 +278,17 @@ def paused(breaker: Breaker, until: float) -> Breaker:
     return replace(breaker, paused_until=max(until, breaker.paused_until or until))
 
 
-def allowance(breaker: Breaker, now: float, under_way: int) -> int | None:
-    """How many more events may be claimed now; None: no limit. An open breaker allows its due probe."""
+def allowance(breaker: Breaker, now: float, running: int, *, has_health: bool = False) -> int | None:
+    """Return how many more events may be claimed now; None: no limit. An open breaker allows its due probe."""
     if breaker.open:
-        return 1 if breaker.next_probe is not None and breaker.next_probe <= now else 0
+        due = breaker.next_probe is not None and breaker.next_probe <= now
+        return int(due and (not has_health or breaker.document_turn))
     if breaker.paused_until is not None and breaker.paused_until > now:
         return 0
-    return None if breaker.limit is None else max(0, breaker.limit - under_way)
+    return None if breaker.limit is None else max(0, breaker.limit - running)
 
 
 def next_change(breaker: Breaker, now: float) -> float | None:
-    """When time alone will allow something that is not allowed now."""
-    at = breaker.next_probe if breaker.open else breaker.paused_until
-    return at if at is not None and at > now else None
+    """Return when time alone will allow something that is not allowed now."""
+    times = (breaker.next_probe, _next_health_probe(breaker)) if breaker.open else (breaker.paused_until,)
+    return min((at for at in times if at is not None and at > now), default=None)

@@ -17,7 +17,7 @@ from onward.retry import OnwardError
 
 
 class Status(StrEnum):
-    """Where a document stands; everything but `pending` is final."""
+    """The status of a document; everything but `pending` is final."""
 
     PENDING = "pending"
     PROCESSED = "processed"
@@ -27,6 +27,10 @@ class Status(StrEnum):
 
 
 FINAL = frozenset(Status) - {Status.PENDING}
+
+
+DocumentKey = tuple[str, str]
+"""A document's collection and id."""
 
 
 class UnserialisableDocument(OnwardError, TypeError):
@@ -103,12 +107,12 @@ class Document(BaseModel):
             ) from error
 
     def key_values(self) -> list[tuple[str, str | float]]:
-        """The fields by which this document is found, each with its value; a list has several."""
+        """Return the fields by which this document is found, each with its value; a list has several."""
         pairs: list[tuple[str, str | float]] = []
         for name in self.keys:
             value = getattr(self, name)
             values = value if isinstance(value, list | tuple) else (value,)
-            pairs += [(name, kept) for one in values if (kept := _findable(one)) is not None]
+            pairs += [(name, kept) for each in values if (kept := _findable(each)) is not None]
         return pairs
 
     @classmethod
@@ -118,7 +122,7 @@ class Document(BaseModel):
 
 
 def _findable(value: Any) -> str | float | None:
-    """A value as every database keeps it; None: nobody would look for it."""
+    """Return a value as every database stores it; None: it is not indexed."""
     if isinstance(value, str):
         return value.replace("\x00", "\ufffd") or None
     return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -126,7 +130,7 @@ def _findable(value: Any) -> str | float | None:
 
 @dataclass(frozen=True, slots=True)
 class DocumentState:
-    """What the ledger knows of a document: status, rounds, history. Its body lives apart."""
+    """The state of a document: status, rounds, history. Its body is stored separately."""
 
     collection: str
     id: str

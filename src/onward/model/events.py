@@ -5,22 +5,35 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeGuard
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from onward.model.documents import Document
+from onward.model.failures import message_of
 from onward.retry import Malformed, OnwardError
 
 MAX_IDS = 500
 MAX_BYTES = 64_000
+MAX_DEPTH = 100
+"""Lists within lists: a database and callers that list events read them inside another list."""
+
+# An even number of backslashes before it are backslashes of the text.
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"|([\[{])|([\]}])')
 
 
 class EventTooLarge(OnwardError, ValueError):
     """An event is over its limit; large things belong into documents, which events name."""
+
+
+class UnstorableEvent(Malformed, ValueError):
+    """An event holds something that not every database keeps, or not every reader of JSON reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +63,19 @@ class Event(BaseModel):
 
     The event's type is the class name, its routing key the same in lower case with dots
     (`pages.found`); both can be given, as can a version: `class PagesFound(Event, version=2)`.
-    With `notice=True` it asks for nothing, and is not kept while nobody listens.
+    With `notice=True` it only reports something, and is not stored if it has no consumer.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    # A number that is none is written as such, to be refused: as `null` it would be another value.
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, ser_json_inf_nan="constants")
 
     event_type: ClassVar[str] = ""
     routing_key: ClassVar[str] = ""
     version: ClassVar[int] = 1
     notice: ClassVar[bool] = False
-    """It tells of what has happened and asks for nothing: without a consumer it is not kept."""
+    """It only reports what has happened: without a consumer it is not stored."""
     naming: ClassVar[dict[str, str]] = {}
-    """Which field names documents of which collection."""
+    """The collections of documents that fields name, by field."""
 
     def __init_subclass__(
         cls,
@@ -90,8 +104,8 @@ class Event(BaseModel):
     @classmethod
     def of(cls, documents: Document | Iterable[Document], **data: Any) -> Self:
         """Make the event that names these documents, and give its other fields."""
-        given = [documents] if isinstance(documents, Document) else list(documents)
-        for document in given[:1]:
+        named = [documents] if isinstance(documents, Document) else list(documents)
+        for document in named[:1]:
             field = cls.field_naming(document.collection)
             if field is None:
                 raise TypeError(
@@ -99,13 +113,13 @@ class Event(BaseModel):
                     f"mark a field with names({type(document).__name__})"
                 )
             many = cls.model_fields[field].annotation is not str
-            return cls(**{field: [one.id for one in given] if many else document.id}, **data)
+            return cls(**{field: [document.id for document in named] if many else document.id}, **data)
         empty = next(iter(cls.naming), None)
         return cls(**({empty: []} if empty else {}), **data)
 
     @classmethod
     def field_naming(cls, collection: str) -> str | None:
-        """The field that names documents of a collection, if there is one."""
+        """Return the field that names documents of a collection, if there is one."""
         return next((field for field, named in cls.naming.items() if named == collection), None)
 
 
@@ -126,7 +140,7 @@ def _dotted(camel: str) -> str:
 
 @dataclass(slots=True)
 class Envelope:
-    """An event on its way: its data as JSON text, and what names and orders it."""
+    """An event in transport: its data as JSON text, with its id, time, priority and source."""
 
     event_type: str
     data: str
@@ -139,7 +153,7 @@ class Envelope:
     due_in: float = 0.0
     notice: bool = False
     foreign: bool = False
-    """Its id was given by somebody else, who may send it again."""
+    """Its id was given by another program, which may send it again."""
 
     @classmethod
     def of(
@@ -171,13 +185,51 @@ class Envelope:
 
 
 def _data_of(event: Event) -> str:
-    data = event.model_dump_json()
+    data = storable_data(event)
     if len(data) > MAX_BYTES and len(data.encode()) > MAX_BYTES:
         raise EventTooLarge(
             f"event {event.event_type} takes {len(data.encode()):,} bytes, more than {MAX_BYTES:,}; "
             "put what is large into a document and name it by id"
         )
     return data
+
+
+def storable_data(event: Event) -> str:
+    """Return an event's data as JSON text, or raise `UnstorableEvent`."""
+    try:
+        data = event.model_dump_json()
+        if "NaN" in data or "Infinity" in data:  # perhaps in a text
+            json.loads(data, parse_constant=_refuse_constant)
+    except (PydanticSerializationError, ValueError, TypeError, RecursionError) as error:
+        raise UnstorableEvent(
+            f"event {event.event_type} cannot be stored: {message_of(error)}. "
+            "Give the offending field a type and a value that JSON has"
+        ) from error
+    check_storable(event.event_type, data)
+    return data
+
+
+def _refuse_constant(constant: str) -> None:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+def check_storable(event_type: str, data: str) -> None:
+    """Raise `UnstorableEvent` if JSON text holds a NUL, or is nested too deeply."""
+    if "\\u0000" in data and _NUL.search(data):
+        raise UnstorableEvent(f"event {event_type} cannot be stored: it contains a NUL character; take it out")
+    if data.count("[") + data.count("{") > MAX_DEPTH and (depth := _depth(data)) > MAX_DEPTH:
+        raise UnstorableEvent(
+            f"event {event_type} cannot be stored: it is nested {depth:,} levels deep, more than {MAX_DEPTH}; "
+            "put what is nested so deeply into a document and name it by id"
+        )
+
+
+def _depth(data: str) -> int:
+    depth = deepest = 0
+    for bracket in _BRACKETS.finditer(data):
+        depth += (bracket[1] is not None) - (bracket[2] is not None)
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _cut(event: Event) -> Iterable[Event]:
@@ -187,14 +239,15 @@ def _cut(event: Event) -> Iterable[Event]:
         return (event,)
     ids: list[str] = getattr(event, longest)
     # Half of the byte limit for the ids leaves room for the other fields.
-    size = min(MAX_IDS, max(1, MAX_BYTES // 2 // max((len(one.encode()) for one in ids), default=1)))
+    longest_id = max((len(id.encode(errors="replace")) for id in ids), default=1)
+    size = min(MAX_IDS, max(1, MAX_BYTES // 2 // max(1, longest_id)))
     if len(ids) <= size:
         return (event,)
     return [event.model_copy(update={longest: ids[start : start + size]}) for start in range(0, len(ids), size)]
 
 
 def new_id() -> str:
-    """A unique id that sorts by time, so that indexes on it grow at one end."""
+    """Return a unique id that sorts by time, so that indexes on it grow at one end."""
     return f"{time.time_ns() // 1_000_000:012x}{os.urandom(10).hex()}"
 
 
@@ -212,13 +265,14 @@ def idempotency_key(
     fields: dict[str, Any] = json.loads(data)
     for name in naming:
         if isinstance(fields.get(name), list):
-            fields[name] = sorted(fields[name])
+            # A newer version may name documents by more than text.
+            fields[name] = sorted(fields[name], key=lambda id: id if isinstance(id, str) else json.dumps(id))
     text = json.dumps([event_type, sorted(revisions), fields], sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def is_text(value: object) -> TypeGuard[str]:
-    """Whether a value is text that can be written: JSON can spell half a character, a lone surrogate."""
+    """Return whether a value is text that can be encoded: JSON can contain a lone surrogate."""
     try:
         return isinstance(value, str) and value.encode() is not None
     except UnicodeEncodeError:
@@ -226,7 +280,7 @@ def is_text(value: object) -> TypeGuard[str]:
 
 
 def decode(raw: bytes | str) -> dict[str, Any]:
-    """Read an event's envelope from what somebody sent, or raise `Malformed` and say why."""
+    """Read the envelope of another program's event, or raise `Malformed` with the reason."""
     if len(raw) > MAX_BYTES * 2:
         raise Malformed(f"an event of {len(raw):,} bytes is larger than {MAX_BYTES * 2:,}")
     try:
@@ -236,21 +290,41 @@ def decode(raw: bytes | str) -> dict[str, Any]:
         raise Malformed(f"not JSON: {error}") from error
     if not isinstance(envelope, dict):
         raise Malformed(f"an event is a JSON object, this is a {type(envelope).__name__}")
-    if not is_text(envelope.get("event_type")):
+    if not is_text(envelope.get("event_type")) or "\x00" in envelope["event_type"]:
         raise Malformed("the field 'event_type' is missing or not a string")
     if not isinstance(envelope.get("data", {}), dict):
         raise Malformed("the field 'data' is not an object")
-    if "\\u0000" in text or "\x00" in text:
-        raise Malformed("it contains a NUL character")
     return envelope
 
 
+def data_text(envelope: dict[str, Any]) -> str:
+    """Return the data of another program's event as JSON text, or raise `Malformed` if it cannot be stored."""
+    try:
+        data = json.dumps(envelope.get("data", {}), ensure_ascii=False, allow_nan=False)
+        data.encode()
+    except UnicodeEncodeError as error:
+        raise Malformed(f"its data holds half a character, a lone surrogate: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise Malformed(f"its data holds a number that JSON has not, or is nested too deeply: {error}") from error
+    check_storable(envelope["event_type"], data)
+    return data
+
+
 def read_event(cls: type[Event], data: str) -> Event:
-    """Read an event's data, or raise `Malformed` naming the fields that are wrong."""
+    """Read an event's data, or raise `Malformed` naming the fields that are wrong.
+
+    Whatever a validator of the class raises becomes `Malformed`, too: only this event cannot be read.
+    """
     try:
         return cls.model_validate_json(data)
     except ValidationError as error:
         wrong = "; ".join(
-            f"{'.'.join(str(part) for part in one['loc']) or 'data'}: {one['msg']}" for one in error.errors()
+            f"{'.'.join(str(part) for part in problem['loc']) or 'data'}: {problem['msg']}"
+            for problem in error.errors()
         )
         raise Malformed(f"{cls.event_type} fails its schema: {wrong}") from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raised = f"{type(error).__name__}: {message_of(error)}"
+        raise Malformed(f"a validator of {cls.event_type} raised {raised}") from error

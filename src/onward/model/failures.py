@@ -1,4 +1,4 @@
-"""What is kept of an error, chosen field by field, with secrets removed."""
+"""The stored form of an error, chosen field by field, without secrets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from onward.retry.redact import redact_error
 MAX_MESSAGE = 2_000
 MAX_TRACEBACK = 8_000
 KEPT_OUTCOMES = 20
-"""Of all outcomes of a document the first, the last 19 and the total are kept."""
+"""Outcomes of a document that are kept: the first and the last ones; the total is counted."""
 
 MAX_SHAPE = 500
 _NAMED_IDS = 20
@@ -80,7 +80,7 @@ class Failure:
     place: str = ""
     """The innermost frame of user code, as `module:function`."""
     trace: str = ""
-    """Where in a trace it happened, as `traceparent`s: what the try hangs under, then the try itself."""
+    """Its place in a trace, as two `traceparent`s: the parent span of the try, then the try itself."""
 
     def as_dict(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if value not in ("", None)}
@@ -100,7 +100,7 @@ class Failure:
         """Describe an error without its secrets and without the memory it holds on to."""
         # Cut first, for looking for secrets takes a while; but not where it is kept, for a secret cut in two is
         # not recognised.
-        message = redact_error(_text_of(error)[: 10 * MAX_MESSAGE])[:MAX_MESSAGE]
+        message = redact_error(message_of(error)[: 10 * MAX_MESSAGE])[:MAX_MESSAGE]
         lines = _clean("".join(traceback.format_exception(error, limit=-20))) if error.__traceback__ else ""
         return cls(
             at=at,
@@ -118,7 +118,7 @@ class Failure:
 
 
 def kind_of(error: BaseException, classified: Classified) -> str:
-    """One word for how an error came about."""
+    """Return the kind of an error, in one word."""
     if classified.kind is not Kind.TRANSIENT:
         return str(classified.kind)
     if classified.rate_limited:
@@ -129,7 +129,8 @@ def kind_of(error: BaseException, classified: Classified) -> str:
     return "unavailable" if classified.unavailable else str(classified.kind)
 
 
-def _text_of(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
+    """Return an error's message as every database keeps it; secrets are still in it."""
     try:
         text = str(error)
     except Exception as broken:  # an exception's own __str__ may raise; that must not hide the failure
@@ -138,7 +139,7 @@ def _text_of(error: BaseException) -> str:
 
 
 def _clean(text: str) -> str:
-    """Text that every database keeps: without lone surrogates and NULs."""
+    """Return text that every database stores: without lone surrogates and NULs."""
     return text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
 
 
@@ -148,7 +149,7 @@ def fingerprint(service: str, error: BaseException, message: str | None = None) 
     Made from the service, the error's type, the innermost frame of user code and the message without
     its numbers, ids, paths and quoted parts.
     """
-    text = _text_of(error) if message is None else message
+    text = message_of(error) if message is None else message
     if isinstance(error, NotReady):
         for id in sorted(error.ids, key=len, reverse=True)[:_NAMED_IDS]:
             text = text.replace(id, "~") if id else text
@@ -157,7 +158,7 @@ def fingerprint(service: str, error: BaseException, message: str | None = None) 
 
 
 def shape_of(message: str) -> str:
-    """A message without what differs from failure to failure: numbers, ids, paths, quoted parts."""
+    """Return a message without what differs from failure to failure: numbers, ids, paths, quoted parts."""
     shape = _VOLATILE.sub("~", message)
     if len(message) >= MAX_MESSAGE:
         shape = _CUT_QUOTE.sub("~", shape)
@@ -165,7 +166,7 @@ def shape_of(message: str) -> str:
 
 
 def place_of(error: BaseException) -> str:
-    """The innermost frame of user code, as `module:function`; empty where there is none.
+    """Return the innermost frame of user code, as `module:function`; empty if there is none.
 
     Installed packages, the standard library and Onward's own machinery are not user code; the
     pipeline's services are.
@@ -176,7 +177,7 @@ def place_of(error: BaseException) -> str:
         code = tb.tb_frame.f_code
         module = str(tb.tb_frame.f_globals.get("__name__", ""))
         if _is_user_code(module, code.co_filename):
-            # A script is called differently in each process of a worker.
+            # A script has different module names in the processes of a worker.
             name = Path(code.co_filename).stem if module in ("__main__", "__mp_main__") else module
             place = f"{name}:{code.co_qualname}"
         tb = tb.tb_next
@@ -193,7 +194,7 @@ def _is_user_code(module: str, file: str) -> bool:
 
 
 def remember(history: dict[str, Any] | None, outcome: dict[str, Any]) -> dict[str, Any]:
-    """Add an outcome to a bounded history: the first, the last 19 and how many there were."""
+    """Add an outcome to a bounded history: the first, the last ones and the total."""
     if not history:
         return {"total": 1, "first": outcome, "last": []}
     last = [*history["last"], outcome][-(KEPT_OUTCOMES - 1) :]
@@ -201,7 +202,7 @@ def remember(history: dict[str, Any] | None, outcome: dict[str, Any]) -> dict[st
 
 
 def read_history(text: str | None) -> dict[str, Any] | None:
-    """Read a stored history; what others wrote there, and is none, counts as nothing."""
+    """Read a stored history; return None for what other programs wrote there."""
     try:
         found = json.loads(text) if text else None
     except ValueError:
@@ -212,6 +213,10 @@ def read_history(text: str | None) -> dict[str, Any] | None:
     return found if all(isinstance(found.get(name), shape) for name, shape in shapes.items()) else None
 
 
+GIVEN_BACK = "given_back"
+"""The outcome of a try that a dependency made fail: it is kept, but not charged to the document."""
+
+
 def outcomes(history: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """The kept outcomes of a history in order, the first one included."""
+    """Return the kept outcomes of a history in order, including the first."""
     return [history["first"], *history["last"]] if history else []

@@ -1,4 +1,4 @@
-"""The ledger's values: what a worker is handed, and what it hands back."""
+"""Values of the ledger: deliveries that a worker receives, and settlements that it commits."""
 
 from __future__ import annotations
 
@@ -12,21 +12,30 @@ from onward.model.failures import Failure
 from onward.retry import Reason
 
 SUSPECT_DEATHS = 2
-"""From this many unexplained deaths on, an event runs alone in a process of its own."""
+"""From this number of unexplained deaths on, an event runs alone in a process of its own.
+
+The SQL statements contain the number (`deaths < 2`, `deaths >= 2`), because a partial index takes no parameter.
+"""
 MAX_DEATHS = 3
 MAX_COMMIT_DOCUMENTS = 1_000
 MAX_COMMIT_BYTES = 8_000_000
+HIGHEST_PRIORITY = 2**31
+"""Above every priority."""
 BACKGROUND = -1
-"""The priority of what is done when nothing else is: the retry of a failed batch."""
+"""The priority of work that is done when nothing else is due: the retry of a failed batch."""
 OVERDUE = 900.0
-"""What has waited so long in the background gets one of every ten turns."""
-TURNS = 10
+"""Seconds after which a background row gets one of every `BACKGROUND_EVERY` claims."""
+BACKGROUND_EVERY = 10
+MAX_RAW_BYTES = 1_000_000
+"""Bytes that are kept of an event that cannot be read. The largest event that Onward makes has 64 kB."""
 KEEP_UNROUTED_SECONDS = 7 * 86_400.0
 """How long an event waits for a first consumer to subscribe."""
+MAX_UNROUTED = 100_000
+"""Events that are kept for a first consumer; the oldest are deleted first."""
 
 
 class RowState(StrEnum):
-    """Where a ledger row stands."""
+    """The state of a ledger row."""
 
     WAITING = "waiting"
     CLAIMED = "claimed"
@@ -34,12 +43,12 @@ class RowState(StrEnum):
     DEAD = "dead"
     UNROUTED = "unrouted"
     ARCHIVED = "archived"
-    """A dead letter that an operator has put away."""
+    """A dead letter that an operator has archived."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A service's standing order for one event type, stored, so that publishers need not know it."""
+    """A service's subscription to an event type. It is stored, so that publishers need not know the service."""
 
     service: str
     event_type: str
@@ -49,10 +58,12 @@ class Subscription:
     needs: tuple[str, ...] = ()
     failed_queue: str = ""
     version: int = 1
+    was: tuple[str, ...] = ()
+    """Former names of the service, whose rows it takes over."""
 
 
-class Standing(StrEnum):
-    """How a document stands to the delivery that names it."""
+class InputStatus(StrEnum):
+    """The status of a document for the delivery that names it."""
 
     READY = "ready"
     MISSING = "missing"
@@ -65,16 +76,16 @@ class Input:
     """A document of a delivery, as it was read when the delivery was claimed."""
 
     id: str
-    standing: Standing
+    status: InputStatus
     revision: int = 0
     round: int = 0
     body: str | None = None
-    """None: not read yet, because the claim had read enough already."""
+    """None: not read yet, because the claim has reached its limit of bytes."""
 
 
 @dataclass(slots=True)
 class Delivery:
-    """One hand-over of an event to a worker, under a lease and a fencing token."""
+    """An event that a worker has claimed, with a lease and a fencing token."""
 
     row: int
     token: int
@@ -95,18 +106,25 @@ class Delivery:
     """Seconds during which this event could have been tried; what rung 1's limit counts."""
     deaths: int = 0
     careful: bool = False
-    """A lease on it lapsed and nobody knows why: its start is recorded before it runs."""
+    """Its start is recorded before it runs, and it is committed alone.
+
+    Its worker was lost earlier: its lease lapsed and it is unknown whether it ran, or its worker died when the
+    handler had finished and the commit had not. The ledger counts these cases in the column `lapses`.
+    """
     batch: int | None = None
-    """How many documents a call may get at most, once halving has begun."""
+    """The most documents that a call may get, after halving has begun."""
     cursor: str | None = None
     source: str | None = None
     trace: str | None = None
-    errors: dict[str, Any] = field(default_factory=dict)
+    failed_at: float | None = None
+    """When it failed for the first time."""
+    failed_trace: str | None = None
+    """The trace of its last failed try."""
 
 
 @dataclass(slots=True)
 class NewDocument:
-    """A document to be written, serialised and validated already."""
+    """A document to be written, already serialised and validated."""
 
     collection: str
     id: str
@@ -116,12 +134,12 @@ class NewDocument:
     priority: int = 0
     keys: Sequence[tuple[str, str | float]] = ()
     failure: Failure | None = None
-    """It is kept as failed from the start, for this reason."""
+    """It is stored as failed from the start, with this failure."""
 
 
 @dataclass(slots=True)
 class Replacement:
-    """A document's new content, if its revision still holds."""
+    """New content of a document, written if its revision is unchanged."""
 
     collection: str
     id: str
@@ -132,17 +150,19 @@ class Replacement:
 
 @dataclass(slots=True)
 class IndexedText:
-    """What full-text search finds a document by."""
+    """The text of a document for full-text search."""
 
     collection: str
     id: str
     title: str
     text: str
+    quoted: str = ""
+    """Quoted text of others; its words count less."""
 
 
 @dataclass(slots=True)
-class PlacedVector:
-    """Where a document lies in the vector space of a model."""
+class IndexedVector:
+    """The vector of a document for a model."""
 
     collection: str
     id: str
@@ -151,7 +171,7 @@ class PlacedVector:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundDocument:
     """A document found by one of its keys, or by its parent."""
 
     value: str | float
@@ -164,7 +184,7 @@ class Found:
 
 
 class Charge(StrEnum):
-    """What a wait is counted as."""
+    """The counter that a retry is charged to."""
 
     NOTHING = "nothing"
     TRY = "try"
@@ -172,15 +192,15 @@ class Charge(StrEnum):
 
 
 @dataclass(slots=True)
-class Done:
-    """These documents are finished."""
+class Processed:
+    """These documents were processed."""
 
     ids: Sequence[str] = ()
 
 
 @dataclass(slots=True)
-class Wait:
-    """These documents (none named: all of the delivery's) are to be tried again."""
+class RetryLater:
+    """These documents (none named: all of the delivery) are tried again later."""
 
     ids: Sequence[str] = ()
     after: float = 0.0
@@ -190,12 +210,14 @@ class Wait:
     failure: Failure | None = None
     batch: int | None = None
     deaths: int | None = None
-    """What the event's count of deaths becomes; None: it stays."""
+    """The event's new count of deaths; None: unchanged."""
+    given_back: bool = False
+    """A dependency caused the failure, and no try is charged."""
 
 
 @dataclass(slots=True)
-class Dead:
-    """The event of these documents (none named: all) is given up for now, with its diagnosis."""
+class DeadLettered:
+    """The event of these documents (none named: all) becomes a dead letter."""
 
     ids: Sequence[str] = ()
     reason: Reason = Reason.MAX_ATTEMPTS_EXCEEDED
@@ -208,28 +230,32 @@ class Dead:
 
 
 @dataclass(slots=True)
-class Aside:
-    """These documents failed while others went on: they join the failed batch of their source."""
+class InFailedBatch:
+    """These documents failed while others succeeded: they join the failed batch of their source."""
 
     ids: Sequence[str]
     failure: Failure
     after: float = 60.0
-    """When the batch is to be tried again, if it begins with them."""
+    """Seconds until the batch is retried, if these documents are its first."""
     notice: Envelope | None = None
 
 
-Part = Done | Wait | Dead | Aside
+SettlementPart = Processed | RetryLater | DeadLettered | InFailedBatch
 
 
 @dataclass(slots=True)
 class DependencyReport:
-    """What a try taught about the dependencies its service needs."""
+    """The evidence of a try about the dependencies that its service needs."""
 
     succeeded: Sequence[str] = ()
     struck: str | None = None
     ids: Sequence[str] = ()
     """The documents that the failed call was about."""
     opens: str | None = None
+    by_health: bool = False
+    """It was the health call that said no."""
+    unreached: bool = False
+    """The dependency was not reached, and has no health call: a single document is not charged for that."""
     reason: str = ""
     remedy: str = ""
     paused: str | None = None
@@ -238,7 +264,7 @@ class DependencyReport:
 
 @dataclass(slots=True)
 class Settlement:
-    """What one work of a delivery makes true, all at once.
+    """The changes of one work of a delivery, committed in one transaction.
 
     The delivery's row is settled when `closes` is set; without it the row stays claimed, as after a
     checkpoint or when the delivery has more documents under way.
@@ -256,61 +282,80 @@ class Settlement:
     removes: Sequence[tuple[str, str]] = ()
     emits: Sequence[Envelope] = ()
     texts: Sequence[IndexedText] = ()
-    vectors: Sequence[PlacedVector] = ()
-    parts: Sequence[Part] = ()
+    vectors: Sequence[IndexedVector] = ()
+    parts: Sequence[SettlementPart] = ()
     closes: bool = True
     starts: bool = False
-    """Record that the handler is about to run, so that a death can be laid at its door."""
+    """Record that the handler is about to run, so that a crash can be attributed to it."""
     cursor: str | None = None
-    """Where a redelivery goes on, as JSON text."""
+    """The position from which a redelivery continues, as JSON text."""
     lease: float = 0.0
-    """For how many seconds the row stays claimed, if it does: whoever checkpoints is alive."""
+    """Seconds that the row stays claimed if it is not closed: a checkpoint shows that the worker is alive."""
     dependencies: DependencyReport | None = None
     worker: str = ""
     version: str = ""
 
     @property
+    def all_done(self) -> bool:
+        """Whether all its documents were processed."""
+        return all(isinstance(part, Processed) for part in self.parts)
+
+    @property
     def only_adds(self) -> bool:
-        """Whether it closes a delivery that went well, and makes nothing true but that there are new documents."""
+        """Whether it closes a successful delivery and changes nothing but adding documents."""
         more = self.removes or self.replaces or self.emits or self.texts or self.vectors or self.cursor
         if more or self.reads or not self.closes or self.starts or self.dependencies is not None:
             return False
-        if not all(isinstance(part, Done) for part in self.parts):
-            return False
-        return all(new.failure is None for new in self.adds)
+        return self.all_done and all(new.failure is None for new in self.adds)
 
 
-class Verdict(StrEnum):
-    """What became of a settlement."""
+class CommitStatus(StrEnum):
+    """Whether a settlement was committed."""
 
     COMMITTED = "committed"
     FENCED = "fenced"
-    """The delivery was no longer this worker's: nothing was written."""
+    """The delivery was taken over: nothing was written."""
     STALE = "stale"
-    """An input changed meanwhile: nothing was written, and the delivery went back uncharged."""
+    """An input has changed: nothing was written, and the delivery was requeued without a charge."""
 
 
 @dataclass(slots=True)
-class Settled:
-    """The store's answer to one settlement."""
+class CommitResult:
+    """The result of one settlement."""
 
-    verdict: Verdict
+    status: CommitStatus
     duplicates: int = 0
     """Emitted events that were waiting already."""
     opened: Sequence[str] = ()
     closed: Sequence[str] = ()
+    parts: Sequence[SettlementPart] | None = None
+    """The parts that were committed instead, if a dependency caused the failure."""
     woken: frozenset[str] = frozenset()
-    """Services that have something new to claim."""
+    """Services that have new rows to claim."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptDocument:
+    """A stored document that keeps its content, although it was published with other content."""
+
+    collection: str
+    id: str
+    revision: int
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What became of one published event: how many services will get it, and who had it already."""
+    """The result of one published event."""
 
     event_id: str
     rows: int = 0
+    """Services that will get it."""
     duplicates: int = 0
+    """Services that have it waiting already."""
     unrouted: bool = False
+    """No service consumes it yet."""
+    kept: tuple[KeptDocument, ...] = ()
+    """Documents published with it that are stored with other content, which stays; `app.replace` changes it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,15 @@
-"""The pipeline as an app: six services, what they need, and what they tell of each other."""
+"""The pipeline as an app: six services and their dependencies."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from onward import App, Settings, Work
-from onward.pipeline import events
+from onward.pipeline import events, sources
 from onward.pipeline.documents import Archive, Chunk, Message, Thread
-from onward.pipeline.services import chunking, embedding, ingestion, orchestration, parsing, summarization
+from onward.pipeline.stages import chunking, embedding, ingestion, orchestration, parsing, summarization
 
 A = TypeVar("A")
 
@@ -21,20 +22,9 @@ def build(settings: Settings | None = None, *, store: str | None = None) -> App:
     """Declare the pipeline's services on a new app."""
     app = App(settings=settings, store=store)
 
-    def embedder_healthy() -> bool:
-        return app.embedder.healthy()
-
-    def summarizer_healthy() -> bool:
-        return app.summarizer.healthy()
-
-    def embedder_slots() -> int:
-        return app.settings.concurrency if app.embedder.remote else 1
-
-    def summarizer_slots() -> int:
-        return app.settings.concurrency if app.summarizer.remote else 1
-
-    app.dependency("embedder", health=embedder_healthy)
-    app.dependency("summarizer", health=summarizer_healthy)
+    # Not the methods themselves: a model is opened at its first use.
+    app.dependency("embedder", health=lambda: app.embedder.healthy())  # noqa: PLW0108
+    app.dependency("summarizer", health=lambda: app.summarizer.healthy())  # noqa: PLW0108
     app.service(
         "ingestion",
         on=events.SourceSubmitted,
@@ -68,7 +58,7 @@ def build(settings: Settings | None = None, *, store: str | None = None) -> App:
         finishes=Chunk,
         needs="embedder",
         batch=EMBEDDING_BATCH,
-        concurrency=embedder_slots,
+        concurrency=lambda: app.settings.concurrency if app.embedder.remote else 1,
         sets_aside=True,
         failed_queue="embedding.generation.failed",
         notice="EmbeddingGenerationFailed",
@@ -81,11 +71,12 @@ def build(settings: Settings | None = None, *, store: str | None = None) -> App:
         on=events.SummarizationRequested,
         finishes=Thread,
         needs="summarizer",
-        concurrency=summarizer_slots,
+        concurrency=lambda: app.settings.concurrency if app.summarizer.remote else 1,
         failed_queue="summarization.failed",
         requeue=orchestration.requeue,
     )(_with(app, summarization.summarize))
-    # A document that is given up must not hold up its thread for ever.
+    app.periodic("collect blobs", every=sources.COLLECT_SECONDS)(partial(sources.collect_blobs, app))
+    # A thread must not wait for a document that was given up.
     app.service("orchestration.archives", on=events.ParsingFailed)(orchestration.after_failed_archives)
     app.service("orchestration.messages", on=events.ChunkingFailed)(orchestration.after_failed_messages)
     app.service("orchestration.chunks", on=events.EmbeddingGenerationFailed)(orchestration.after_failed_chunks)

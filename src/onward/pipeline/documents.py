@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -15,60 +15,62 @@ MAIL = frozenset({"mbox", "eml"})
 
 
 def source_id(source: str) -> str:
-    """The id of the archive that stands for a source as a whole."""
+    """Return the id of the archive that requests a source as a whole."""
     return Document.make_id("source", source)
 
 
 def origin_of(source: str, path: str) -> str:
-    """Names a place inside a source, whatever it holds just now."""
+    """Return the id of a place inside a source, independent of its content."""
     return Document.make_id("origin", source, path)
 
 
 class Archive(Document, collection="archives", keys=("source_id", "origin", "blob")):
-    """What was fetched from one place of a source; without a blob, the request to fetch it."""
+    """The content of one place of a source; without a blob, the request to fetch it."""
 
     source: str
     source_id: str
     path: str = ""
-    """Where it lies inside the source; empty for the source itself."""
+    """Relative to the source; empty for the source itself."""
     kind: Kind = "source"
     blob: str | None = None
     size: int = 0
     url: str = ""
+    name: str = ""
+    """The name of the file on the server, if it was downloaded."""
     charset: str = ""
-    """As a server declared it."""
+    """From the server."""
     language: str = ""
     submission: int = 1
-    """Of which submission of its source it is; a later one replaces an earlier one."""
+    """The number of the submission of its source; a later one replaces an earlier one."""
     rereads: int = 0
-    """How often it had to be read again, because a message it shares with another archive was removed."""
+    """How often it was read again because a message in it was removed with another archive."""
     origin: str = ""
 
     @property
     def title(self) -> str:
-        """What a person calls it."""
-        return self.path or self.source.rstrip("/").rsplit("/", 1)[-1]
+        """A short name for users."""
+        return self.path or self.name or self.source.rstrip("/").rsplit("/", 1)[-1]
 
     def key_values(self) -> list[tuple[str, str | float]]:
-        """As of any document; who asks for an upload names its blob, too, or it would be collected."""
+        """Return its keys; the request of an upload also has its blob, so that the blob is not collected."""
         pairs = super().key_values()
         if self.blob is None and (upload := uploads.read_location(self.source)) is not None:
             pairs.append(("blob", upload.digest))
         return pairs
 
 
-class Attached(BaseModel):
-    """Something that came with a message."""
+class MessageAttachment(BaseModel):
+    """An attachment of a message."""
 
     name: str
     content_type: str
     size: int
     indexed: bool = False
-    """Its text is found by search."""
+    """Whether its text is searchable."""
 
 
-class Cited(BaseModel):
-    """A sentence that a summary rests on."""
+class SummaryCitation(BaseModel):
+    """A sentence that a summary cites."""
 
     number: int
     message_id: str
@@ -76,12 +78,12 @@ class Cited(BaseModel):
 
 
 class Message(Document, collection="messages", keys=("thread_id", "origin", "author", "date", "blob")):
-    """One mail, page or file: what is read, chunked and found."""
+    """One mail, page or file."""
 
     source: str
     archive_id: str
     origin: str
-    """The place of its source that it was read from."""
+    """The place of its source that it was read from; see `origin_of`."""
     kind: Kind
     thread_id: str
     message_id: str = ""
@@ -93,26 +95,46 @@ class Message(Document, collection="messages", keys=("thread_id", "origin", "aut
     date: float | None = None
     body: str = ""
     spans: list[tuple[str, int, int]] = Field(default_factory=list)
-    """What each part of the body is: new, quote or signature. Empty: all of it is new."""
-    attachments: list[Attached] = Field(default_factory=list)
+    """The parts of the body: `new`, `quote` or `signature`, start and end. Empty: all of it is new."""
+    attachments: list[MessageAttachment] = Field(default_factory=list)
     defects: list[str] = Field(default_factory=list)
-    """What was odd about it, and how it was read all the same."""
+    """What was damaged or unusual."""
     language: str = ""
     offset: int = 0
     length: int = 0
-    """Where its bytes lie in the blob of its archive."""
+    """Its bytes in the blob of its archive."""
     blob: str | None = None
-    """Its own bytes, where it could not be read."""
+    """Its bytes, if it could not be read."""
+
+    @classmethod
+    def from_archive(cls, archive: Archive, id: str, **fields: Any) -> Message:
+        """Return a message that was read from this archive."""
+        source, origin, kind = archive.source, archive.origin, archive.kind
+        return cls(id=id, source=source, archive_id=archive.id, origin=origin, kind=kind, **fields)
 
     def new_text(self) -> str:
-        """What its author wrote, without quotes and signature."""
-        if not self.spans:
-            return self.body
-        return "".join(self.body[start:end] for kind, start, end in self.spans if kind == "new")
+        """Return its text without quotes and signature; if that is blank, all of its text."""
+        new = self._text_of(new=True)
+        return new if new.strip() else self.body
+
+    def quoted_text(self) -> str:
+        """Return the text that is not in `new_text`: quotes and signature."""
+        return self._text_of(new=False) if self._text_of(new=True).strip() else ""
+
+    def _text_of(self, *, new: bool) -> str:
+        spans = self.spans or [("new", 0, len(self.body))]
+        return "".join(self.body[start:end] for kind, start, end in spans if (kind == "new") == new)
+
+    def key_values(self) -> list[tuple[str, str | float]]:
+        """Return its keys, with `without_text` for a message that was read and has no text to chunk."""
+        pairs = super().key_values()
+        if self.blob is None and not self.body.strip():
+            pairs.append(("without_text", source_id(self.source)))
+        return pairs
 
 
 def in_order(messages: Iterable[Message]) -> list[Message]:
-    """Messages as they were written, those without a date first."""
+    """Return messages by date, those without a date first."""
     return sorted(messages, key=lambda message: (message.date or 0.0, message.offset, message.id))
 
 
@@ -121,23 +143,23 @@ class Thread(Document, collection="threads"):
 
     source: str
     root: str
-    """The Message-ID that began it, even if that message is missing."""
+    """The Message-ID of its first message, even if that message is missing."""
     subject: str = ""
     message_ids: list[str] = Field(default_factory=list)
-    """What a summary is made from; chosen when the thread is complete."""
+    """The messages that are summarised; chosen when the thread is complete."""
     messages: int = 0
     missing: int = 0
-    """Chunks that could not be embedded."""
+    """Chunks that could not be embedded; the messages are summarised nevertheless."""
     covers: str = ""
-    """A digest of what was complete when its summary was last asked for."""
+    """A digest of the messages and chunks when its summary was last requested."""
 
-    def to_be_asked_for(self) -> Thread:
-        """The same thread, of which a summary has to be asked for again, whatever it holds by then."""
+    def without_summary(self) -> Thread:
+        """Return the thread in a state in which a new summary will be requested."""
         return self.model_copy(update={"covers": ""})
 
 
 class Chunk(Document, collection="chunks"):
-    """A piece of a message that a model can take whole."""
+    """A part of a message that fits into the context of a model."""
 
     message_id: str
     thread_id: str
@@ -149,13 +171,13 @@ class Chunk(Document, collection="chunks"):
 
 
 class Summary(Document, collection="summaries"):
-    """What a thread is about, with citations. It has its thread's id."""
+    """The summary of a thread, with citations; it has the id of the thread."""
 
     source: str
     thread_id: str
     subject: str
     markdown: str
-    citations: list[Cited] = Field(default_factory=list)
+    citations: list[SummaryCitation] = Field(default_factory=list)
     model: str = ""
     messages: int = 0
     missing: int = 0
@@ -173,9 +195,35 @@ class Task(Document, collection="tasks"):
     submitted_at: float
 
 
+class SkippedItem(BaseModel):
+    """A file of a source that was skipped."""
+
+    path: str
+    kind: str
+    reason: str
+
+
 class Report(Document, collection="reports"):
-    """What became of a source's items, or of an archive's messages: every one is accounted for."""
+    """Counts of the items of a source, or of the messages of an archive."""
 
     source: str
     archive_id: str
     counts: dict[str, int]
+    passed_over: dict[str, int] = Field(default_factory=dict)
+    """Skipped items by kind."""
+    passed_over_items: list[SkippedItem] = Field(default_factory=list)
+    """The first skipped items of each kind."""
+    index: str | None = None
+    """The blob with the `MessageIndex` of a mailbox, if some of its messages were read from an older archive."""
+    ignored: dict[str, int] = Field(default_factory=dict)
+    """Skipped entries that users do not expect to be ingested: hidden, ignored by git, or of tools."""
+
+    def key_values(self) -> list[tuple[str, str | float]]:
+        """Return the blob of the index, so that it is not collected."""
+        return [("blob", self.index)] if self.index else []
+
+
+def report_id(about: Archive | Task) -> str:
+    """Return the id of the report on an archive, or on one fetch of a source."""
+    archive = about.source_id if isinstance(about, Task) else about.id
+    return Document.make_id("report", archive, about.submission)

@@ -9,14 +9,14 @@ from onward.pipeline.documents import Archive, Chunk, Message, Thread
 
 
 class SourceSubmitted(Event):
-    """Somebody wants a source ingested; its archive has no blob yet."""
+    """A source was submitted; its archive has no blob yet."""
 
     archive_id: str = names(Archive)
     source: str
 
 
 class ArchiveIngested(Event):
-    """An archive is fetched and can be read."""
+    """An archive was fetched and can be parsed."""
 
     archive_id: str = names(Archive)
 
@@ -35,16 +35,16 @@ class ChunksPrepared(Event):
 
 
 class EmbeddingsGenerated(Event):
-    """Nothing is left to embed of these threads' chunks just now, or of a whole archive."""
+    """Chunks were embedded; the threads, or all threads of an origin, may be complete."""
 
     chunk_ids: list[str] = names(Chunk, default=[])
     thread_ids: list[str] = names(Thread, default=[])
     origin: str = ""
-    """An archive has been read to its end: all threads with a message from this place."""
+    """All threads with a message from this place: its archive has been parsed to the end."""
 
 
 class SummarizationRequested(Event):
-    """Threads are complete and have changed since they were last summarised."""
+    """Threads are complete and have changed since their last summary."""
 
     thread_ids: list[str] = names(Thread)
 
@@ -56,7 +56,7 @@ class SummaryComplete(Event, notice=True):
 
 
 class _GivenUp(Event, notice=True):
-    """A round was given up; the dead letter has the whole story."""
+    """A round was given up; the dead letter has the details."""
 
     error_message: str = ""
     error_type: str = ""

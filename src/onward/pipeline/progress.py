@@ -1,4 +1,4 @@
-"""Progress: how far a run of the pipeline has got, computed from the store."""
+"""The progress of a run of the pipeline, computed from the store."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from onward.pipeline.app import STAGES
 from onward.pipeline.documents import Archive, Chunk, Message, Thread, source_id
 
 RATE_SECONDS = 10.0
-"""A rate is that of the last so many seconds."""
-LEAST_SECONDS = 3.0
-"""What is shorter than this says nothing about the rest."""
-LEAST_SHARE = 0.05
-MOST_ARCHIVES = 5_000
-"""Of more archives than this, so many are looked at: they stand for all."""
+"""The period that a rate is measured over."""
+MIN_SECONDS = 3.0
+MIN_SHARE = 0.05
+"""Below these, the remaining time is not estimated."""
+MAX_ARCHIVES = 5_000
+"""Of more archives, a sample of this size represents all."""
 
 
 @dataclass(slots=True)
-class Stage:
-    """How far one service has got in this run."""
+class StageProgress:
+    """The progress of one service in this run."""
 
     name: str
     unit: str = "event"
@@ -29,47 +29,47 @@ class Stage:
     waiting: int = 0
     waiting_unit: str = ""
     working: int = 0
-    """Events under way."""
+    """Events that are being handled."""
     failed: int = 0
     share: float | None = None
-    """Which part of it is done; None: nobody knows how much there is."""
+    """The done part of all; None if the total is unknown."""
     rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Outage:
-    """A dependency that is down or asks for a pause, and how much waits for it."""
+class OutageProgress:
+    """A dependency that is down or paused, and the number of events that wait for it."""
 
     dependency: str
     since: float | None
     until: float | None
-    """When it is asked again."""
+    """The time of the next probe."""
     reason: str
     remedy: str
     waiting: int
 
 
 @dataclass(slots=True)
-class View:
-    """Everything there is to show at one moment."""
+class RunProgress:
+    """The progress of all services at one moment."""
 
-    stages: list[Stage]
+    stages: list[StageProgress]
     elapsed: float
-    outages: list[Outage] = field(default_factory=list)
+    outages: list[OutageProgress] = field(default_factory=list)
     left: float | None = None
-    """Seconds until everything is done, as far as that can be known."""
+    """Estimated seconds until everything is done; None if unknown."""
 
-    def stage(self, name: str) -> Stage:
-        return next(one for one in self.stages if one.name == name)
+    def stage(self, name: str) -> StageProgress:
+        return next(stage for stage in self.stages if stage.name == name)
 
 
-class Progress:
-    """One run over some sources; what was finished before it began is not counted."""
+class ProgressMeter:
+    """Measures one run; documents finished before it began are not counted."""
 
     def __init__(self, app: App, sources: Sequence[str] = ()) -> None:
         self._app = app
         self._requests = [source_id(source) for source in sources]
-        self._needs = {one.name: one.needs for one in app.registry.services.values()}
+        self._needs = {service.name: service.needs for service in app.registry.services.values()}
         self._first = _Counts.of(app, self._requests)
         self._most: dict[str, int] = {}
         self._sizes: dict[str, int] | None = None
@@ -77,25 +77,25 @@ class Progress:
         self._samples: deque[tuple[float, dict[str, int]]] = deque()
         self._began = app.store.now()
 
-    def look(self) -> View:
-        """How the run stands now."""
+    def measure(self) -> RunProgress:
+        """Return the current progress."""
         now = self._app.store.now()
         counts = _Counts.of(self._app, self._requests)
         rows = self._app.store.counts()
         stages = {name: self._stage(name, rows.get(name, {})) for name in STAGES}
         self._count(stages, counts)
         self._measure(stages, now)
-        view = View(list(stages.values()), now - self._began, self._outages(rows))
-        view.left = None if view.outages else _left(stages, view.elapsed)
-        return view
+        progress = RunProgress(list(stages.values()), now - self._began, self._outages(rows))
+        progress.left = None if progress.outages else _left(stages, progress.elapsed)
+        return progress
 
-    def _stage(self, name: str, rows: Mapping[str, int]) -> Stage:
-        return Stage(
+    def _stage(self, name: str, rows: Mapping[str, int]) -> StageProgress:
+        return StageProgress(
             name, working=rows.get("claimed", 0), failed=rows.get("dead", 0), waiting=rows.get("waiting", 0)
         )
 
-    def _count(self, stages: dict[str, Stage], now: _Counts) -> None:
-        """Count documents, which people know, where a service finishes some; else its events."""
+    def _count(self, stages: dict[str, StageProgress], now: _Counts) -> None:
+        """Count documents for a service that finishes some, else its events."""
         first = self._first
         fetching, reading = stages["ingestion"], stages["parsing"]
         fetching.unit, fetching.waiting = "source", now.requests_pending
@@ -114,18 +114,18 @@ class Progress:
             stage = stages[name]
             stage.unit, stage.waiting = unit, now.pending(collection)
             finished = now.final(collection) - first.final(collection)
-            # What was final and is done anew is not counted by the difference, but it was seen waiting.
+            # A document that was final and is processed again is not in the difference, but was seen waiting.
             self._most[name] = max(self._most.get(name, 0), stage.waiting)
             stage.done = max(0, finished, self._most[name] - stage.waiting)
         for stage in stages.values():
             if stage is not reading and stage.done + stage.waiting:
-                # Of what comes only a part is known while archives are still being read.
+                # While archives are being parsed, only a part of the documents is known.
                 known = 1.0 if reading.share is None or stage is fetching else reading.share
                 stage.share = stage.done / (stage.done + stage.waiting) * known
         stages["orchestration"].share = None
 
-    def _share_read(self, reading: Stage) -> float | None:
-        """Which part of the bytes that were fetched in this run has been read."""
+    def _share_read(self, reading: StageProgress) -> float | None:
+        """Return the parsed part of the bytes that were fetched in this run."""
         if self._sizes is None:
             self._sizes = self._fetched()
             self._unread = set(self._sizes)
@@ -140,50 +140,54 @@ class Progress:
         return 1.0 - unread / (sum(self._sizes.values()) or 1)
 
     def _fetched(self) -> dict[str, int]:
-        """The sizes of the archives that this run has to read, found when all are fetched."""
-        requests = {one.id: one.submission for one in self._app.store.get_many(Archive, self._requests)}
+        """Return the sizes of the archives of this run; called when all are fetched."""
+        requests = {
+            request.id: request.submission for request in self._app.store.get_many(Archive, self._requests)
+        }
         found = self._app.store.find(Archive, "source_id", list(requests))
-        ids = sorted(one.id for one in found if one.id not in requests)[:MOST_ARCHIVES]
-        pending = {one.id for one in found if one.status == Status.PENDING}
+        ids = sorted(row.id for row in found if row.id not in requests)[:MAX_ARCHIVES]
+        pending = {row.id for row in found if row.status == Status.PENDING}
         return {
-            one.id: one.size
+            archive.id: archive.size
             for start in range(0, len(ids), 500)
-            for one in self._app.store.get_many(Archive, ids[start : start + 500])
-            if one.id in pending or one.submission == requests.get(one.source_id)
+            for archive in self._app.store.get_many(Archive, ids[start : start + 500])
+            if archive.id in pending or archive.submission == requests.get(archive.source_id)
         }
 
-    def _measure(self, stages: dict[str, Stage], now: float) -> None:
+    def _measure(self, stages: dict[str, StageProgress], now: float) -> None:
         self._samples.append((now, {name: stage.done for name, stage in stages.items()}))
         while now - self._samples[0][0] > RATE_SECONDS:
             self._samples.popleft()
         for name, stage in stages.items():
-            # A stage that has just begun is measured from there, not from when it had nothing to do.
-            idle = [one for one in self._samples if one[1][name] == 0]
+            # A stage that has just begun is measured from its beginning.
+            idle = [sample for sample in self._samples if sample[1][name] == 0]
             then, before = idle[-1] if idle else self._samples[0]
-            if now - then >= LEAST_SECONDS / 2:
+            if now - then >= MIN_SECONDS / 2:
                 stage.rate = max(0.0, (stage.done - before[name]) / (now - then))
 
-    def _outages(self, rows: Mapping[str, Mapping[str, int]]) -> list[Outage]:
+    def _outages(self, rows: Mapping[str, Mapping[str, int]]) -> list[OutageProgress]:
         now = self._app.store.now()
         found = []
-        for one in self._app.store.breakers():
-            paused = one.paused_until is not None and one.paused_until > now
-            if not one.open and not paused:
+        for breaker in self._app.store.breakers():
+            paused = breaker.paused_until is not None and breaker.paused_until > now
+            if not breaker.open and not paused:
                 continue
             waiting = sum(
                 rows.get(name, {}).get("waiting", 0)
                 for name, needs in self._needs.items()
-                if one.dependency in needs
+                if breaker.dependency in needs
             )
-            until = one.next_probe if one.open else one.paused_until
-            reason = one.reason if one.open else "it asks for a pause"
-            found.append(Outage(one.dependency, one.opened_at, until, reason, one.remedy, waiting))
+            until = breaker.next_probe if breaker.open else breaker.paused_until
+            reason = breaker.reason if breaker.open else "it asks for a pause"
+            found.append(
+                OutageProgress(breaker.dependency, breaker.opened_at, until, reason, breaker.remedy, waiting)
+            )
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    """How many documents stand where."""
+    """Counts of documents by collection and status."""
 
     documents: Mapping[str, Mapping[str, int]]
     requests_pending: int
@@ -209,18 +213,18 @@ class _Counts:
         return found.get(Status.FAILED, 0) + found.get(Status.FAILED_MAX_RETRIES, 0)
 
 
-def _left(stages: Mapping[str, Stage], elapsed: float) -> float | None:
-    """The stages work side by side: the slowest of them says how long it takes. None: too early to say."""
+def _left(stages: Mapping[str, StageProgress], elapsed: float) -> float | None:
+    """Estimate the remaining seconds, by the slowest stage; None if it is too early."""
     reading = stages["parsing"]
-    if stages["ingestion"].waiting or reading.share is None or elapsed < LEAST_SECONDS:
+    if stages["ingestion"].waiting or reading.share is None or elapsed < MIN_SECONDS:
         return None
-    if reading.share < LEAST_SHARE:
+    if reading.share < MIN_SHARE:
         return None
     left = elapsed * (1 - reading.share) / reading.share
     for name in ("chunking", "embedding", "summarization"):
         stage = stages[name]
         if not stage.waiting or (name == "summarization" and reading.share < 1):
-            continue  # summaries begin when an archive is read to its end; how fast they are is not known before
+            continue  # summaries begin when an archive is parsed to its end; their rate is unknown before
         if not stage.rate:
             return None
         expected = (stage.done + stage.waiting) / reading.share

@@ -1,4 +1,4 @@
-"""Search: full text and vectors together, never worse than full text alone."""
+"""Search by words (full text), joined by the nearest vectors."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 from onward import App, OnwardError
 from onward.pipeline.documents import Chunk, Message
 
-NEAR_EVERY = 10
-"""Every tenth place goes to what is nearest in meaning and words have not brought up. Mixing the scores made
-the results on real mail worse, whatever the weights; see `python -m bench pipeline`."""
-LEAST_SIMILARITY = 0.4
-NEAREST = 300
-"""So many compete for these places, on every page the same."""
-MOST_BY_MEANING = 50
-"""How many are shown that words do not find at all."""
+VECTOR_HIT_EVERY = 10
+"""Every tenth place goes to the nearest vector that is not in the list yet. Mixing the scores made the results
+on real mail worse, with any weights; see `python -m bench pipeline`."""
+MIN_SIMILARITY = 0.4
+MAX_VECTOR_HITS = 300
+"""The nearest messages that compete for these places, the same on every page."""
+MAX_VECTOR_ONLY_HITS = 50
+"""Hits without any of the words."""
 _TERM = re.compile(r'(-?)"([^"]+)"|(-?)(\S+)')
 _WORDS = re.compile(r"\w", re.UNICODE)
 _COMMON = frozenset(
@@ -25,18 +25,18 @@ _COMMON = frozenset(
     my no not of on or our so than that the their them then there these they this to was we were what when where
     which who why will with would you your""".split()  # noqa: SIM905 - words are read best as words
 )
-"""Words not worth marking in an excerpt; they count for the rank all the same, which is better for it."""
+"""Words that are not marked in an excerpt; they count for the rank, which improves the results."""
 
 Filter = tuple[str, str, str | float]
 
 
-class NothingAsked(OnwardError):
-    """A query has no word to look for."""
+class EmptyQuery(OnwardError):
+    """A query has no word to search for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is asked: words and phrases, and which messages may answer."""
+    """Words and phrases to search for, and filters."""
 
     text: str
     source: str | None = None
@@ -46,7 +46,7 @@ class Query:
     until: float | None = None
 
     def terms(self) -> tuple[list[str], list[str]]:
-        """The words and phrases that are wanted, and those that are not (`-word`)."""
+        """Return the wanted words and phrases, and the unwanted ones (`-word`)."""
         wanted: list[str] = []
         unwanted: list[str] = []
         for minus, phrase, also_minus, word in _TERM.findall(self.text):
@@ -54,11 +54,11 @@ class Query:
             if _WORDS.search(term):
                 (unwanted if minus or also_minus else wanted).append(term)
         if not wanted:
-            raise NothingAsked(f"the query {self.text!r} has no word to look for; give at least one")
+            raise EmptyQuery(f"the query {self.text!r} has no word to look for; give at least one")
         return wanted, unwanted
 
     def filters(self) -> list[Filter]:
-        """What the messages' keys must be."""
+        """Return the conditions on the keys of messages."""
         found: list[Filter] = []
         if self.author:
             found.append(("author", "like", "%" + re.sub(r"([%_\\])", r"\\\1", self.author) + "%"))
@@ -73,85 +73,85 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A message that was found, and why."""
+    """A message that was found."""
 
     message: Message
     text_score: float
-    """How well words match, from 0 to 1 for the best."""
+    """The score of the words, from 0 to 1 for the best hit."""
     similarity: float
-    """How near it comes in meaning, up to 1."""
+    """The cosine similarity of its nearest chunk, up to 1."""
     title: str
     excerpt: str
-    """What matches stands between `\\x02` and `\\x03`."""
+    """Matches are between `\\x02` and `\\x03`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """One page of what was found, best first."""
+    """One page of hits, best first."""
 
     hits: list[Hit]
     total: int
     offset: int
     note: str = ""
-    """Why words alone were looked for, if so."""
+    """Why vectors were not used, if so."""
 
 
 def search(app: App, query: Query, *, limit: int = 10, offset: int = 0) -> Results:
-    """Find messages by words and by meaning; the same question has the same order on every page."""
+    """Find messages by words and vectors; the order is the same on every page."""
     note = ""
     try:
         ranking = _rank(app, query, most=offset + limit)
-    except NothingAsked:
+    except EmptyQuery:
         raise
-    except Exception as error:  # whatever ails the model, words can be looked for without it
+    except Exception as error:  # of any kind: a search by words needs no model
         ranking = _rank(app, query, most=offset + limit, vectors=False)
         note = f"found by words alone: the embedder cannot be used ({error})"
     page = ranking.first[offset : offset + limit]
     wanted, unwanted = query.terms()
-    ids = [one.id for one in page]
-    near = ranking.meaning.of(ids) if ranking.meaning else {}
+    ids = [ranked.id for ranked in page]
+    near = ranking.vector.similarities(ids) if ranking.vector else {}
     marked = [term for term in wanted if term.lower() not in _COMMON] or wanted
     excerpts = app.store.excerpts(marked, (), Message, ids)
-    if plain := [id for id in ids if id not in excerpts]:  # only words that are not marked have found them
+    if plain := [id for id in ids if id not in excerpts]:  # found only by words that are not marked
         excerpts |= app.store.excerpts(wanted, unwanted, Message, plain)
     messages = {message.id: message for message in app.store.get_many(Message, ids)}
     hits = [
-        _hit(one, near.get(one.id, 0.0), messages[one.id], excerpts.get(one.id))
-        for one in page
-        if one.id in messages
+        _hit(ranked, near.get(ranked.id, 0.0), messages[ranked.id], excerpts.get(ranked.id))
+        for ranked in page
+        if ranked.id in messages
     ]
     return Results(hits, ranking.total, offset, note)
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
-    """A message and how well its words match."""
+class RankedMessage:
+    """A message and the score of its words."""
 
     id: str
     text: float
 
 
-def rank(app: App, query: Query, *, vectors: bool = True, titles: bool = True) -> list[Ranked]:
-    """All messages that answer a query: in the order of full text, joined by what is near in meaning."""
+def rank(app: App, query: Query, *, vectors: bool = True, titles: bool = True) -> list[RankedMessage]:
+    """Return all messages that match a query, best first."""
     return _rank(app, query, vectors=vectors, titles=titles).first
 
 
 @dataclass(frozen=True, slots=True)
 class _Ranking:
-    """The first of what was found, how many there are of all, and what they are near to."""
+    """The first ranked messages, the number of all, and the vector of the query."""
 
-    first: list[Ranked]
+    first: list[RankedMessage]
     total: int
-    meaning: _Meaning | None
+    vector: _QueryVector | None
 
 
 def _rank(
     app: App, query: Query, *, most: int | None = None, vectors: bool = True, titles: bool = True
 ) -> _Ranking:
     wanted, unwanted = query.terms()
-    meaning = _Meaning(app, query) if vectors else None
-    # What holds an unwanted word is only known of what words have found.
-    by_meaning = meaning.nearest() if meaning and not unwanted else []
+    vector = _QueryVector(app, query) if vectors else None
+    # Unwanted words are only excluded by full text.
+    by_vector = vector.nearest() if vector and not unwanted else []
     found = app.store.match(
         wanted,
         unwanted,
@@ -160,31 +160,31 @@ def _rank(
         source=query.source,
         filters=query.filters(),
         limit=most,
-        besides=by_meaning,
+        besides=by_vector,
     )
     best = max((hit.score for hit in found.hits), default=0.0) or 1.0
     text = {hit.id: hit.score / best for hit in found.hits}
-    only_near = [id for id in by_meaning if id not in text][:MOST_BY_MEANING]
-    joined = _joined(list(text), [id for id in by_meaning if id in text or id in only_near])
-    first = [Ranked(id, text.get(id, 0.0)) for id in joined[:most]]
-    return _Ranking(first, found.total + len(only_near), meaning)
+    only_near = [id for id in by_vector if id not in text][:MAX_VECTOR_ONLY_HITS]
+    joined = _joined(list(text), [id for id in by_vector if id in text or id in only_near])
+    first = [RankedMessage(id, text.get(id, 0.0)) for id in joined[:most]]
+    return _Ranking(first, found.total + len(only_near), vector)
 
 
-def _joined(by_words: list[str], by_meaning: list[str]) -> list[str]:
-    near = iter(by_meaning)
+def _joined(by_words: list[str], by_vector: list[str]) -> list[str]:
+    near = iter(by_vector)
     joined: dict[str, None] = {}
     for id in by_words:
-        if len(joined) % NEAR_EVERY == NEAR_EVERY - 1:
-            another = next((one for one in near if one not in joined), None)
+        if len(joined) % VECTOR_HIT_EVERY == VECTOR_HIT_EVERY - 1:
+            another = next((id for id in near if id not in joined), None)
             if another is not None:
                 joined[another] = None
         joined.setdefault(id)
-    joined.update(dict.fromkeys(by_meaning))
+    joined.update(dict.fromkeys(by_vector))
     return list(joined)
 
 
-class _Meaning:
-    """What a query means, as a place, and which messages are near to it, each by its nearest chunk."""
+class _QueryVector:
+    """The vector of a query; the similarity of a message is that of its nearest chunk."""
 
     def __init__(self, app: App, query: Query) -> None:
         self._app = app
@@ -194,21 +194,21 @@ class _Meaning:
         self._vector = vector.tobytes()
 
     def nearest(self) -> list[str]:
-        """The messages that come nearest, of those that come near."""
-        near = self._ask(source=self._query.source, filters=self._query.filters(), limit=NEAREST)
-        return [parent for parent, similarity in near.items() if similarity >= LEAST_SIMILARITY]
+        """Return the nearest messages with at least `MIN_SIMILARITY`."""
+        near = self._search(source=self._query.source, filters=self._query.filters(), limit=MAX_VECTOR_HITS)
+        return [parent for parent, similarity in near.items() if similarity >= MIN_SIMILARITY]
 
-    def of(self, ids: Sequence[str]) -> dict[str, float]:
-        """How near each of these messages comes."""
-        return self._ask(among=ids)
+    def similarities(self, ids: Sequence[str]) -> dict[str, float]:
+        """Return the similarity of each of these messages."""
+        return self._search(among=ids)
 
-    def _ask(self, **more: Any) -> dict[str, float]:
+    def _search(self, **more: Any) -> dict[str, float]:
         hits = self._app.store.nearest(
             self._vector, Chunk, model=self._app.embedder.model, parents=Message, each_parent=True, **more
         )
         return {parent: max(0.0, score) for _, parent, score in hits}
 
 
-def _hit(one: Ranked, similarity: float, message: Message, excerpt: tuple[str, str] | None) -> Hit:
+def _hit(ranked: RankedMessage, similarity: float, message: Message, excerpt: tuple[str, str] | None) -> Hit:
     title, text = excerpt or (message.subject, " ".join(message.new_text()[:400].split()))
-    return Hit(message, one.text, similarity, title, " ".join(text.split()))
+    return Hit(message, ranked.text, similarity, title, " ".join(text.split()))

@@ -1,22 +1,29 @@
-"""Sources: submitting them, what has become of them, and forgetting them."""
+"""Sources: submit them, get their status, and forget them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 
 from onward import App, Document, Status
 from onward.pipeline import uploads
-from onward.pipeline.documents import Archive, Chunk, Message, Report, Task, source_id
+from onward.pipeline.documents import Archive, Chunk, Message, Report, Task, report_id, source_id
 from onward.pipeline.events import ChunksPrepared, SourceSubmitted
-from onward.pipeline.fetching import canonical
+from onward.pipeline.fetch import canonical
 
 UNREFERENCED_SECONDS = 86_400.0
-"""A blob that no document names is kept so long: its document may be about to be committed."""
+"""A blob without a document is kept this long: its document may not be committed yet."""
+COLLECT_SECONDS = 6 * 3_600.0
+"""How often blobs without a document are collected."""
+_BLOB_WRITERS = ("ingestion", "parsing")
+"""Services that write a blob before they commit its document."""
+_PAGE = 500
 
 
 def submit(app: App, location: str) -> Task:
-    """Ask for a source to be ingested, for the first time or again."""
+    """Request the ingestion of a source, for the first time or again."""
     source = canonical(location)
     id = source_id(source)
 
@@ -40,20 +47,20 @@ def submit(app: App, location: str) -> Task:
 
 @dataclass(slots=True)
 class SourceStatus:
-    """How a source stands: what its documents say."""
+    """The status of a source, from the counts of its documents."""
 
     source: str
     documents: dict[str, dict[str, int]] = field(default_factory=dict)
     set_aside: int = 0
 
     def count(self, collection: str, *statuses: str) -> int:
-        """How many documents of a collection there are, of these statuses or of all."""
+        """Count the documents of a collection, with these statuses or all."""
         found = self.documents.get(collection, {})
         return sum(found.get(status, 0) for status in statuses) if statuses else sum(found.values())
 
     @property
     def pending(self) -> int:
-        """Documents that are still to be finished, without what is set aside."""
+        """Unfinished documents, without those set aside."""
         return sum(found.get(Status.PENDING, 0) for found in self.documents.values()) - self.set_aside
 
     @property
@@ -74,47 +81,66 @@ class SourceStatus:
 
 
 def source_status(app: App, source: str) -> SourceStatus:
-    """How a source stands now."""
+    """Return the current status of a source."""
     batches = app.store.failed_batches(source)
-    return SourceStatus(source, app.store.document_counts(source), sum(len(one.items) for one in batches))
+    return SourceStatus(source, app.store.document_counts(source), sum(len(batch.items) for batch in batches))
 
 
-def reports(app: App, source: str) -> dict[str, dict[str, int]]:
-    """What became of a source's items (`source`), and of the messages of its archives, added up."""
+def fetch_report(app: App, source: str) -> Report | None:
+    """Return the report on the last fetch of a source, or None."""
+    request = app.get(Archive, source_id(source))
+    return None if request is None else app.get(Report, report_id(request))
+
+
+def message_counts(app: App, source: str) -> dict[str, int]:
+    """Count the messages of a source: all, `parsed`, `failed`, and `duplicates` in its archives.
+
+    The result is empty before an archive is parsed to its end. A message that is in several archives, or twice in
+    one, counts once. Archives may be parsed at the same time, so the counts come from the store.
+    """
     id = source_id(source)
-    request = app.get(Archive, id)
-    if request is None:
-        return {}
-    fetched = app.get(Report, Document.make_id("report", id, request.submission))
-    messages: dict[str, int] = {}
-    archives = [one.id for one in app.store.find(Archive, "source_id", [id]) if one.id != id]
+    archives = [found.id for found in app.store.find(Archive, "source_id", [id]) if found.id != id]
+    read = found = 0
     for start in range(0, len(archives), 500):
-        some = app.store.get_many(Archive, archives[start : start + 500])
-        told = [Document.make_id("report", one.id, one.submission) for one in some]
-        for report in app.store.get_many(Report, told):
-            for name, count in report.counts.items():
-                messages[name] = messages.get(name, 0) + count
-    return {"source": fetched.counts if fetched else {}, "messages": messages}
+        page = app.store.get_many(Archive, archives[start : start + 500])
+        for report in app.store.get_many(Report, [report_id(archive) for archive in page]):
+            read += 1
+            found += report.counts["messages"]
+    if not read:
+        return {}
+    stored = app.store.document_counts(source).get(Message.collection, {})
+    total, failed = sum(stored.values()), stored.get(Status.FAILED, 0) + stored.get(Status.FAILED_MAX_RETRIES, 0)
+    return {"messages": total, "parsed": total - failed, "failed": failed, "duplicates": max(0, found - total)}
+
+
+def without_text(app: App, source: str) -> list[str]:
+    """Return the ids of the messages of a source that have no text to chunk."""
+    return app.store.ids(Message, "without_text", source_id(source))
 
 
 def forget(app: App, location: str) -> int:
-    """Remove a source and all that came from it, its blobs included; answer how many documents went."""
+    """Remove a source with its documents and blobs; return the number of removed documents.
+
+    While anything is being ingested, the blobs are left to `collect_blobs`.
+    """
     source = known_source(app, location)
-    blobs = _blobs_of(app, source)
+    digests = _blobs_of(app, source)
     removed = app.store.forget(source)
-    for digest in blobs:
-        if not _is_named(app, digest):
-            app.blobs.delete(digest)
+    # In this order: a service that wrote one of these blobs before this line is seen running, or has committed
+    # its document. A service that writes it later changes the mark, so that the blob is not deleted.
+    marks = {blob.digest: blob.put_mark for digest in digests if (blob := app.blobs.find(digest)) is not None}
+    if not app.store.claimed_count(_BLOB_WRITERS):
+        _delete_unnamed(app, marks)
     return removed
 
 
 def known_source(app: App, location: str) -> str:
-    """The source that somebody means: by location, or by the end of one that only one source has."""
+    """Return the source for a location, or for the end of a location that only one source has."""
     sources = app.store.sources()
     exact = canonical(location)
     if exact in sources:
         return exact
-    similar = [one for one in sources if one.endswith("/" + location.strip("/"))]
+    similar = [source for source in sources if source.endswith("/" + location.strip("/"))]
     return similar[0] if len(similar) == 1 else exact
 
 
@@ -122,33 +148,49 @@ def _blobs_of(app: App, source: str) -> set[str]:
     id = source_id(source)
     upload = uploads.read_location(source)
     found = set[str]() if upload is None else {upload.digest}
-    archives = [one.id for one in app.store.find(Archive, "source_id", [id])]
+    archives = [row.id for row in app.store.find(Archive, "source_id", [id])]
     for start in range(0, len(archives), 500):
-        found |= {one.blob for one in app.store.get_many(Archive, archives[start : start + 500]) if one.blob}
+        page = app.store.get_many(Archive, archives[start : start + 500])
+        found |= {archive.blob for archive in page if archive.blob}
+        reports = app.store.get_many(Report, [report_id(archive) for archive in page])
+        found |= {report.index for report in reports if report.index}
     after = ""
     while failed := app.store.states(Message, status=Status.FAILED, source=source, after=after, limit=500):
         after = failed[-1].id
-        messages = app.store.get_many(Message, [one.id for one in failed])
+        messages = app.store.get_many(Message, [state.id for state in failed])
         found |= {message.blob for message in messages if message.blob}
     return found
 
 
-def _is_named(app: App, digest: str) -> bool:
-    return any(app.store.find(kind, "blob", [digest]) for kind in (Archive, Message))
+def collect_blobs(
+    app: App, stopped: Callable[[], bool] = lambda: False, *, older_than: float = UNREFERENCED_SECONDS
+) -> int:
+    """Delete blobs that no document names and that were last written a day ago; return their number.
+
+    Returns early when `stopped` returns True.
+    """
+    deleted, old = 0, app.blobs.older_than(older_than)
+    while not stopped() and (page := list(islice(old, _PAGE))):
+        deleted += _delete_unnamed(app, {blob.digest: blob.put_mark for blob in page})
+    return deleted
 
 
-def collect_blobs(app: App, older_than: float = UNREFERENCED_SECONDS) -> int:
-    """Delete blobs that no document has named for a day; answer how many."""
-    named = set(app.store.key_values("blob"))
-    gone = [blob for blob in app.blobs.older_than(older_than) if blob.digest not in named]
-    return sum(app.blobs.delete(blob.digest, older_than=older_than) for blob in gone)
+def _delete_unnamed(app: App, marks: Mapping[str, int]) -> int:
+    """Delete the blobs that no document names; `marks` are their marks by digest."""
+    digests = sorted(marks)
+    named = {
+        row.value
+        for collection in (app.store.document_counts() if digests else ())
+        for row in app.store.find(collection, "blob", digests)
+    }
+    return sum(app.blobs.delete(digest, marks[digest]) for digest in digests if digest not in named)
 
 
 def reembed(app: App) -> int:
-    """Let every chunk that has no vector of the present model be embedded; answer how many."""
+    """Requeue every chunk without a vector of the current model; return their number."""
     model = app.embedder.model
     count, after = 0, ""
-    while ids := app.store.not_placed(Chunk, model, after=after, limit=500):
+    while ids := app.store.ids_without_vector(Chunk, model, after=after, limit=500):
         after = ids[-1]
         count += app.atomically(partial(_embed_again, app, ids))
     return count

@@ -1,1 +1,1 @@
-"""What is retried later, set aside or given up, and how a person puts it back."""
+"""Retry job, failed batches, dead letters and failure groups, and how a person requeues them."""

@@ -1,10 +1,9 @@
-"""When to try again: pure policies, backoffs and the classification of errors.
+"""Retries: pure policies, backoffs and the classification of errors.
 
-Nothing here reads a clock or does I/O by itself, and nothing here knows the rest of Onward.
+Nothing here reads a clock or does I/O by itself, or imports another package of Onward.
 """
 
 from onward.retry.backoff import Backoff, Exponential, Schedule
-from onward.retry.call import Attempt, Retrying, retrying
 from onward.retry.classify import Classified, Classifier, Kind, classify, parse_retry_after
 from onward.retry.errors import (
     DocumentNotFoundError,
@@ -14,10 +13,11 @@ from onward.retry.errors import (
     Permanent,
     Unavailable,
 )
-from onward.retry.event import RetryConfig, handle_event_with_retry
+from onward.retry.event_retry import RetryConfig, handle_event_with_retry
+from onward.retry.ladder import Ladder
 from onward.retry.policy import Decision, GiveUp, Reason, Retry, RetryPolicy
-from onward.retry.presets import Ladder
 from onward.retry.redact import redact, redact_error
+from onward.retry.retry_call import Attempt, Retrying, retrying
 
 __all__ = [
     "Attempt",

@@ -1,4 +1,4 @@
-"""How long to wait after the n-th failure in a row."""
+"""Backoff: how long to wait after the n-th failure in a row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Backoff(Protocol):
         ...
 
     def bounds(self, n: int) -> tuple[float, float]:
-        """Return the shortest and the longest wait that `delay` may answer."""
+        """Return the shortest and the longest wait that `delay` may return."""
         ...
 
 
@@ -25,8 +25,8 @@ class Backoff(Protocol):
 class Exponential:
     """Wait `base` seconds, then `factor` times as long each time, never longer than `cap`.
 
-    With `jitter` the wait is drawn evenly from zero up to that value, so that many who failed together do
-    not come back together.
+    With `jitter` the wait is drawn evenly from zero to that value, so that clients that failed together do
+    not retry together.
     """
 
     base: float
@@ -40,26 +40,23 @@ class Exponential:
             object.__setattr__(self, name, _number(f"Exponential({name}=…)", getattr(self, name), least))
 
     def delay(self, n: int, random: Random) -> float:
-        """Return the wait after failure `n`, which counts from 1."""
         longest = self._longest(n)
         return longest * random.random() if self.jitter else longest
 
     def bounds(self, n: int) -> tuple[float, float]:
-        """Return the shortest and the longest wait that `delay` may answer."""
         longest = self._longest(n)
         return (0.0 if self.jitter else longest, longest)
 
     def _longest(self, n: int) -> float:
         try:
-            wait = self.base * self.factor ** (n - 1)
+            return min(self.base * self.factor ** (n - 1), self.cap)
         except OverflowError:
             return self.cap if self.base else 0.0
-        return min(wait, self.cap)
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Wait as listed; the last wait repeats."""
+    """Wait as listed, in seconds; the last wait repeats."""
 
     delays: tuple[float, ...]
 
@@ -71,11 +68,9 @@ class Schedule:
         object.__setattr__(self, "delays", delays)
 
     def delay(self, n: int, random: Random) -> float:
-        """Return the wait after failure `n`, which counts from 1."""
         return self.delays[min(n, len(self.delays)) - 1]
 
     def bounds(self, n: int) -> tuple[float, float]:
-        """Return the wait twice: nothing here is random."""
         wait = self.delays[min(n, len(self.delays)) - 1]
         return (wait, wait)
 

@@ -1,4 +1,4 @@
-"""What kind of failure an exception is: may it pass, or is it final?"""
+"""The classification of exceptions: whether a retry can help."""
 
 from __future__ import annotations
 
@@ -26,11 +26,13 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Classified:
-    """The kind of a failure, and what it tells about the dependency that caused it."""
+    """The kind of a failure, and the dependency that caused it."""
 
     kind: Kind
     unavailable: bool = False
-    """It may be a dependency's fault: it was not reached, took too long, or said that it cannot."""
+    """A dependency may be the cause: it was not reached, took too long, or returned an error of its own."""
+    unreached: bool = False
+    """The dependency was not reached at all: its connection was refused, its name not found."""
     dependency: str | None = None
     retry_after: float | None = None
     opens: bool = False
@@ -43,44 +45,32 @@ Classifier: TypeAlias = Callable[[BaseException], Classified]
 _NOT_READY = Classified(Kind.NOT_READY)
 _TRANSIENT = Classified(Kind.TRANSIENT)
 _UNAVAILABLE = Classified(Kind.TRANSIENT, unavailable=True)
+_UNREACHED = Classified(Kind.TRANSIENT, unavailable=True, unreached=True)
 _PERMANENT = Classified(Kind.PERMANENT)
 _MALFORMED = Classified(Kind.MALFORMED)
 
-# Programming errors and bad data come back the same however often they are tried.
-_FINAL_TYPES = (
-    Permanent,
-    UnicodeDecodeError,
-    TypeError,
-    AttributeError,
-    KeyError,
-    AssertionError,
-    NotImplementedError,
-)
-_UNREACHED_TYPES = (ConnectionError, TimeoutError)
+# A retry raises the same error again.
+_PROGRAMMING_ERRORS = (TypeError, AttributeError, KeyError, AssertionError, NotImplementedError)
+_PERMANENT_TYPES = (Permanent, UnicodeDecodeError, *_PROGRAMMING_ERRORS)
 # By name, so that no driver or validation library needs to be installed or imported.
-_BY_NAME = {
-    "ValidationError": _PERMANENT,
-    "IntegrityError": _PERMANENT,
-    "IntegrityConstraintViolationError": _PERMANENT,
-    **dict.fromkeys(
-        (
-            *("OperationalError", "gaierror", "URLError", "TransportError", "TimeoutException"),
-            *("ConnectionError", "Timeout", "ClientConnectionError", "APIConnectionError", "SSLError"),
-        ),
-        _UNAVAILABLE,
-    ),
-}
+_BY_NAME = (
+    dict.fromkeys(("ValidationError", "IntegrityError", "IntegrityConstraintViolationError"), _PERMANENT)
+    | dict.fromkeys(("OperationalError", "URLError", "TransportError", "TimeoutException"), _UNAVAILABLE)
+    | dict.fromkeys(("ConnectionError", "Timeout", "ClientConnectionError", "SSLError"), _UNAVAILABLE)
+    | dict.fromkeys(("gaierror", "ConnectionRefusedError", "ConnectError", "ClientConnectorError"), _UNREACHED)
+    | dict.fromkeys(("NewConnectionError", "NameResolutionError", "APIConnectionError"), _UNREACHED)
+)
 _UNREACHED_ERRNOS = frozenset({errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH})
 _HTTP_NAMES = ("http", "statuserror", "responseerror")
-_PASSING_STATUS = frozenset({408, 425, 429})
+_TRANSIENT_STATUSES = frozenset({408, 425, 429})
 
 
 def classify(error: BaseException, *, now: float | None = None) -> Classified:
-    """Decide by the table in the manual which kind of failure this is.
+    """Return the kind of a failure, by the table in docs/reference/policies.md.
 
-    Only the error itself is looked at, never its `__cause__`: whoever wraps an error has judged it. Of a
-    group, all members count. `now` (Unix seconds) gives a Retry-After that is a date its meaning; without
-    it such a date is ignored.
+    Only the error itself counts, never its `__cause__`: code that wraps an error has judged it. Of a group,
+    all members count. `now` (Unix seconds) is needed for a Retry-After that is a date; without it such a
+    date is ignored.
     """
     if isinstance(error, NotReady):
         return _NOT_READY
@@ -90,6 +80,7 @@ def classify(error: BaseException, *, now: float | None = None) -> Classified:
         return Classified(
             Kind.TRANSIENT,
             unavailable=True,
+            unreached=True,
             dependency=error.dependency,
             retry_after=error.retry_after,
             opens=error.opens,
@@ -98,57 +89,55 @@ def classify(error: BaseException, *, now: float | None = None) -> Classified:
     if isinstance(error, BaseExceptionGroup):
         return _classify_group([classify(member, now=now) for member in error.exceptions])
     if isinstance(error, OSError) and error.errno in _UNREACHED_ERRNOS:
-        return _UNAVAILABLE
-    http, verdict = _judge_type(type(error))  # type: ignore[arg-type]  # mypy asks the instance for its hash
+        return _UNREACHED
+    http, by_type = _classify_type(type(error))  # type: ignore[arg-type]  # mypy asks the instance for its hash
     if http and (status := _http_status(error)) is not None:
         return _classify_status(status, error, now)
-    return verdict
+    if by_type is _UNAVAILABLE and isinstance(reason := getattr(error, "reason", None), OSError):
+        return classify(reason, now=now)  # urllib's URLError only wraps the OSError that is its reason
+    return by_type
 
 
 @lru_cache(maxsize=512)
-def _judge_type(kind: type[BaseException]) -> tuple[bool, Classified]:
-    """Tell whether errors of this type may have an HTTP status, and what they are if they have none."""
-    names = [cls.__name__ for cls in kind.__mro__]
+def _classify_type(error_type: type[BaseException]) -> tuple[bool, Classified]:
+    """Return whether errors of this type may have an HTTP status, and their kind if they have none."""
+    names = [cls.__name__ for cls in error_type.__mro__]
     # Many exceptions have a `.code` or `.status` that means something else: SystemExit, gRPC, JSON errors.
     http = any(word in name.lower() for name in names for word in _HTTP_NAMES)
     for name in names:
-        if (known := _BY_NAME.get(name)) is not None:
-            return http, known
-    if issubclass(kind, _FINAL_TYPES):
+        if (kind := _BY_NAME.get(name)) is not None:
+            return http, kind
+    if issubclass(error_type, _PERMANENT_TYPES):
         return http, _PERMANENT
-    return http, _UNAVAILABLE if issubclass(kind, _UNREACHED_TYPES) else _TRANSIENT
+    return http, _UNAVAILABLE if issubclass(error_type, (ConnectionError, TimeoutError)) else _TRANSIENT
 
 
 def _classify_group(members: list[Classified]) -> Classified:
     kinds = {member.kind for member in members}
-    if kinds == {Kind.NOT_READY}:
-        return _NOT_READY
-    if kinds == {Kind.MALFORMED}:
-        return _MALFORMED
+    if len(kinds) == 1 and Kind.TRANSIENT not in kinds:
+        return Classified(kinds.pop())
     if kinds <= {Kind.PERMANENT, Kind.MALFORMED}:
         return _PERMANENT
-    passing = [member for member in members if member.kind is Kind.TRANSIENT]
-    dependencies = {member.dependency for member in passing}
+    transient = [member for member in members if member.kind is Kind.TRANSIENT]
+    dependencies = {member.dependency for member in transient}
     return Classified(
         Kind.TRANSIENT,
-        unavailable=any(member.unavailable for member in passing),
+        unavailable=any(member.unavailable for member in transient),
+        unreached=bool(transient) and all(member.unreached for member in transient),
         dependency=dependencies.pop() if len(dependencies) == 1 else None,
-        retry_after=max((m.retry_after for m in passing if m.retry_after is not None), default=None),
-        opens=any(member.opens for member in passing),
-        rate_limited=bool(passing) and all(member.rate_limited for member in passing),
-        remedy=next((member.remedy for member in passing if member.remedy), None),
+        retry_after=max((m.retry_after for m in transient if m.retry_after is not None), default=None),
+        opens=any(member.opens for member in transient),
+        rate_limited=bool(transient) and all(member.rate_limited for member in transient),
+        remedy=next((member.remedy for member in transient if member.remedy), None),
     )
 
 
 def _classify_status(status: int, error: BaseException, now: float | None) -> Classified:
     if status in (401, 403):
-        return Classified(
-            Kind.TRANSIENT,
-            unavailable=True,
-            opens=True,
-            remedy=f"The server answered {status}: check the key or token, and what it is allowed to do.",
-        )
-    if 400 <= status < 500 and status not in _PASSING_STATUS:
+        # It may be about one page only: the breaker opens if the handler raises `Unavailable(…, opens=True)`.
+        remedy = f"The server answered {status}: check the key or token, and what it is allowed to do."
+        return Classified(Kind.TRANSIENT, unavailable=True, remedy=remedy)
+    if 400 <= status < 500 and status not in _TRANSIENT_STATUSES:
         return _PERMANENT
     return Classified(
         Kind.TRANSIENT,
@@ -160,16 +149,11 @@ def _classify_status(status: int, error: BaseException, now: float | None) -> Cl
 
 def _http_status(error: BaseException) -> int | None:
     response = getattr(error, "response", None)
-    for owner, name in (
-        (response, "status_code"),
-        (response, "status"),
-        (error, "status_code"),
-        (error, "status"),
-        (error, "code"),
-    ):
-        status = getattr(owner, name, None)
-        if isinstance(status, int) and 100 <= status <= 599:
-            return status
+    for owner, names in ((response, ("status_code", "status")), (error, ("status_code", "status", "code"))):
+        for name in names:
+            status = getattr(owner, name, None)
+            if isinstance(status, int) and 100 <= status <= 599:
+                return status
     return None
 
 
@@ -187,7 +171,7 @@ def _retry_after(error: BaseException, now: float | None) -> float | None:
 
 
 def parse_retry_after(value: str, *, now: float | None = None) -> float | None:
-    """Read a Retry-After header, seconds or a date, as seconds from now; None if it says nothing."""
+    """Return a Retry-After header, seconds or a date, as seconds from now; None if it is neither."""
     try:
         seconds = float(value)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a handler raises to say which kind of failure it met."""
+"""The exceptions a handler raises to name the kind of its failure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ class OnwardError(Exception):
 
 
 class NotReady(OnwardError):
-    """The event came before its document can be read; it is tried again shortly.
+    """The event came before its document can be read; it is retried soon.
 
-    `ids` names the documents that cannot be read yet. The others of the same event go on without them.
+    `ids` names the documents that cannot be read yet. The other documents of the event are not held up.
     """
 
     def __init__(self, message: str = "", ids: Iterable[str] = ()) -> None:
@@ -27,7 +27,7 @@ DocumentNotFoundError = NotReady
 
 
 class Permanent(OnwardError):
-    """Trying again cannot help; the event is given up at once."""
+    """A retry cannot help; the event becomes a dead letter at once."""
 
 
 class Malformed(Permanent):
@@ -35,10 +35,10 @@ class Malformed(Permanent):
 
 
 class Unavailable(OnwardError):
-    """A dependency is down or refuses us; the failure is its, not the document's.
+    """A dependency is down or refuses the call; the document is not the cause.
 
-    `retry_after` is what the dependency asked for, in seconds. `opens` opens its breaker at once, for
-    failures that only a person can end, such as a refused key; `remedy` tells that person what to do.
+    `retry_after` is the wait that the dependency asked for, in seconds. `opens` opens its breaker at once, for
+    failures that only a person can end, such as a refused key; `remedy` says what that person has to do.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Unavailable(OnwardError):
         opens: bool = False,
         remedy: str | None = None,
     ) -> None:
-        # Both in args, the rest in __dict__: so the error survives pickling between processes.
+        # Both in args, the rest in __dict__, so that the error can be pickled between processes.
         super().__init__(dependency, message)
         self.dependency = dependency
         self.retry_after = retry_after

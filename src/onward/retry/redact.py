@@ -1,4 +1,4 @@
-"""Take secrets out of text that will be stored, logged or shown."""
+"""Remove secrets from text that will be stored, logged or shown."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Final
 HIDDEN: Final = "***"
 
 # Each repetition below is possessive, bounded, or can begin only once within a run of its own characters.
-# That keeps every pattern linear in the length of the text; keep it so.
+# So each pattern takes time linear in the length of the text; a new pattern must, too.
 
 _NAMES = (
     r"(?:pass(?:word|wd|phrase)|pwd|secret|credentials?|api[_-]?key|session[_-]?id"
     r"|(?:access|account|encryption|private|secret|signing|subscription)[_-]?key"
     r"|(?<!nexpected )token|(?<=[?&-])sig(?:nature)?|(?<=[?&])(?:key|pass))"
 )
-# Each of these names contains one of these.
+# Each name that `_NAMES` matches contains one of these.
 _NAME_PARTS = (
     *("passw", "passphrase", "pwd", "secret", "credential", "token", "sessionid", "session_id", "session-id"),
     *("_key", "-key", "apikey", "accesskey", "accountkey", "encryptionkey", "privatekey", "signingkey"),
@@ -36,21 +36,21 @@ _LINE = r"(?P<bare>(?:[^\r\n\"']|(?<==)\"[^\"\r\n]*+\"?)++)"
 
 _PRIVATE_KEY = (
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-    # Up to its end; or, where the text was cut off, as far as it looks like one.
+    # Up to its END line; without one, as far as the text looks like a key.
     r"(?:(?:[^-]|-(?!----))*+-----END [A-Z0-9 ]{0,60}-----"
     r"|(?:\s|\\[nr]|[A-Za-z0-9+/=]{16,}+|[A-Za-z0-9+/=]{1,15}+(?=[\s.…-]*\Z))*+)"
 )
 _URL_PASSWORD = (
     r"(://[^\s/?#:@\[\"'<>]*):"
-    # The second form is a password whose / ? or # should have been escaped; digits and a / are a port.
+    # The second form is a password with an unescaped / ? or #. Digits and a / are a port.
     r"(?:[^\s/?#\"'<>]*@|(?!\d{1,5}[/?#])[^\s@\"'<>]{1,256}@(?:[^\s/?#\"'<>]*@)?)"
 )
-# A token as the user's name.
+# A token in place of the user name.
 _URL_TOKEN = r"(https?://)(?=[^\s/?#:@]{0,40}\d)[\w.~%+=-]{16,}+@"
 _AUTHORIZED = (
-    # What a server asks for is no secret.
+    # The challenge of a server is no secret.
     r"\b(bearer|basic)([ \t]{1,8}+)(?!(?:realm|error|scope|charset)=)"
-    # A word of prose has neither digits nor such a length.
+    # A word of prose has no digits, and is shorter.
     r"(?:(?=[a-z._~+/-]*+[0-9=])[a-z0-9._~+/=-]{6,}+|[a-z0-9._~+/=-]{20,}+)"
 )
 _KNOWN_KEYS = (
@@ -58,21 +58,8 @@ _KNOWN_KEYS = (
     r"[\w-]{16,}+"
 )
 _KEY_STARTS = (
-    *(
-        "sk-",
-        "k_live_",
-        "k_test_",
-        "gho_",
-        "ghp_",
-        "ghr_",
-        "ghs_",
-        "ghu_",
-        "github_pat_",
-        "glpat-",
-        "xox",
-        "xapp-",
-    ),
-    *("hf_", "npm_", "pypi-", "aiza"),
+    *("sk-", "k_live_", "k_test_", "gho_", "ghp_", "ghr_", "ghs_", "ghu_", "github_pat_", "glpat-"),
+    *("xox", "xapp-", "hf_", "npm_", "pypi-", "aiza"),
 )
 _SENDGRID_KEY = r"(?<![\w-])(SG\.)[\w-]{16,64}+\.[\w-]{16,}+"
 _SLACK_HOOK = r"(hooks\.slack\.com/(?:services|workflows)/)[\w/-]{8,}+"
@@ -81,9 +68,9 @@ _JWT = r"(?<![\w-])eyJ[\w-]{8,}+\.[\w-]{8,}+(?:\.[\w-]*+)?"
 _OPTION = rf"(?<![\w-])(--(?:\w{{1,20}}-){{0,3}}{_NAMES})([ \t]{{1,8}}+)[^\s\"'-][^\s\"']*+"
 
 _ADDRESS = (
-    # Of a URL only what comes after the host may be one: ssh://git@example.org is none.
+    # Not the user and host of a URL: ssh://git@example.org is no address.
     r"(?<!//)(?<![\w.+%-])"
-    # A list's bounces name the receiver too: list-me=example.org@lists.example.net.
+    # Bounce addresses contain the receiver: list-me=example.org@lists.example.net.
     r"(?:[\w.+%-]{1,64}=(?=[\w-]{1,63}\.))?"
     r"(?:[\w.+%-]{1,64}|\"[^\"\r\n]{1,64}\")(?:@|%40)"
     # The last part is letters, unlike that of package@1.2.3.
@@ -92,7 +79,7 @@ _ADDRESS = (
 
 _SPANS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = tuple(
     (needs, re.compile(pattern, re.ASCII | flags), replacement)
-    # First what a text must contain, in lower case: looking for that is far quicker.
+    # `needs`: what a text must contain, in lower case. Checking that first is much faster.
     for needs, pattern, flags, replacement in (
         (("private key",), _PRIVATE_KEY, 0, HIDDEN),
         (("://",), _URL_PASSWORD, 0, rf"\1:{HIDDEN}@"),
@@ -115,15 +102,15 @@ _PAIRS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = tuple(
     )
 )
 _ADDRESSES = re.compile(_ADDRESS)
-_chosen = {"addresses": False}
+_options = {"hide_addresses": False}
 
 
 def redact(text: str, *, addresses: bool = False) -> str:
-    """Replace every secret that can be recognised by `***`, and leave the rest as it is.
+    """Return the text with every secret that can be recognised replaced by `***`.
 
-    Passwords in URLs, authorization headers and cookies, keys of well-known forms, private keys, and the
-    values of names like `password`, `token` or `api_key` as `name=value`, in JSON or on a command line.
-    With `addresses`, mail addresses too, and whatever looks like one, such as a Message-ID.
+    These are passwords in URLs, authorization headers and cookies, keys of well-known forms, private keys,
+    and the values of names like `password`, `token` or `api_key` as `name=value`, in JSON or on a command
+    line. With `addresses`, mail addresses too, and what looks like one, such as a Message-ID.
     """
     lower = text.lower()
     for needs, pattern, replacement in _SPANS:
@@ -138,13 +125,13 @@ def redact(text: str, *, addresses: bool = False) -> str:
 
 
 def redact_error(text: str) -> str:
-    """Redact what is stored, logged or sent of an error; mail addresses too, if this process was told to."""
-    return redact(text, addresses=_chosen["addresses"])
+    """Redact the text of an error; mail addresses too, after `hide_addresses(True)`."""
+    return redact(text, addresses=_options["hide_addresses"])
 
 
 def hide_addresses(hide: bool) -> None:
-    """Say whether mail addresses in errors are hidden in this process; `ONWARD_REDACT_ADDRESSES` does."""
-    _chosen["addresses"] = hide
+    """Set whether this process hides mail addresses in errors (`ONWARD_REDACT_ADDRESSES`)."""
+    _options["hide_addresses"] = hide
 
 
 def _hide_value(match: re.Match[str]) -> str:

@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from onward.model.buckets import buckets_of
-from onward.model.catalogue import CATALOGUE, COUNTED
+from onward.model.histogram_buckets import buckets_of
+from onward.model.metric_catalogue import CATALOGUE, COUNTED
 from onward.retry import redact
 
 log = logging.getLogger("onward")
@@ -21,7 +21,7 @@ Series = tuple[str, Labels]
 """The name of a metric, and its labels in the order of their names."""
 
 MOST_SERIES = 500
-"""Label values of one name that are told apart; further ones are counted as `other`."""
+"""Label values of one name that are counted separately; further ones are counted as `other`."""
 LONGEST_VALUE = 120
 OTHER = "other"
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
@@ -30,7 +30,7 @@ _LABEL = re.compile(r"(?!__)(?!(?:le|quantile)$)[a-zA-Z_][a-zA-Z0-9_]*")
 
 @dataclass(slots=True)
 class Distribution:
-    """What a histogram has seen: how many in each bucket, the last one without a limit, and their sum."""
+    """The values of a histogram: the count of each bucket, the last one without a limit, and the sum."""
 
     counts: list[int]
     sum: float = 0.0
@@ -42,7 +42,7 @@ class Distribution:
 
 @dataclass(slots=True)
 class Counted:
-    """What was counted, in a shape that can be sent to another process."""
+    """Counted values, in a form that can be sent to another process."""
 
     counters: dict[Series, float] = field(default_factory=dict)
     histograms: dict[Series, Distribution] = field(default_factory=dict)
@@ -63,9 +63,9 @@ class Metrics:
         self._now = Counted()
         self._known: dict[str, set[Labels]] = {}
         self._given: dict[tuple[str, str, Labels], Series] = {}
-        """What is counted for a kind, a name and labels as they were given."""
+        """The series of a kind, a name and labels as they were given."""
         self._kinds: dict[str, tuple[str, tuple[str, ...]]] = {}
-        """Of each name: what it is, and what its labels are called."""
+        """The kind and the label names of each metric."""
         self._said: set[str] = set()
         self._also: list[Callable[[], Counted]] = []
 
@@ -97,11 +97,11 @@ class Metrics:
     # -- handing on
 
     def also(self, counted: Callable[[], Counted]) -> None:
-        """Have somebody who adds up for himself asked, each time, what is new."""
+        """Add a callback that returns its own new counts each time metrics are collected."""
         self._also.append(counted)
 
     def take(self) -> Counted:
-        """What was counted since this was last asked, and the last word of each gauge."""
+        """Return the counts since the last call, and the last value of each gauge."""
         self._gather()
         with self._lock:
             counted, self._now = self._now, Counted(gauges=dict(self._now.gauges))
@@ -145,7 +145,7 @@ class Metrics:
             if (known := self._given.get(given)) is not None:
                 return known
             named = tuple((label, redact(str(text)[:LONGEST_VALUE])) for label, text in given[2])
-        except Exception as error:  # whatever was given: the work goes on
+        except Exception as error:  # a bad value must not fail the work
             self._say(f"the metric {name!r:.100} was given what cannot be counted: {type(error).__name__}")
             return None
         with self._lock:
@@ -155,7 +155,8 @@ class Metrics:
                 self._say(f"the metric {name} has more than {MOST_SERIES} label values; the rest is {OTHER!r}")
                 return name, tuple((label, OTHER) for label, _ in named)
             self._known[name].add(named)
-            self._given[given] = (name, named)
+            if named == given[2]:  # else many that are given may be counted as one
+                self._given[given] = (name, named)
         return name, named
 
     def _admits(self, kind: str, series: Series) -> bool:
@@ -188,7 +189,7 @@ class Metrics:
 
 
 class NoMetrics(Metrics):
-    """Where metrics are switched off."""
+    """Metrics that are switched off."""
 
     def increment(self, name: str, by: float = 1.0, /, **labels: str) -> None: ...
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 import re
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from onward.ledger.reader import Reader
 from onward.model.documents import Document, DocumentState
 from onward.model.events import Event
 from onward.model.failures import Failure
 from onward.model.ledger import Subscription
-from onward.ports import Queue, Reader
 from onward.retry import Classified, OnwardError, RetryPolicy, classify
 
 Handler = Callable[..., Any]
@@ -24,7 +25,7 @@ Requeue = Callable[[Sequence[DocumentState], Reader], Iterable[Event]]
 """Makes the events that put documents back."""
 
 HEALTH_SECONDS = 10.0
-"""How long a health call may take; a dependency that does not answer is not well."""
+"""How long a health call may take; after it, the dependency counts as down."""
 
 
 class RegistrationError(OnwardError, ValueError):
@@ -47,15 +48,17 @@ class Service:
     policy: RetryPolicy | None = None
     not_ready: RetryPolicy | None = None
     rung: Literal["transient", "fetching"] = "transient"
-    """Which rung of the ladder holds for failures that may pass, where there is no policy of its own."""
+    """The rung of the ladder for transient failures, if the service has no policy of its own."""
     classify: Callable[[BaseException], Classified] = classify
     failed_queue: str = ""
     sets_aside: bool = False
-    """What cannot be done after all tries joins a failed batch instead of becoming a dead letter."""
+    """Documents that failed after all tries join a failed batch instead of becoming dead letters."""
     notice: str = ""
-    """The type of the event that tells of a round given up, such as `ParsingFailed`."""
+    """The type of the event that reports a round that was given up, such as `ParsingFailed`."""
     requeue: Requeue | None = None
     """Makes the events that put documents back, where `on.of(…)` cannot."""
+    was: tuple[str, ...] = ()
+    """Former names of the service, whose events it takes over."""
 
     def __post_init__(self) -> None:
         self._refuse(not re.fullmatch(r"[a-z][a-z0-9_.-]*", self.name), "needs a name like 'chunking'")
@@ -86,6 +89,10 @@ class Service:
             isinstance(self.concurrency, int) and self.concurrency < 1,
             f"has concurrency={self.concurrency}; at least 1 is allowed",
         )
+        self._refuse(not all(self.was), f"was {self.was!r:.100}; give its former name, such as was='splitting'")
+        self._refuse(
+            self.name in self.was, f"is declared with was={self.name!r}; give its former name, not this one"
+        )
         self._refuse(not _takes_two(self.handler), "needs a handler of two parameters, such as (document, work)")
 
     def _refuse(self, wrong: object, why: str) -> None:
@@ -93,12 +100,12 @@ class Service:
             raise RegistrationError(f"service {self.name!r} {why}")
 
     def slots(self) -> int | None:
-        """How many calls may run at once in a process, if the service says so itself."""
+        """The number of calls that may run at once in a process, if the service sets it."""
         return max(1, self.concurrency()) if callable(self.concurrency) else self.concurrency
 
     @property
     def makes_events(self) -> bool:
-        """Whether it can make the event of a document from what the ledger knows of it."""
+        """Whether it can make the event of a document from the document's state."""
         others = (info for name, info in self.on.model_fields.items() if name != self.ids_field)
         return self.requeue is not None or not any(info.is_required() for info in others)
 
@@ -129,11 +136,8 @@ class Service:
             needs=self.needs,
             failed_queue=self.failed_queue or f"{self.name}.failed",
             version=self.on.version,
+            was=self.was,
         )
-
-    def queue(self, *, prefetch: int) -> Queue:
-        """What it hears through, where there is a wire."""
-        return Queue(self.name, self.on.routing_key, self.subscription().failed_queue, prefetch)
 
     def notice_type(self) -> str:
         words = re.split(r"[_.-]", self.name)
@@ -162,8 +166,8 @@ class Dependency:
     name: str
     health: Callable[[], bool | Awaitable[bool | None] | None] | None = None
 
-    def ill(self) -> str | None:
-        """Ask the health call: None if the dependency is well, else what is wrong with it.
+    def problem(self) -> str | None:
+        """Ask the health call and return what is wrong with the dependency, or None.
 
         It runs in a thread of its own: it may be a coroutine where a loop is running, and it may hang.
         """
@@ -181,7 +185,7 @@ class Dependency:
             answer = self.health()
             if inspect.isawaitable(answer):
                 answer = asyncio.run(_awaited(answer))
-        except BaseException as error:  # whatever it is, it is not an answer
+        except BaseException as error:  # whatever it raises, the dependency is not well
             return Failure.of(error, at=0.0, service=self.name).message or type(error).__name__
         return "its health call says no" if answer is False else None
 
@@ -190,17 +194,34 @@ async def _awaited(answer: Awaitable[bool | None]) -> bool | None:
     return await answer
 
 
+@dataclass(frozen=True, slots=True)
+class PeriodicJob:
+    """A function that is run once in an interval, whichever process does it."""
+
+    name: str
+    every_seconds: float
+    run: Callable[[Callable[[], bool]], object]
+    """It is given a function that returns True when it should end early."""
+
+
 @dataclass(slots=True)
 class Registry:
     """Everything an app has declared."""
 
     services: dict[str, Service] = field(default_factory=dict)
     dependencies: dict[str, Dependency] = field(default_factory=dict)
+    periodic: dict[str, PeriodicJob] = field(default_factory=dict)
 
     def add(self, service: Service) -> None:
         if service.name in self.services:
             raise RegistrationError(f"service {service.name!r} is declared twice; give one another name")
         for other in self.services.values():
+            for new, old in ((service, other), (other, service)):
+                if old.name in new.was:
+                    raise RegistrationError(
+                        f"service {new.name!r} is declared with was={old.name!r}, which is a service of this app; "
+                        "was= names one that was renamed, and is not declared any more"
+                    )
             same = other.finishes is not None and service.finishes is other.finishes
             # Two finishers of one collection on one event would begin two rounds for each document.
             if same and other.on is service.on:
@@ -216,6 +237,16 @@ class Registry:
             raise RegistrationError(f"dependency {dependency.name!r} is declared twice")
         self.dependencies[dependency.name] = dependency
 
+    def add_periodic(self, job: PeriodicJob) -> None:
+        if job.name in self.periodic:
+            raise RegistrationError(f"the periodic job {job.name!r} is declared twice; give one another name")
+        if not 0 < job.every_seconds < math.inf:
+            raise RegistrationError(
+                f"the periodic job {job.name!r} is declared with every={job.every_seconds!r}; give a number of "
+                "seconds above 0"
+            )
+        self.periodic[job.name] = job
+
     def select(self, names: Sequence[str] | None) -> list[Service]:
         """The services with these names, or all."""
         for name in names or ():
@@ -224,7 +255,7 @@ class Registry:
                 raise RegistrationError(f"there is no service {name!r}; there are: {known}")
         return [self.services[name] for name in names] if names else list(self.services.values())
 
-    def healthy_probes(self) -> tuple[str, ...]:
+    def with_health_call(self) -> tuple[str, ...]:
         return tuple(one.name for one in self.dependencies.values() if one.health is not None)
 
     def events(self) -> Iterator[type[Event]]:

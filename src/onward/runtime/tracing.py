@@ -1,7 +1,7 @@
-"""Tracing: one trace follows a document through all services and retries, where OpenTelemetry is set up.
+"""Traces: one trace follows a document through all services and retries, where OpenTelemetry is set up.
 
-The text of a trace, as an event carries it and a failure keeps it, is one W3C `traceparent` or several: the
-span that a try hangs under, then the tries before it, which it links to.
+The text of a trace, as an event carries it and a failure keeps it, is one W3C `traceparent` or several: the parent
+of the next try's span, then the spans of earlier tries, which the next try links to.
 """
 
 from __future__ import annotations
@@ -21,93 +21,95 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
     from onward.model.events import Event
-    from onward.runtime.spans import Tracing
+    from onward.runtime.spans import SpanFactory
 
 log = logging.getLogger("onward")
 
 MAX_LINKS = 5
-PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
-_EVEN = frozenset("02468ace")
-"""The last digit of a traceparent whose trace is not recorded."""
+TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
+_UNSAMPLED_DIGITS = frozenset("02468ace")
 
 
-def in_use() -> Tracing | None:
-    """Tracing, if this process has a tracer provider that does something; a worker asks once, when it starts."""
+def span_factory() -> SpanFactory | None:
+    """Return what makes spans, if this process has a tracer provider; a worker calls this once, when it starts."""
     api: Any = sys.modules.get("opentelemetry.trace")
     if api is None:
-        return None  # whoever sets a provider has imported it
+        return None  # a program that sets a provider has imported it
     try:
         provider = api.get_tracer_provider()
-        return None if isinstance(provider, api.ProxyTracerProvider) else _tracing(provider)
+        return None if isinstance(provider, api.ProxyTracerProvider) else _span_factory(provider)
     except Exception as error:
-        complain("found", error)
+        log_problem("found", error)
         return None
 
 
 @lru_cache(maxsize=1)
-def _tracing(provider: TracerProvider) -> Tracing | None:
+def _span_factory(provider: TracerProvider) -> SpanFactory | None:
     from opentelemetry.trace import NoOpTracer
 
-    from onward.runtime.spans import Tracing
+    from onward.runtime.spans import SpanFactory
 
     tracer = provider.get_tracer("onward")
-    return None if isinstance(tracer, NoOpTracer) else Tracing(tracer)
+    return None if isinstance(tracer, NoOpTracer) else SpanFactory(tracer)
 
 
-def submitted(event: Event) -> str | None:
-    """The trace of an event that is published here: its caller's, or a new one."""
-    tracing = in_use()
-    return None if tracing is None else tracing.submitted(event)
+def published_trace(event: Event) -> str | None:
+    """Return the trace of an event that is published here: its caller's, or a new one."""
+    factory = span_factory()
+    return None if factory is None else factory.published(event)
 
 
-def accepted(trace: object) -> str | None:
-    """What a stranger's event says of its trace, if that can be read."""
-    return trace if isinstance(trace, str) and PARENT.fullmatch(trace) else None
+def valid_trace(trace: object) -> str | None:
+    """Return the trace of another program's event, or None if it is not a `traceparent`."""
+    return trace if isinstance(trace, str) and TRACEPARENT.fullmatch(trace) else None
 
 
-def handed_on(trace: str | None) -> str | None:
-    """The trace of what a try leads to that has no span of its own."""
+def parent_of(trace: str | None) -> str | None:
+    """Return the `traceparent` under which the next span belongs."""
     return trace.partition(" ")[0] if trace else None
 
 
-def is_left_out(trace: str | None) -> bool:
-    """Whether whoever began a trace has decided not to record it: then nobody else does, and it costs nothing."""
-    # Asked of each event, and of what was read before it was stored: its shape is enough.
-    return trace is not None and trace[54:55] in _EVEN and trace[2:3] == trace[35:36] == trace[52:53] == "-"
+def is_unsampled(trace: str | None) -> bool:
+    """Return whether the program that began a trace decided not to record it; then no span is made."""
+    # Called for each event, and the text was checked before it was stored: its shape is enough.
+    return (
+        trace is not None
+        and trace[54:55] in _UNSAMPLED_DIGITS
+        and trace[2:3] == trace[35:36] == trace[52:53] == "-"
+    )
 
 
-def resumed(states: Iterable[DocumentState]) -> str | None:
-    """The trace in which documents are put back: that of the last failure, linked to what failed.
+def requeued_trace(states: Iterable[DocumentState]) -> str | None:
+    """Return the trace for documents that are requeued: that of their last failure, linked to what failed.
 
-    Where documents of several traces go back with one event, that is the first one's; the others are linked to.
+    Documents of several traces go into the first one's; the others are linked to.
     """
-    parent, earlier = "", dict[str, None]()
+    parent, links = "", dict[str, None]()
     for state in states:
-        if kept := last_kept(state.attempts):
-            first, *tries = kept.split(" ")
+        if trace := _last_trace(state.attempts):
+            first, *tries = trace.split(" ")
             parent = parent or first
-            earlier |= dict.fromkeys(tries[-1:])
-    return " ".join([parent, *list(earlier)[:MAX_LINKS]]) if parent else None
+            links |= dict.fromkeys(tries[-1:])
+    return " ".join([parent, *list(links)[:MAX_LINKS]]) if parent else None
 
 
-def last_kept(history: dict[str, Any]) -> str:
-    """The trace that the last failed try has kept in a history; else that of an event which never came to one."""
+def _last_trace(attempts: dict[str, Any]) -> str:
+    """Return the trace of the last failed try since the document was last processed, or of its event."""
     found = ""
     try:
-        for outcome in reversed(outcomes(history or None)):
+        for outcome in reversed(outcomes(attempts or None)):
             if outcome.get("outcome") == "processed":
-                break  # what failed before is another story
-            kept = str(outcome.get("trace", ""))
-            if accepted(handed_on(kept)):
-                found = found or kept
-                if " " in kept:
-                    return kept
-    except (AttributeError, LookupError, TypeError):  # others may have written anything there
+                break
+            trace = str(outcome.get("trace", ""))
+            if valid_trace(parent_of(trace)):
+                found = found or trace
+                if " " in trace:
+                    return trace
+    except (AttributeError, LookupError, TypeError):  # other programs may have written anything there
         pass
     return found
 
 
-def complain(what: str, error: Exception) -> None:
-    log.error(
-        "a trace could not be %s; the work goes on: %s", what, redact_error(f"{type(error).__name__}: {error}")
-    )
+def log_problem(what: str, error: Exception) -> None:
+    problem = redact_error(f"{type(error).__name__}: {error}")
+    log.error("a trace could not be %s; the work goes on: %s", what, problem)

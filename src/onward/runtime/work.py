@@ -4,41 +4,33 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, TypeVar
+import threading
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic_core import PydanticSerializationError
-
-from onward.model.documents import Document, DocumentState, UnserialisableDocument
-from onward.model.events import Envelope, Event, EventTooLarge
+from onward.ledger.reader import Reader
+from onward.model.documents import Document, UnserialisableDocument
+from onward.model.events import Envelope, Event, EventTooLarge, UnstorableEvent
 from onward.model.failures import Failure
 from onward.model.ledger import (
     MAX_COMMIT_BYTES,
     MAX_COMMIT_DOCUMENTS,
-    Found,
     IndexedText,
+    IndexedVector,
     NewDocument,
-    PlacedVector,
     Replacement,
 )
-from onward.ports import Reader
 from onward.retry import OnwardError, Permanent
-from onward.runtime.turns import Turns
+from onward.runtime.publisher import delay_problem, priority_problem
+
+if TYPE_CHECKING:
+    from onward.runtime.handler_call import Call
 
 D = TypeVar("D", bound=Document)
 
-MAX_PRIORITY = 1_000_000
 HANDLED: Any = object()
 """Stands for the document that is being handled."""
-
-
-def about(documents: Sequence[tuple[str, str]]) -> str:
-    """Name the documents of a call in an error, by collection and id."""
-    if not documents:
-        return ""
-    more = f" and {len(documents) - 1} more" if len(documents) > 1 else ""
-    return f", document {'/'.join(documents[0])}{more}"
 
 
 class WorkTooLarge(Permanent):
@@ -50,11 +42,11 @@ class WorkMisused(Permanent):
 
 
 class WorkRefused(OnwardError):
-    """This delivery is not this worker's any more; whatever the handler still does is in vain."""
+    """This delivery is not this worker's any more: what its handler still does is not committed."""
 
 
 class Checkpointed(Awaitable[None]):
-    """The answer to `work.checkpoint`: to be awaited in an `async def` handler."""
+    """The result of `work.checkpoint`, to be awaited in an `async def` handler."""
 
     def __init__(self, finish: Callable[[], Awaitable[None]] | None) -> None:
         self._finish = finish
@@ -73,64 +65,58 @@ class Work:
     settlement of its event, or nothing. A handler that fails leaves no trace but its failure.
     """
 
-    def __init__(
-        self,
-        *,
-        service: str,
-        event: Event,
-        documents: Sequence[Document],
-        store: Reader,
-        key: Callable[[], str],
-        try_number: int,
-        round: int,
-        cursor: Any,
-        now: Callable[[], float],
-        checkpoint: Callable[[Work, Any], Checkpointed],
-        turns: Turns,
-        trace: Callable[[], str | None],
-    ) -> None:
+    def __init__(self, call: Call, event: Event, documents: Sequence[Document]) -> None:
         self.event = event
         """The event that brought the documents."""
-        self._key = key
-        self.try_number = try_number
-        """1 for the first try of this round."""
-        self.round = round
-        self.cursor = cursor
-        """What the last `checkpoint` of an earlier try gave, or None."""
-        self._reader = store
-        self._service = service
+        self._call = call
+        self._now = call.opened.context.now
+        self._service = call.service.name
         self._documents = documents
-        self._now = now
-        self._trace = trace
-        self._checkpoint = checkpoint
-        self._turns = turns
-        self._revisions: dict[tuple[str, str], int] = {}
+        self.cursor: Any = call.cursor if call.opened.cursors else None
+        """The cursor of the last `checkpoint` of an earlier try, or None."""
+        self._revisions = {(call.delivery.collection or "", given.id): given.revision for given in call.inputs}
+        """The revision of each document that was read; a replacement is checked against it."""
         self._open = True
         self._pending_checkpoint: Checkpointed | None = None
         self.waits_until: float | None = None
         self.failed: dict[str, BaseException] = {}
         self.aside: dict[str, BaseException] = {}
-        self._clear()
+        self.clear()
 
-    def _clear(self) -> None:
+    def clear(self) -> None:
+        """Forget what was committed by a checkpoint."""
         self.adds: list[NewDocument] = []
         self.replaces: list[Replacement] = []
         self.removes: list[tuple[str, str]] = []
         self.emits: list[Envelope] = []
         self.texts: list[IndexedText] = []
-        self.vectors: list[PlacedVector] = []
+        self.vectors: list[IndexedVector] = []
         self._added: list[Document] = []
         self._size = self._count = 0
 
     @property
+    def try_number(self) -> int:
+        """1 for the first try of this round."""
+        return self._call.delivery.tries + 1
+
+    @property
+    def round(self) -> int:
+        return self._call.delivery.round
+
+    @property
     def key(self) -> str:
-        """The same for every try and round of this work: an idempotency key for calls to the outside."""
-        return self._key()
+        """An idempotency key for calls to other systems, equal in every try and round of this work."""
+        return self._call.key()
+
+    @property
+    def now(self) -> float:
+        """The time by the store's clock, in seconds since the epoch; in a simulation, the simulated time."""
+        return self._now()
 
     @property
     def store(self) -> Reader:
         """Reads documents; it cannot write."""
-        return _NotingReader(self._reader, self)
+        return _RecordingReader(self._call.opened.context.reader, self._revisions)
 
     # -- what a handler says
 
@@ -150,7 +136,8 @@ class Work:
         it a life of its own. What is known to be beyond help is kept with `failed=error`, to be seen.
         """
         self._must_be(Document, document, "add")
-        self._must_be_priority(priority)
+        if priority != 0 or type(priority) is not int:
+            self._refuse_if(priority_problem(priority))
         if parent is HANDLED:
             parent = self._documents[0] if len(self._documents) == 1 else None
         failure = None if failed is None else Failure.of(failed, at=self._now(), service=self._service)
@@ -170,7 +157,7 @@ class Work:
 
     def added(self, kind: type[D]) -> list[D]:
         """The documents of a kind that were added so far (since the last checkpoint)."""
-        return [one for one in self._added if isinstance(one, kind)]
+        return [document for document in self._added if isinstance(document, kind)]
 
     def replace(self, document: Document) -> None:
         """Give a document new content, if it is still as it was read.
@@ -182,23 +169,26 @@ class Work:
         revision = self._revisions.get((document.collection, document.id))
         if revision is None:
             raise WorkMisused(
-                f"service {self._service!r}{self._about()}: work replaces {document.collection}/{document.id} "
+                f"{self._call}: work replaces {document.collection}/{document.id} "
                 "without having read it; read it first with work.store.get()"
             )
         self.replaces.append(
             Replacement(document.collection, document.id, self._body(document), revision, document.key_values())
         )
 
-    def index(self, document: Document, *, title: str = "", text: str = "") -> None:
-        """Let full-text search find a document by this text, in place of what it was found by before."""
+    def index(self, document: Document, *, title: str = "", text: str = "", quoted: str = "") -> None:
+        """Index a document for full-text search, in place of what it was found by before.
+
+        Words of the title rank higher than those of the text, words of the quoted text lower.
+        """
         self._must_be(Document, document, "index")
-        self.texts.append(IndexedText(document.collection, document.id, title, text))
-        self._grow(len(title) + len(text))
+        self.texts.append(IndexedText(document.collection, document.id, title, text, quoted))
+        self._grow(len(title) + len(text) + len(quoted))
 
     def place(self, document: Document, vector: bytes, *, model: str) -> None:
         """Give a document its place in a model's vector space: 32-bit floats, as bytes."""
         self._must_be(Document, document, "place")
-        self.vectors.append(PlacedVector(document.collection, document.id, model, vector))
+        self.vectors.append(IndexedVector(document.collection, document.id, model, vector))
         self._grow(len(vector))
 
     def remove(self, document: Document) -> None:
@@ -209,26 +199,37 @@ class Work:
     def emit(self, event: Event, *, delay: float = 0.0, priority: int = 0) -> None:
         """Announce a fact; its consumers get it once this work is committed, after `delay` seconds."""
         self._must_be(Event, event, "emit")
-        self._must_be_priority(priority)
-        self._must_be_time(delay, "emit after")
+        self._refuse_if(priority_problem(priority) or delay_problem(delay))
         try:
             envelopes = Envelope.of(
-                event, now=self._now(), priority=priority, due_in=max(0.0, delay), trace=self._trace()
+                event, now=self._now(), priority=priority, due_in=max(0.0, delay), trace=self._call.trace()
             )
         except EventTooLarge as error:
-            raise WorkTooLarge(f"service {self._service!r}{self._about()}: {error}") from error
-        except (PydanticSerializationError, ValueError, TypeError, RecursionError) as error:
-            raise WorkMisused(
-                f"service {self._service!r}{self._about()}: event {event.event_type} cannot be written as JSON: "
-                f"{error}. Give the offending field a type that pydantic can serialise"
-            ) from error
+            raise WorkTooLarge(f"{self._call}: {error}") from error
+        except UnstorableEvent as error:
+            raise WorkMisused(f"{self._call}: {error}") from error
         self.emits += envelopes
-        self._grow(sum(len(one.data) for one in envelopes))
+        self._grow(sum(len(envelope.data) for envelope in envelopes))
 
-    def wait(self, until: float) -> None:
-        """Come back at this time (seconds since the epoch) instead of being finished; no failure."""
-        self._must_be_time(until, "wait until")
-        self.waits_until = float(until)
+    def wait(self, until: float | None = None, *, seconds: float | None = None) -> None:
+        """Come back at a time after `work.now`, or after some seconds, instead of being finished; no failure."""
+        self._must_be_open("wait")
+        self._refuse_if("work.wait takes either a time or seconds" if (until is None) == (seconds is None) else "")
+        given, verb = (until, "wait until") if seconds is None else (seconds, "wait for")
+        self._must_be(int | float, given, verb)
+        assert given is not None, "a number, as was checked"
+        now = self.now
+        ends = given if seconds is None else now + given
+        if not math.isfinite(ends):
+            # What waits until infinity, or until no time at all, would never be seen again.
+            self._refuse_if(f"work cannot {verb} {given!r} s")
+        if ends <= now:
+            # It would be handled again at once, and again, and get nowhere.
+            self._refuse_if(
+                f"work cannot {verb} {given!r}: it is {now!r}, and that has passed; "
+                "give a time after work.now, or work.wait(seconds=…)"
+            )
+        self.waits_until = float(ends)
 
     def fail(self, document: Document, error: BaseException) -> None:
         """One document of the batch failed; the others are finished without it."""
@@ -243,19 +244,17 @@ class Work:
         self.aside[document.id] = error
 
     def checkpoint(self, cursor: Any) -> Awaitable[None]:
-        """Commit what is so far; a redelivery goes on from `work.cursor`.
+        """Commit the work so far; a redelivery continues from `work.cursor`.
 
         Await it in an `async def` handler; in a `def` handler it has happened when it returns.
         """
         self._must_be_open("checkpoint")
         try:
-            json.dumps(cursor)
+            json.dumps(cursor, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise WorkMisused(
-                f"service {self._service!r}{self._about()}: the cursor {cursor!r:.100} cannot be written as JSON"
-            ) from error
+            raise WorkMisused(f"{self._call}: the cursor {cursor!r:.100} cannot be written as JSON") from error
         self._must_have_awaited()
-        self._pending_checkpoint = self._checkpoint(self, cursor)
+        self._pending_checkpoint = self._call.checkpoint(self, cursor)
         return self._pending_checkpoint
 
     def computing(self) -> AbstractContextManager[None]:
@@ -264,7 +263,7 @@ class Work:
         Threads that compute side by side only hold each other up. Not for what waits: a call to the outside,
         a checkpoint.
         """
-        return self._turns.computing()
+        return self._call.opened.context.turns.computing()
 
     # -- checks
 
@@ -274,55 +273,36 @@ class Work:
         if kind not in type(given).__mro__ and not isinstance(given, kind):
             wanted = getattr(kind, "__name__", str(kind))
             raise WorkMisused(
-                f"service {self._service!r}{self._about()}: work can {verb} a {wanted}, "
-                f"not {given!r:.100} ({type(given).__name__})"
+                f"{self._call}: work can {verb} a {wanted}, not {given!r:.100} ({type(given).__name__})"
             )
 
     def _must_be_given(self, document: Document, verb: str) -> None:
-        if document.id not in {one.id for one in self._documents}:
+        if document.id not in {given.id for given in self._documents}:
             raise WorkMisused(
-                f"service {self._service!r}{self._about()}: work can {verb} what the handler was given, "
+                f"{self._call}: work can {verb} what the handler was given, "
                 f"not {document.collection}/{document.id}"
             )
 
-    def _must_be_time(self, given: object, verb: str) -> None:
-        self._must_be(int | float, given, verb)
-        # What waits until infinity, or until no time at all, would never be seen again.
-        if not math.isfinite(given):  # type: ignore[arg-type]  # a number, as was checked
-            raise WorkMisused(f"service {self._service!r}{self._about()}: work cannot {verb} {given!r} s")
-
-    def _must_be_priority(self, given: object) -> None:
-        if not isinstance(given, int) or abs(given) > MAX_PRIORITY:
-            raise WorkMisused(
-                f"service {self._service!r}{self._about()}: a priority is a whole number between "
-                f"-{MAX_PRIORITY:,} and {MAX_PRIORITY:,}, not {given!r:.100}"
-            )
+    def _refuse_if(self, problem: str) -> None:
+        if problem:
+            raise WorkMisused(f"{self._call}: {problem}")
 
     def _must_be_open(self, verb: str) -> None:
         if not self._open:
-            raise WorkMisused(
-                f"service {self._service!r}{self._about()}: {verb} after the handler returned; "
-                "a work ends with its handler"
-            )
+            raise WorkMisused(f"{self._call}: {verb} after the handler returned; a work ends with its handler")
 
     def _must_have_awaited(self) -> None:
         if self._pending_checkpoint is not None and not self._pending_checkpoint.awaited:
-            raise WorkMisused(
-                f"service {self._service!r}{self._about()}: a checkpoint was not awaited; "
-                "write `await work.checkpoint(...)`"
-            )
-
-    def _about(self) -> str:
-        return about([(one.collection, one.id) for one in self._documents])
+            raise WorkMisused(f"{self._call}: a checkpoint was not awaited; write `await work.checkpoint(...)`")
 
     def _body(self, document: Document) -> str:
         try:
             body = document.to_json()
         except UnserialisableDocument as error:
-            raise UnserialisableDocument(f"service {self._service!r}{self._about()}: {error}") from error
+            raise UnserialisableDocument(f"{self._call}: {error}") from error
         if len(body) > MAX_COMMIT_BYTES:
             raise WorkTooLarge(
-                f"service {self._service!r}{self._about()}: document {document.collection}/{document.id} takes "
+                f"{self._call}: document {document.collection}/{document.id} takes "
                 f"{len(body):,} bytes, more than {MAX_COMMIT_BYTES:,}; keep what is so large in a file, or "
                 "divide it into several documents"
             )
@@ -334,80 +314,68 @@ class Work:
         self._count += documents
         if self._count > MAX_COMMIT_DOCUMENTS or self._size > MAX_COMMIT_BYTES:
             raise WorkTooLarge(
-                f"service {self._service!r}{self._about()}: a work of more than {MAX_COMMIT_DOCUMENTS:,} "
+                f"{self._call}: a work of more than {MAX_COMMIT_DOCUMENTS:,} "
                 f"documents or {MAX_COMMIT_BYTES // 1_000_000} MB; call work.checkpoint(cursor) along the way"
             )
 
-    # -- for the runtime
-
-    def note_revision(self, collection: str, id: str, revision: int) -> None:
-        """Remember how a document was read; a replacement of it is checked against that."""
-        self._revisions[collection, id] = revision
-
     def close(self) -> None:
-        """The handler has returned."""
+        """End the work: its handler has returned."""
         self._must_have_awaited()
         self._open = False
 
-    def taken(self) -> None:
-        """What was said so far is committed."""
-        self._clear()
 
+class _RecordingReader(Reader):
+    """Reads for a handler, and records the revisions it has read, so that a replacement can be checked."""
 
-class _NotingReader:
-    """Reads for a handler, and notes the revisions it saw, so that a replacement can be checked."""
-
-    def __init__(self, store: Reader, work: Work) -> None:
-        self._store = store
-        self._work = work
-
-    def get(self, document: type[D], id: str) -> D | None:
-        found = self.get_many(document, [id])
-        return found[0] if found else None
+    def __init__(self, reader: Reader, revisions: dict[tuple[str, str], int]) -> None:
+        super().__init__(reader.db)
+        self._revisions = revisions
 
     def get_many(self, document: type[D], ids: Sequence[str]) -> list[D]:
         bodies: dict[str, str] = {}
-        for id, revision, body in self._store.read_bodies(document.collection, ids):
-            self._work.note_revision(document.collection, id, revision)
+        for id, revision, body in self.read_bodies(document.collection, ids):
+            self._revisions[document.collection, id] = revision
             bodies[id] = body
         return [document.from_json(bodies[id]) for id in ids if id in bodies]
 
-    def read_bodies(self, collection: str, ids: Sequence[str]) -> list[tuple[str, int, str]]:
-        return self._store.read_bodies(collection, ids)
 
-    def state(self, document: type[Document] | str, id: str) -> DocumentState | None:
-        return self._store.state(document, id)
+PATIENCE = 0.25
+"""Seconds that a commit waits for a computation to end; then it goes ahead beside it."""
+LONGEST_TURN = 10.0
+"""Seconds that a computation waits for another; one that hangs must not use up the time limits of all others."""
 
-    def statuses(self, document: type[Document] | str, ids: Sequence[str]) -> dict[str, str]:
-        return self._store.statuses(document, ids)
 
-    def find(self, document: type[Document] | str, key: str, values: Sequence[str | float]) -> list[Found]:
-        return self._store.find(document, key, values)
+class GilTurns:
+    """Lets handlers that compute, and commits, take the interpreter one after the other.
 
-    def ids(self, document: type[Document] | str, key: str, value: str | float) -> list[str]:
-        return self._store.ids(document, key, value)
+    Threads that compute side by side gain nothing: they take the interpreter lock from each other. Worse,
+    they take it from a commit at each of its statements, while that holds the lock of the whole store.
+    """
 
-    def related(
-        self, document: type[Document] | str, key: str, values: Sequence[str | float], other: str
-    ) -> list[tuple[str | float, str | float]]:
-        return self._store.related(document, key, values, other)
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._no_commit = threading.Event()
+        self._no_commit.set()
 
-    def unfinished(
-        self,
-        document: type[Document],
-        key: str,
-        values: Sequence[str | float],
-        *,
-        children: type[Document],
-    ) -> set[str | float]:
-        return self._store.unfinished(document, key, values, children=children)
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Wait for a turn; a commit goes first."""
+        self._no_commit.wait(PATIENCE)
+        mine = self._turn.acquire(timeout=LONGEST_TURN)
+        try:
+            yield
+        finally:
+            if mine:
+                self._turn.release()
 
-    def children(
-        self,
-        document: type[Document] | str,
-        of: type[Document] | str,
-        ids: Sequence[str],
-        *,
-        unlike: str | None = None,
-    ) -> list[Found]:
-        return self._store.children(document, of, ids, unlike=unlike)
+    @contextmanager
+    def committing(self) -> Iterator[None]:
+        """Keep others from beginning to compute, and wait `PATIENCE` seconds for a computation to end."""
+        self._no_commit.clear()
+        mine = self._turn.acquire(timeout=PATIENCE)
+        try:
+            yield
+        finally:
+            if mine:
+                self._turn.release()
+            self._no_commit.set()

@@ -1,1 +1,1 @@
-"""Breaks a fleet on purpose, again and again, and counts what it lost."""
+"""`onward torture`: kills workers while a workload runs, and counts the effects."""

@@ -1,11 +1,11 @@
-"""A place of its own for a run: whatever is there already is neither read nor changed."""
+"""A temporary place for a run; existing data is neither read nor changed."""
 
 from __future__ import annotations
 
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,10 +14,9 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from onward.retry import OnwardError, redact
 from onward.settings import Settings, variable
-from onward.torture.mischief import Server
-from onward.torture.workload import DIARY, PREFIX, build
+from onward.torture.workload import REFUSAL_LOG
 
-_HURRIED = {
+_SHORT_DELAYS = {
     "retry_backoff_seconds": "0.2",
     "retry_job_interval_seconds": "10",
     "retry_job_base_delay_seconds": "0.1",
@@ -25,7 +24,7 @@ _HURRIED = {
     "time_limit_seconds": "120",
     "metrics_backend": "noop",
 }
-"""The same ladder, climbed faster: nobody wants to wait five minutes for the second round."""
+"""The same retry ladder with shorter delays: the second round would come after five minutes."""
 
 
 class ScratchError(OnwardError):
@@ -39,121 +38,91 @@ class Scratch:
     name: str
     folder: Path
     store: str
-    bus: str | None = None
-    servers: Sequence[Server] = ()
-    """Those that are private, and may be killed."""
+    more_settings: Mapping[str, str] = field(default_factory=dict)
     kept: list[str] = field(default_factory=list)
-    """What was left behind, because somebody wants to look at it."""
+    """What is not removed at the end."""
+
+    @property
+    def _chosen(self) -> dict[str, str]:
+        return {**_SHORT_DELAYS, "home": str(self.folder), "store": self.store, **self.more_settings}
 
     @property
     def settings(self) -> Settings:
         return Settings.model_validate(self._chosen)
 
     @property
-    def _chosen(self) -> dict[str, str]:
-        bus = {"bus": self.bus} if self.bus else {}
-        return {**_HURRIED, "home": str(self.folder), "store": self.store, **bus}
-
-    @property
     def environ(self) -> Mapping[str, str]:
-        """What tells worker processes where they are."""
+        """The environment variables of worker processes."""
         settings = {variable(field): value for field, value in self._chosen.items()}
-        return {**settings, DIARY: str(self.diary), PREFIX: self.prefix}
+        return {**settings, REFUSAL_LOG: str(self.refusal_log)}
 
     @property
-    def prefix(self) -> str:
-        """How the names of services begin: a broker has one name space for all that use it."""
-        return f"{self.name}." if self.bus else ""
-
-    @property
-    def diary(self) -> Path:
+    def refusal_log(self) -> Path:
         return self.folder / "refused"
 
     @property
-    def log(self) -> Path:
-        return self.folder / "log"
-
-    @property
     def where(self) -> str:
-        """The store and the bus, without passwords."""
-        return redact(self.store) + (f" with {redact(self.bus)}" if self.bus else "")
+        """The store, without its password."""
+        return redact(self.store)
 
 
 @contextmanager
-def open_scratch(
-    store: str | None = None, bus: str | None = None, *, private: str | None = None, keep: bool = False
-) -> Iterator[Scratch]:
+def open_scratch(store: str | None = None, *, keep: bool = False) -> Iterator[Scratch]:
     """Make a place for a run, and remove it at the end unless it is to be kept.
 
-    Without a store it is a new SQLite file. In PostgreSQL it is a new schema, on RabbitMQ it is queues with
-    names of their own. `private` starts a PostgreSQL server (`postgresql`), or one and RabbitMQ (`rabbitmq`).
+    Without a store it is a new SQLite file. In PostgreSQL it is a new schema.
     """
     name = f"onward_torture_{secrets.token_hex(4)}"
     with ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix=f"{name}_"))
-        folder.chmod(0o711)  # a server may have to run as another user
         if not keep:
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        servers: list[Server] = []
-        if private:
-            store, bus = _start_private(stack, folder, private, servers)
-        scratch = Scratch(name, folder, store or "", bus, servers)
+        scratch = Scratch(name, folder, store or "")
         if not store or store.startswith("sqlite:"):
-            scratch.store = f"sqlite:///{_folder_of(store, folder) / name}.db"
-            if keep:
-                scratch.kept.append(scratch.store.removeprefix("sqlite:///"))
-            else:
-                stack.callback(_remove_file, scratch.store)
+            file = _folder_of(store, folder) / f"{name}.db"
+            scratch.store = f"sqlite:///{file}"
+            scratch.kept.append(str(file))
+            if not keep:
+                stack.callback(_remove_files, file)
         elif store.startswith(("postgresql:", "postgres:")):
             scratch.store = _with_schema(store, name)
-            if keep and not private:
-                scratch.kept.append(f"schema {name} of {redact(store)}")
-            elif not private:
+            scratch.kept.append(f"schema {name} of {redact(store)}")
+            if not keep:
                 stack.push(partial(_leave_schema, store, name))
         else:
             raise ScratchError(
                 f"the store {redact(store)!r} is neither sqlite:///… nor postgresql://…; give one of these"
             )
-        if bus and not private:
-            from onward.torture.queues import check_bus, delete_queues
-
-            check_bus(bus)
-            if keep:
-                scratch.kept.append(f"queues {name}.* of {redact(bus)}")
-            else:
-                services = build(scratch.settings, scratch.prefix).registry.services.values()
-                queues = [queue for one in services for queue in (one.name, one.subscription().failed_queue)]
-                stack.callback(delete_queues, bus, queues)
-        if keep:
-            scratch.kept.append(str(folder))
+        scratch.kept = [*scratch.kept, str(folder)] if keep else []
         yield scratch
 
 
 def _folder_of(store: str | None, folder: Path) -> Path:
-    """Beside the file that was named: that is the disk to be tried."""
+    """Return the folder of the file that the user named: that is the disk to be tested."""
     rest = (store or "").partition("://")[2].removeprefix("/")
     if not rest or rest == ":memory:":
         return folder
-    beside = Path(rest).expanduser().parent
-    if not beside.is_dir():
-        raise ScratchError(f"there is no folder {beside}; make it, or name a file in another one")
-    return beside.absolute()
+    parent = Path(rest).expanduser().parent
+    if not parent.is_dir():
+        raise ScratchError(f"there is no folder {parent}; make it, or name a file in another one")
+    return parent.absolute()
 
 
-def _remove_file(store: str) -> None:
-    file = Path(store.removeprefix("sqlite:///"))
-    for one in file.parent.glob(f"{file.name}*"):
-        one.unlink(missing_ok=True)
+def _remove_files(file: Path) -> None:
+    for found in file.parent.glob(f"{file.name}*"):
+        found.unlink(missing_ok=True)
 
 
-def _with_schema(url: str, schema: str) -> str:
+def _with_schema(url: str, schema: str | None) -> str:
     parts = urlsplit(url)
     query = [(key, value) for key, value in parse_qsl(parts.query) if key != "schema"]
-    return urlunsplit(parts._replace(query=urlencode([*query, ("schema", schema)])))
+    if schema is not None:
+        query.append(("schema", schema))
+    return urlunsplit(parts._replace(query=urlencode(query)))
 
 
 def _leave_schema(url: str, schema: str, kind: type[BaseException] | None, *_: object) -> None:
-    """Drop the schema; where the run has failed, that is what there is to say."""
+    """Drop the schema; after a failed run, the run's error is raised and not this one's."""
     with suppress(ScratchError, ModuleNotFoundError) if kind is not None else nullcontext():
         _drop_schema(url, schema)
 
@@ -162,26 +131,11 @@ def _drop_schema(url: str, schema: str) -> None:
     import psycopg
     from psycopg import sql
 
-    parts = urlsplit(url)
-    query = [(key, value) for key, value in parse_qsl(parts.query) if key != "schema"]
-    plain = urlunsplit(parts._replace(query=urlencode(query)))
     try:
-        with psycopg.connect(plain, autocommit=True) as connection:
+        with psycopg.connect(_with_schema(url, None), autocommit=True) as connection:
             connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(schema)))
     except psycopg.Error as error:
         raise ScratchError(
             f"the schema of this run is still in {redact(url)}: {redact(str(error))}\n"
             f"Drop it there: DROP SCHEMA {schema} CASCADE"
         ) from error
-
-
-def _start_private(stack: ExitStack, folder: Path, private: str, servers: list[Server]) -> tuple[str, str | None]:
-    from onward.torture.servers import PostgresServer, RabbitServer
-
-    postgres = stack.enter_context(PostgresServer(folder / "postgres"))
-    servers.append(postgres)
-    if private != "rabbitmq":
-        return postgres.url(), None
-    rabbit = stack.enter_context(RabbitServer(folder / "rabbitmq"))
-    servers.append(rabbit)
-    return postgres.url(), rabbit.url()

@@ -1,10 +1,15 @@
-"""What worker processes do while they are killed: a made-up chain of services whose every effect is counted.
+"""The workload of a run: a chain of services whose every effect is counted.
 
 A parcel is unpacked into pieces (a large one with checkpoints), pieces are weighed in batches, each counts
-once on the tally of its parcel, and a complete parcel gets a label. Whoever finishes something leaves a
-receipt with a random number in the same work: of a work that was committed twice there would be two.
+once on the tally of its parcel, and a complete parcel gets a label. Every handler adds a receipt with a random
+number to its work: a work that was committed twice would leave two.
 
-Some parcels are trouble, and each kind has one right ending.
+Some parcels have a fault, and each kind of fault has one right result:
+- KILLS_WORKER: unpacking it kills the process; it is set aside as failed.
+- PIECE_KILLS_WORKER: weighing its first piece kills the process; that piece fails, the others are weighed.
+- PERMANENT_ERROR: unpacking it raises `Permanent`; it fails without a second try.
+- FAILS_ALWAYS: every try raises an error that is worth a retry; it fails when its tries are used up.
+- FAILS_ONCE: only the first try raises such an error; it is processed.
 """
 
 from __future__ import annotations
@@ -22,28 +27,28 @@ from onward.app import App
 from onward.model.documents import Document
 from onward.model.events import Event, names
 from onward.retry import Permanent
-from onward.runtime.signals import AnySignal, Dropped
+from onward.runtime.observers import AnySignal, Dropped
 from onward.runtime.work import Work
 from onward.settings import Settings
 
 REFERENCE = "onward.torture.workload:app"
-DIARY = "ONWARD_TORTURE_DIARY"
-"""The environment variable that names the file in which workers note the works that were refused."""
-A_CHECKPOINT = 4
-LONGEST_MS = 5.0
+REFUSAL_LOG = "ONWARD_TORTURE_REFUSAL_LOG"
+"""The environment variable that names the file in which workers record the works that were refused."""
+PIECES_PER_CHECKPOINT = 4
+MAX_HANDLER_SECONDS = 0.005
 
-DEADLY, DEADLY_PIECE, TORN, STUBBORN, SHAKY = "deadly", "deadly piece", "torn", "stubborn", "shaky"
-"""It kills its process; its first piece does; it can never be read; it fails every try; it fails the first."""
+KILLS_WORKER, PIECE_KILLS_WORKER = "kills worker", "piece kills worker"
+PERMANENT_ERROR, FAILS_ALWAYS, FAILS_ONCE = "permanent error", "fails always", "fails once"
 
 
 class Parcel(Document):
     pieces: int
-    trouble: str = ""
+    fault: str = ""
 
 
 class Piece(Document):
     parcel: str
-    trouble: str = ""
+    fault: str = ""
 
 
 class Tally(Document, collection="tallies"):
@@ -58,7 +63,7 @@ class Label(Document):
 
 
 class Receipt(Document):
-    """One committed effect; its id is what was done, and a random number."""
+    """One committed effect; its id is the effect and a random number."""
 
     @classmethod
     def of(cls, what: str, document: str) -> Receipt:
@@ -66,7 +71,7 @@ class Receipt(Document):
 
     @staticmethod
     def effect(id: str) -> str:
-        """What a receipt is about, without the random number."""
+        """Return the effect, without the random number."""
         return id.rpartition(" ")[0]
 
 
@@ -88,54 +93,54 @@ class LabelWanted(Event):
 
 
 def piece_ids(parcel: Parcel) -> list[str]:
-    """The pieces that must come out of a parcel."""
+    """Return the ids of the pieces of a parcel."""
     return [f"{parcel.id}.{number}" for number in range(parcel.pieces)]
 
 
-def build(settings: Settings | None = None, prefix: str = "") -> App:
-    """Make the app; the prefix keeps the names of its services apart from those of other apps."""
+def build(settings: Settings | None = None) -> App:
+    """Make the app."""
     app = App(settings=settings)
 
-    @app.service(f"{prefix}unpacking", on=ParcelArrived, finishes=Parcel)
+    @app.service("unpacking", on=ParcelArrived, finishes=Parcel)
     def unpack(parcel: Parcel, work: Work) -> None:
         _compute()
-        if parcel.trouble == DEADLY:
+        if parcel.fault == KILLS_WORKER:
             os.kill(os.getpid(), signal.SIGKILL)
-        if parcel.trouble == TORN:
+        if parcel.fault == PERMANENT_ERROR:
             raise Permanent(f"the address of {parcel.id} cannot be read")
-        if parcel.trouble == STUBBORN or (parcel.trouble == SHAKY and work.try_number == 1):
-            raise OSError(f"the knife has slipped on {parcel.id}")
+        if parcel.fault == FAILS_ALWAYS or (parcel.fault == FAILS_ONCE and work.try_number == 1):
+            raise OSError(f"{parcel.id} cannot be opened")
         ids = piece_ids(parcel)
         begin = work.cursor or 0
         if not begin:
             work.add(Tally(id=parcel.id, pieces=parcel.pieces))
-        for start in range(begin, len(ids), A_CHECKPOINT):
+        for start in range(begin, len(ids), PIECES_PER_CHECKPOINT):
             pieces = [
-                Piece(id=id, parcel=parcel.id, trouble=parcel.trouble if id == ids[0] else "")
-                for id in ids[start : start + A_CHECKPOINT]
+                Piece(id=id, parcel=parcel.id, fault=parcel.fault if id == ids[0] else "")
+                for id in ids[start : start + PIECES_PER_CHECKPOINT]
             ]
             for piece in pieces:
                 work.add(piece)
             work.emit(PiecesFound.of(pieces))
-            if start + A_CHECKPOINT < len(ids):
-                work.checkpoint(start + A_CHECKPOINT)
+            if start + PIECES_PER_CHECKPOINT < len(ids):
+                work.checkpoint(start + PIECES_PER_CHECKPOINT)
                 _compute()
         work.add(Receipt.of("unpacked", parcel.id))
 
-    @app.service(f"{prefix}weighing", on=PiecesFound, finishes=Piece, batch=8)
+    @app.service("weighing", on=PiecesFound, finishes=Piece, batch=8)
     def weigh(pieces: Sequence[Piece], work: Work) -> None:
         _compute()
         for piece in pieces:
-            if piece.trouble == DEADLY_PIECE:
+            if piece.fault == PIECE_KILLS_WORKER:
                 os.kill(os.getpid(), signal.SIGKILL)
             work.add(Receipt.of("weighed", piece.id), parent=piece)
         # All of one event, and so of one parcel.
         work.emit(PiecesWeighed(parcel=pieces[0].parcel, pieces=[piece.id for piece in pieces]))
 
-    @app.service(f"{prefix}tallying", on=PiecesWeighed)
+    @app.service("tallying", on=PiecesWeighed)
     async def tally(weighed: PiecesWeighed, work: Work) -> None:
         found = work.store.get(Tally, weighed.parcel)
-        assert found is not None, "a tally comes with the first pieces of its parcel"
+        assert found is not None, "a tally is added with the first pieces of its parcel"
         count = found.count + len(weighed.pieces)
         work.replace(found.model_copy(update={"count": count}))
         for piece in weighed.pieces:
@@ -143,7 +148,7 @@ def build(settings: Settings | None = None, prefix: str = "") -> App:
         if count == found.pieces:
             work.emit(LabelWanted.of(work.add(Label(id=found.id))))
 
-    @app.service(f"{prefix}labelling", on=LabelWanted, finishes=Label)
+    @app.service("labelling", on=LabelWanted, finishes=Label)
     async def label(label: Label, work: Work) -> None:
         await asyncio.sleep(_seconds())
         work.add(Receipt.of("labelled", label.id))
@@ -152,7 +157,7 @@ def build(settings: Settings | None = None, prefix: str = "") -> App:
 
 
 def _seconds() -> float:
-    return Random().uniform(0.0, LONGEST_MS / 1000)
+    return Random().uniform(0.0, MAX_HANDLER_SECONDS)
 
 
 def _compute() -> None:
@@ -162,16 +167,13 @@ def _compute() -> None:
         sum(range(200))
 
 
-def note_refused(told: AnySignal) -> None:
-    """Write down that a late work was refused; in one piece, for several processes write there."""
-    if isinstance(told, Dropped) and told.verdict == "fenced":
-        with Path(os.environ[DIARY]).open("ab", buffering=0) as diary:
-            diary.write(f"{os.getpid()} {told.row} {told.service} {' '.join(told.ids)}\n".encode())
+def record_refusal(signal: AnySignal) -> None:
+    """Record that a late work was refused; in one write, because several processes write to the file."""
+    if isinstance(signal, Dropped) and signal.verdict == "fenced":
+        with Path(os.environ[REFUSAL_LOG]).open("ab", buffering=0) as log:
+            log.write(f"{os.getpid()} {signal.row} {signal.service} {' '.join(signal.ids)}\n".encode())
 
 
-PREFIX = "ONWARD_TORTURE_PREFIX"
-"""The environment variable that tells worker processes how the names of their services begin."""
-
-app = build(prefix=os.environ.get(PREFIX, ""))
-if DIARY in os.environ:
-    app.observe(note_refused)
+app = build()
+if REFUSAL_LOG in os.environ:
+    app.observe(record_refusal)

@@ -14,12 +14,12 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from onward import App
-from onward.torture.servers.__main__ import find_browser, missing_browser
 from tests.conftest import need_server
 from tests.console.browser.pages import find_page
 from tests.console.browser.trouble import make_trouble
-from tests.console.stage import Site, pipeline, serving
-from tests.models.server import ModelServer
+from tests.support.console_client import Site, pipeline, serving
+from tests.support.model_server import ModelServer
+from tests.support.servers.__main__ import find_browser, missing_browser
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from playwright.sync_api import Page
 
 from tests.console.browser.conftest import LOCKED
 from tests.console.browser.pages import PAGES
-from tests.console.stage import Site
+from tests.support.console_client import Site
 
 COLOURS = {"runOnly": ["color-contrast"], "resultTypes": ["violations"]}
 

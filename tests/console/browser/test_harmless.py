@@ -10,7 +10,7 @@ from playwright.sync_api import Dialog, Page, Route
 
 from tests.console.browser.conftest import elsewhere
 from tests.console.hostile import EVIL, PAYLOADS, crawl, ingest
-from tests.console.stage import Site, pipeline, serving
+from tests.support.console_client import Site, pipeline, serving
 
 TOKEN = "a token of some length"
 OF_A_KIND = 3

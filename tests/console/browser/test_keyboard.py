@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.cli.ledger import failure
-from tests.console.stage import Site
+from tests.support.console_client import Site
+from tests.support.failed_pages import failure
 
 SEEN = """() => {
   const style = getComputedStyle(document.activeElement);

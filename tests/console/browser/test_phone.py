@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, Request, ViewportSize
 
 from tests.console.browser.pages import PAGES
-from tests.console.stage import Site
+from tests.support.console_client import Site
 
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 PHONE: ViewportSize = {"width": 390, "height": 844}

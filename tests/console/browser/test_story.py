@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.cli.stage import mail, write_mailbox
 from tests.console.browser.conftest import with_models, working
-from tests.console.stage import Site, serving
-from tests.models.server import ModelServer
+from tests.support.command_runs import mail, write_mailbox
+from tests.support.console_client import Site, serving
+from tests.support.model_server import ModelServer
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ def ingest(page: Page, path: Path) -> None:
 
 def put_back(page: Page) -> None:
     page.get_by_role("link", name="Put it back…").click()
-    expect(page.get_by_text("6 dead letters would be put back.")).to_be_visible()
-    page.get_by_label("Try so many first").fill("1")
+    expect(page.get_by_text("6 dead letters would be put back")).to_be_visible()
+    page.get_by_label("Try this many first").fill("1")
     page.get_by_role("button", name="Put it back").click()
     page.wait_for_url("**/operations/*")
 
@@ -93,7 +93,7 @@ def test_somebody_ingests_mail_while_the_embedder_breaks_and_mends_it(
     page.goto(group)
     put_back(page)
     expect(page.locator("main")).to_contain_text("The first one went well.")
-    expect(page.locator("main")).to_contain_text("6 letters put back")
+    expect(page.locator("main")).to_contain_text("6 dead letters put back")
     expect(onlooker.locator("main")).to_contain_text("0 of 6 documents")
     expect(onlooker.locator("main")).to_contain_text("Nothing: it affects nothing any more.")
     assert onlooker.evaluate("window.same"), "it was never loaded again"

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.console.stage import Site
+from tests.support.console_client import Site
 
 
 @pytest.mark.parametrize("zone", ("America/New_York", "Asia/Kolkata"))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from onward import App
-from onward.facts.actions import log_action
 from onward.model.failures import Failure
-from onward.model.ledger import Aside, Settlement
+from onward.model.ledger import InFailedBatch, Settlement
+from onward.ops.actions.action_log import log_action
 from onward.pipeline.sources import submit
-from tests.cli.stage import SAMPLE, mail, write_mailbox
-from tests.models.server import ModelServer
+from tests.support.command_runs import SAMPLE, mail, write_mailbox
+from tests.support.model_server import ModelServer
 
 POISON = "generator"
 """A word that some mails of the sample have."""
@@ -42,7 +42,7 @@ def _set_aside(app: App, folder: Path) -> None:
         fingerprint="beef5678",
     )
     inputs = [(one.id, one.revision) for one in taken.inputs]
-    aside = Aside([id for id, _ in inputs], late, after=3600.0)
+    aside = InFailedBatch([id for id, _ in inputs], late, after=3600.0)
     app.store.settle([Settlement(taken.row, taken.token, taken.collection, inputs=inputs, parts=[aside])])
 
 

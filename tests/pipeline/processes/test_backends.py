@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from onward.backends import open_store
+from onward.backend_urls import open_store
+
+pytestmark = pytest.mark.prove
 
 ROOT = Path(__file__).parents[3]
 ARCHIVE = ROOT / "examples/sample/harbour-list.mbox"

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import cast
 
 from onward import App, Document, Event, Settings, Work, names
-from onward.backends.relational.database import Database
-from onward.backends.sqlite.database import Database as SQLiteDatabase
-from onward.backends.sqlite.store import SQLiteStore
-from onward.recovery.deciding import Rules
-from onward.recovery.putting_back import PuttingBack
-from onward.recovery.retry_job import RetryJob, Run
-from tests.runtime.fragile import Fragile
+from onward.ledger.dialect import Database
+from onward.ledger.sqlite.dialect import SQLiteDatabase
+from onward.ledger.sqlite.store import SQLiteStore
+from onward.recovery.requeue_documents import DocumentRequeue
+from onward.recovery.retry_decision import RetryJobRules
+from onward.recovery.retry_job import RetryJob, RetryJobRun
+from tests.support.killed_worker import Fragile
 
 SURVIVED = 7
 """The exit code of one that had nothing left to do."""
@@ -54,7 +54,7 @@ class StandingClock:
 class Anarchy(SQLiteStore):
     """A store in which everybody leads, so that the jobs meet."""
 
-    def lead(self, role: str, holder: str, seconds: float) -> bool:
+    def acquire_role(self, role: str, holder: str, seconds: float) -> bool:
         return True
 
 
@@ -80,7 +80,7 @@ def open_file(file: Path, now: float, *, led: bool = True) -> SQLiteStore:
 
 
 def job_on(store: SQLiteStore, holder: str) -> RetryJob:
-    return RetryJob(store, app.registry, Rules.of(app.settings), holder=holder)
+    return RetryJob(store, app.registry, RetryJobRules.of(app.settings), holder=holder)
 
 
 def doom(store: SQLiteStore, meets: Callable[[], object] = lambda: None) -> Doomed:
@@ -91,7 +91,7 @@ def doom(store: SQLiteStore, meets: Callable[[], object] = lambda: None) -> Doom
 
 def run_and_die(barrier: Barrier, file: Path, now: float, *, led: bool, meets_at: int, ends_at: int) -> None:
     """Run the retry job, from some statement on at the same time as another process, until it is killed."""
-    PuttingBack.at_once = SLICE
+    DocumentRequeue.at_once = SLICE
     store = open_file(file, now, led=led)
     doomed = doom(store, lambda: barrier.wait(PATIENCE))
     doomed.meets_at, doomed.ends_at = meets_at, ends_at
@@ -103,7 +103,7 @@ def run_and_die(barrier: Barrier, file: Path, now: float, *, led: bool, meets_at
 
 def run_beside(barrier: Barrier, file: Path, now: float, *, led: bool) -> None:
     """Run the retry job as soon as the other one is under way."""
-    PuttingBack.at_once = SLICE
+    DocumentRequeue.at_once = SLICE
     store = open_file(file, now, led=led)
     job = job_on(store, "other")
     barrier.wait(PATIENCE)
@@ -111,7 +111,7 @@ def run_beside(barrier: Barrier, file: Path, now: float, *, led: bool) -> None:
     store.close()
 
 
-def statements_of_a_run(file: Path, now: float) -> tuple[int, Run]:
+def statements_of_a_run(file: Path, now: float) -> tuple[int, RetryJobRun]:
     """How many statements a whole run takes."""
     store = open_file(file, now)
     doomed = doom(store)

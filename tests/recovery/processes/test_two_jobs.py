@@ -17,11 +17,11 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from onward.ledger.store import Store
 from onward.model.events import Envelope
 from onward.model.failures import Failure
-from onward.model.ledger import Aside, Charge, Dead, NewDocument, Part, Settlement
-from onward.ports import Store
-from onward.recovery.putting_back import PuttingBack
+from onward.model.ledger import Charge, DeadLettered, InFailedBatch, NewDocument, Settlement, SettlementPart
+from onward.recovery.requeue_documents import DocumentRequeue
 from tests.recovery.processes import children
 from tests.recovery.processes.children import (
     SLICE,
@@ -34,6 +34,8 @@ from tests.recovery.processes.children import (
     run_beside,
     statements_of_a_run,
 )
+
+pytestmark = pytest.mark.prove
 
 KILLS = int(os.environ.get("TWO_JOBS_KILLS", "100"))
 SEED = int(os.environ.get("TWO_JOBS_SEED", "0")) or Random().randrange(1, 10**9)
@@ -63,14 +65,14 @@ class Garden:
             store.subscribe([one.subscription() for one in children.app.registry.services.values()])
             store.add_documents([_leaf(f"{name}-new-{n}", None) for n in range(NEVER_BEGUN)])
             failed = [f"{name}-failed-{n}" for n in range(FAILED)]
-            self._fail(store, failed, Dead(failed, failure=_failure(store.now()), charge=Charge.TRY))
+            self._fail(store, failed, DeadLettered(failed, failure=_failure(store.now()), charge=Charge.TRY))
             aside = [f"{name}-aside-{n}" for n in range(ASIDE)]
-            self._fail(store, aside, Aside(aside, _failure(store.now())), source=name)
+            self._fail(store, aside, InFailedBatch(aside, _failure(store.now())), source=name)
             done = [f"{name}-done-{n}" for n in range(EXHAUSTED)]
             for _ in range(5):
-                self._fail(store, done, Dead(done, failure=_failure(store.now()), charge=Charge.TRY))
+                self._fail(store, done, DeadLettered(done, failure=_failure(store.now()), charge=Charge.TRY))
 
-    def _fail(self, store: Store, ids: list[str], part: Part, source: str | None = None) -> None:
+    def _fail(self, store: Store, ids: list[str], part: SettlementPart, source: str | None = None) -> None:
         store.add_documents([_leaf(id, source) for id in ids])
         store.publish(Envelope.of(LeavesFound(leaf_ids=ids), now=store.now()))
         (delivery,) = store.claim("nobody", "pressing", limit=1, lease=60.0)
@@ -147,7 +149,7 @@ def _failure(at: float) -> Failure:
 
 @pytest.fixture
 def garden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Garden]:
-    monkeypatch.setattr(PuttingBack, "at_once", SLICE)
+    monkeypatch.setattr(DocumentRequeue, "at_once", SLICE)
     # Where it exists, a folder that is never synced: processes are killed here, not the power.
     with TemporaryDirectory(prefix="onward-", dir=MEMORY if MEMORY.is_dir() else tmp_path) as folder:
         yield Garden(Path(folder) / "garden.db")

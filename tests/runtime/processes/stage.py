@@ -11,10 +11,10 @@ from onward.model.documents import Document, DocumentState
 from onward.model.events import Event, names
 from onward.retry import RetryPolicy
 from onward.retry.backoff import Exponential
-from onward.runtime import signals
-from onward.runtime.orders import Ending
+from onward.runtime import observers
+from onward.runtime.engine_settings import Ending
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds that a test waits for what must come; reaching it is a failure."""
 AT_ONCE = RetryPolicy(Exponential(0.001), max_tries=3, name="at once")
 
@@ -100,32 +100,34 @@ class Observed:
     """What an app's observers were told, with a signal for each kind of it."""
 
     def __init__(self, app: App) -> None:
-        self.all: list[signals.AnySignal] = []
+        self.all: list[observers.AnySignal] = []
         self._news = threading.Condition()
         app.observe(self._note)
 
-    def _note(self, signal: signals.AnySignal) -> None:
+    def _note(self, signal: observers.AnySignal) -> None:
         with self._news:
             self.all.append(signal)
             self._news.notify_all()
 
-    def of(self, kind: type[signals.AnySignal]) -> list[tuple[str, tuple[str, ...]]]:
+    def of(self, kind: type[observers.AnySignal]) -> list[tuple[str, tuple[str, ...]]]:
         """Service and documents of each signal of a kind."""
         return [
-            (one.service, one.ids) for one in self.all if isinstance(one, kind) and isinstance(one, signals.Signal)
+            (one.service, one.ids)
+            for one in self.all
+            if isinstance(one, kind) and isinstance(one, observers.Signal)
         ]
 
     def finished(self, count: int, service: str | None = None) -> bool:
         """Wait until so many works are committed."""
 
         def enough() -> bool:
-            done = self.of(signals.Finished)
+            done = self.of(observers.Finished)
             return sum(service in (None, name) for name, _ in done) >= count
 
         with self._news:
             return self._news.wait_for(enough, PATIENCE)
 
-    def saw(self, kind: type[signals.AnySignal]) -> bool:
+    def saw(self, kind: type[observers.AnySignal]) -> bool:
         """Wait for a signal of a kind."""
         with self._news:
             return self._news.wait_for(lambda: any(isinstance(one, kind) for one in self.all), PATIENCE)

@@ -39,7 +39,7 @@ def test_an_engine_for_suspects_runs_one_event_of_one_service_and_ends(tmp_path:
     app.publish(LeftSeen.of(one), RightSeen.of(other), documents=[one, other])
     for worker in ("first", "second"):
         running = [app.store.claim(worker, name, limit=1, lease=60.0)[0].row for name in ("left", "right")]
-        app.store.bury(worker, running)
+        app.store.record_crash(worker, running)
     app.engine(suspects=True).run()
     assert len(ran) == 1
     app.engine(suspects=True).run()

@@ -8,16 +8,15 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from onward.app import App
-from onward.backends.sqlite import database
-from onward.model.ledger import Settled
-from onward.ports import StoreFull
-from onward.runtime import signals
-from onward.runtime.commits import Commits, Finished
-from onward.runtime.orders import Ending
+from onward.ledger.sqlite import dialect
+from onward.ledger.store_errors import StoreFull
+from onward.runtime import group_halving, observers
+from onward.runtime.engine_settings import Ending
 from onward.runtime.work import Work
 from tests.runtime.processes.stage import (
     AT_ONCE,
@@ -113,7 +112,7 @@ def test_a_checkpoint_that_cannot_be_committed_fails_its_handler(app: App, tmp_p
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A store that gives up waiting for a locked file soon."""
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(dialect, "BUSY_SECONDS", 0.05)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -133,12 +132,12 @@ def test_a_locked_file_loses_nothing_and_costs_no_try(app: App, tmp_path: Path) 
             file.execute("BEGIN IMMEDIATE")
             go_on.set()
             assert came(unavailable)
-            assert observed.of(signals.Finished) == []
+            assert observed.of(observers.Finished) == []
             file.execute("ROLLBACK")
         assert observed.finished(6)
     assert app.store.document_counts()["pages"] == {"processed": 6}
     assert words(app) == 6
-    assert observed.of(signals.Retried) == []
+    assert observed.of(observers.Retried) == []
 
 
 @pytest.mark.usefixtures("impatient")
@@ -154,23 +153,23 @@ def test_a_file_that_is_locked_while_works_are_redone_singly_loses_none(
 
     bring(app, "a", "poison", "b")
     refuse(tmp_path, "poison")
-    commit_alone, commits = Commits._commit_alone, 0
+    commit_alone, commits = group_halving._commit_alone, 0
 
     with connected(tmp_path) as file:
 
-        def lock_before_the_second(self: Commits, one: Finished) -> Settled | None:
+        def lock_before_the_second(*given: Any) -> bool:
             nonlocal commits
             commits += 1
             if commits == 2:
                 file.execute("BEGIN IMMEDIATE")
-            return commit_alone(self, one)
+            return commit_alone(*given)
 
-        monkeypatch.setattr(Commits, "_commit_alone", lock_before_the_second)
+        monkeypatch.setattr(group_halving, "_commit_alone", lock_before_the_second)
         with log_says("Nothing is claimed until it is back") as unavailable, Running(app):
             assert came(unavailable)
             file.execute("ROLLBACK")
             assert observed.finished(2)
-            assert observed.saw(signals.GaveUp)
+            assert observed.saw(observers.GaveUp)
     assert app.store.document_counts()["pages"] == {"failed": 1, "processed": 2}
     assert words(app) == 2
 
@@ -192,7 +191,7 @@ def test_a_full_store_stops_the_engine_with_a_message_and_loses_nothing(
 
     restarted = new_app()
     restarted.service("reading", on=PagesFound, finishes=Page, policy=AT_ONCE)(read)
-    restarted.store.reap()
+    restarted.store.reclaim()
     assert restarted.work_until_idle() is Ending.DRAINED
     assert restarted.store.document_counts()["pages"] == {"processed": 6}
     assert words(restarted) == 6

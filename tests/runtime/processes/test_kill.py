@@ -17,9 +17,11 @@ from typing import Self
 import pytest
 
 from onward.app import App
-from onward.ports import Store
+from onward.ledger.store import Store
 from tests.runtime.processes import chain
-from tests.runtime.processes.fleet import Supervised, until
+from tests.support.supervised_workers import Supervised, until
+
+pytestmark = pytest.mark.prove
 
 KILLS = int(os.environ.get("KILL_TEST_KILLS", "200"))
 SEED = int(os.environ.get("KILL_TEST_SEED", "0")) or Random().randrange(1, 10**9)

@@ -9,13 +9,17 @@ from itertools import pairwise
 from pathlib import Path
 from signal import Signals
 
+import pytest
+
 from onward.app import App
-from onward.runtime.machine import describe_process, is_gone
-from onward.runtime.orders import Ending
-from onward.runtime.supervisor import FIRST_RESTART, SLOWEST_RESTART, Backoff
+from onward.runtime.child_process import FIRST_RESTART_SECONDS, SLOWEST_RESTART_SECONDS, RestartBackoff
+from onward.runtime.engine_settings import Ending
+from onward.runtime.process_identity import describe_process, is_gone
 from onward.runtime.work import Work
 from tests.runtime.processes.stage import Page, PagesFound, bring
 from tests.runtime.processes.trial import Trial
+
+pytestmark = pytest.mark.prove
 
 BROKEN = """
 import multiprocessing
@@ -35,12 +39,12 @@ app.publish(Rang())
 def test_the_delay_doubles_up_to_a_limit_however_often_it_fails() -> None:
     delays = []
     for failures in (0, 1, 2, 3, 4, 5, 6, 7, 8, 1_000_000):
-        backoff = Backoff()
-        backoff.count(failures)
+        backoff = RestartBackoff()
+        backoff.count(failures, 0.0)
         delays.append(backoff.delay)
-    assert delays[:3] == [0.0, FIRST_RESTART, 2 * FIRST_RESTART]
-    assert all(later == min(2 * sooner, SLOWEST_RESTART) for sooner, later in pairwise(delays[1:-1]))
-    assert delays[-1] == SLOWEST_RESTART
+    assert delays[:3] == [0.0, FIRST_RESTART_SECONDS, 2 * FIRST_RESTART_SECONDS]
+    assert all(later == min(2 * sooner, SLOWEST_RESTART_SECONDS) for sooner, later in pairwise(delays[1:-1]))
+    assert delays[-1] == SLOWEST_RESTART_SECONDS
 
 
 def test_a_replacement_goes_on_where_the_dead_process_was(trial: Trial) -> None:

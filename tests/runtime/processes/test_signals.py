@@ -7,8 +7,10 @@ from signal import Signals
 
 import pytest
 
-from tests.runtime.processes.fleet import group_members, until
 from tests.runtime.processes.trial import Trial
+from tests.support.supervised_workers import group_members, until
+
+pytestmark = pytest.mark.prove
 
 
 @pytest.mark.parametrize("whole_group", (False, True), ids=("supervisor", "whole group"))

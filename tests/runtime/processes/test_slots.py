@@ -7,8 +7,8 @@ import threading
 
 from onward.app import App
 from onward.runtime.work import Work
-from tests.runtime.processes.fleet import until
 from tests.runtime.processes.stage import Heard, Noticed, Observed, Page, PagesFound, Running, bring, came
+from tests.support.supervised_workers import until
 
 
 def test_a_def_service_runs_as_many_calls_at_once_as_it_has_slots(app: App) -> None:
@@ -16,7 +16,7 @@ def test_a_def_service_runs_as_many_calls_at_once_as_it_has_slots(app: App) -> N
 
     @app.service("reading", on=PagesFound, finishes=Page, concurrency=3)
     def read(page: Page, work: Work) -> None:
-        together.wait(30)  # passes only when three are here
+        together.wait(60)  # passes only when three are here
 
     bring(app, *"abcdef")
     app.work_until_idle()
@@ -45,7 +45,7 @@ def test_every_service_has_slots_of_its_own(app: App) -> None:
     for n in range(12):
 
         def notice(event: Noticed, work: Work) -> None:
-            together.wait(30)
+            together.wait(60)
 
         app.service(f"service-{n}", on=Noticed, concurrency=1)(notice)
     app.publish(Noticed())

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from onward.app import App
-from onward.runtime.signals import AnySignal, Finished, GaveUp
+from onward.runtime.observers import AnySignal, Finished, GaveUp
 from onward.runtime.work import Work
 from tests.runtime.processes.stage import Page, PagesFound, bring
 
@@ -24,7 +24,7 @@ def test_a_crash_loop_is_logged_and_observed(app: App, caplog: pytest.LogCapture
     for worker in ("first", "second", "third"):
         suspects = worker == "third"
         (delivery,) = app.store.claim(worker, "reading", limit=1, lease=60.0, suspects=suspects)
-        app.store.bury(worker, [delivery.row])
+        app.store.record_crash(worker, [delivery.row])
     with caplog.at_level(logging.ERROR, logger="onward"):
         app.engine(suspects=True).run()
     assert [(one.reason, one.ids) for one in heard if isinstance(one, GaveUp)] == [("crash_loop", ("a",))]

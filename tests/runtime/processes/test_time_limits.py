@@ -11,8 +11,8 @@ from contextlib import suppress
 import pytest
 
 from onward.app import App
-from onward.runtime import signals
-from onward.runtime.orders import Ending
+from onward.runtime import observers
+from onward.runtime.engine_settings import Ending
 from onward.runtime.work import Work
 from tests.runtime.processes.stage import AT_ONCE, Observed, Page, PagesFound, Running, bring, came, state
 
@@ -29,7 +29,8 @@ def test_an_async_handler_is_cancelled_and_charged_a_try(app: App) -> None:
     observed = Observed(app)
     bring(app, "slow", "quick")
     with Running(app):
-        assert observed.saw(signals.GaveUp)
+        assert observed.saw(observers.GaveUp)
+        assert observed.finished(1)
     assert tries == [1, 2, 3]
     (letter,) = app.store.dead_letters()
     assert (letter.abandoned_reason, letter.attempt_count) == ("max_attempts_exceeded", 3)
@@ -41,7 +42,9 @@ def test_an_async_handler_is_cancelled_and_charged_a_try(app: App) -> None:
 def test_an_async_handler_that_is_looked_at_late_is_cancelled_first(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("onward.runtime.engine.CANCEL_GRACE", 0.0)  # the machine was too busy to look any earlier
+    monkeypatch.setattr(
+        "onward.runtime.engine.CANCEL_GRACE_SECONDS", 0.0
+    )  # the machine was too busy to look any earlier
     handled = threading.Event()
 
     @app.service("reading", on=PagesFound, finishes=Page, time_limit=0.01, policy=AT_ONCE)
@@ -75,7 +78,7 @@ def test_the_next_call_of_a_slot_does_not_feel_the_cancellation(app: App) -> Non
 def test_a_def_handler_is_charged_a_try_and_the_process_has_to_end(app: App) -> None:
     observed, never = Observed(app), threading.Event()
 
-    @app.service("reading", on=PagesFound, finishes=Page, time_limit=0.01, policy=AT_ONCE)
+    @app.service("reading", on=PagesFound, finishes=Page, time_limit=0.5, policy=AT_ONCE)
     def read(page: Page, work: Work) -> None:
         if page.id == "slow":
             never.wait()
@@ -83,7 +86,7 @@ def test_a_def_handler_is_charged_a_try_and_the_process_has_to_end(app: App) -> 
     bring(app, "slow", "quick")
     with Running(app) as running:
         assert running.join() is Ending.STUCK
-    assert observed.of(signals.Retried) == [("reading", ("slow",))]
+    assert observed.of(observers.Retried) == [("reading", ("slow",))]
     (waiting,) = app.store.claim("somebody else", "reading", limit=10, lease=60)
     assert (waiting.inputs[0].id, waiting.tries) == ("slow", 1)
     assert state(app, "quick").status == "processed"
@@ -106,7 +109,7 @@ def test_a_neighbour_of_a_stuck_handler_is_finished_first(app: App) -> None:
     observed = Observed(app)
     bring(app, "a")
     with Running(app) as running:
-        assert observed.saw(signals.Retried)
+        assert observed.saw(observers.Retried)
         go_on.set()
         assert running.join() is Ending.STUCK
     assert state(app, "a").status == "processed"

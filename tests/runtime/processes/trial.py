@@ -12,8 +12,8 @@ from onward.app import App
 from onward.model.ledger import DeadLetter
 from onward.settings import Settings
 from tests.runtime.processes import troubles
-from tests.runtime.processes.fleet import Supervised, until
 from tests.runtime.processes.stage import Noticed, Page, PagesFound, Word
+from tests.support.supervised_workers import Supervised, until
 
 
 @dataclass

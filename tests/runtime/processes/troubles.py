@@ -10,14 +10,19 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from pydantic import field_validator
+
 from onward.app import App
+from onward.model.events import Event
 from onward.runtime.work import Work
-from tests.runtime.processes.fleet import until
 from tests.runtime.processes.stage import AT_ONCE, Heard, Noticed, Page, PagesFound, Word
+from tests.support.supervised_workers import until
 
 STORE, FOLDER = "TROUBLES_STORE", "TROUBLES_FOLDER"
 """Environment variables: the store's URL, and where handlers leave notes."""
 TIME_LIMIT = 0.5
+BLOCKED_SECONDS = 10
+"""How long the event `blocks` holds its process and the interpreter lock."""
 
 app = App(store=os.environ.get(STORE, "sqlite://:memory:"))
 
@@ -61,8 +66,9 @@ def fork() -> None:
         (folder() / "forked").touch()  # and the copy goes on, as a careless one does
 
 
-def block_everything_for_a_while() -> None:
-    ctypes.PyDLL(None).usleep(400_000)
+def die_in_the_commit() -> None:
+    """Let the handler return; the process dies before what it did is committed."""
+    app.store.atomically = lambda *args, **more: be_killed()  # type: ignore[assignment, method-assign]
 
 
 TROUBLES: dict[str, Callable[[], None]] = {
@@ -70,14 +76,26 @@ TROUBLES: dict[str, Callable[[], None]] = {
     for trouble in (
         segfault,
         be_killed,
+        die_in_the_commit,
         leave,
         blow_up,
         hang,
         hang_holding_the_interpreter,
         fork,
-        block_everything_for_a_while,
     )
 }
+
+
+class Posted(Event):
+    """An event that makes trouble while it is read."""
+
+    trouble: str
+
+    @field_validator("trouble")
+    @classmethod
+    def _make(cls, trouble: str) -> str:
+        TROUBLES[trouble]()
+        return trouble
 
 
 def make_trouble(page: Page) -> None:
@@ -95,8 +113,10 @@ def read(page: Page, work: Work) -> None:
 
 @app.service("noticing", on=Noticed, concurrency=2)
 async def notice(event: Noticed, work: Work) -> None:
-    """Block the whole loop until told to go on, if gated; tell the settings it was run with."""
+    """Block the whole process if told so, or the loop until the test goes on; write which settings it ran with."""
     (folder() / f"begun {event.what}").touch()
+    if event.what == "blocks":
+        ctypes.PyDLL(None).sleep(BLOCKED_SECONDS)
     if event.what == "gated":
         until((folder() / "go on").exists, "the test goes on")
     work.add(Word(id=event.what, text=f"{os.getpid()} {app.settings.max_retries}"))
@@ -105,3 +125,7 @@ async def notice(event: Noticed, work: Work) -> None:
 @app.service("listening", on=Heard, time_limit=TIME_LIMIT, policy=AT_ONCE)
 async def listen(event: Heard, work: Work) -> None:
     hang()  # and with it the loop
+
+
+@app.service("posting", on=Posted, time_limit=TIME_LIMIT, policy=AT_ONCE)
+def post(event: Posted, work: Work) -> None: ...

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from onward.model.ledger import MAX_COMMIT_BYTES, MAX_COMMIT_DOCUMENTS, Done, Wait
-from tests.store.stage import LEASE, NOON, Stage, ids, page
+from onward.model.ledger import MAX_COMMIT_BYTES, MAX_COMMIT_DOCUMENTS, Processed, RetryLater
+from tests.support.store_pages import LEASE, NOON, Stage, ids, page
 
 
 def test_a_delivery_brings_its_documents_as_they_are(stage: Stage) -> None:
     stage.store.add_documents([page("a", "hello")])
     stage.publish("a")
     (given,) = stage.take().inputs
-    assert (given.id, given.standing, given.revision, given.round) == ("a", "ready", 1, 1)
+    assert (given.id, given.status, given.revision, given.round) == ("a", "ready", 1, 1)
     assert given.body is not None
     assert "hello" in given.body
 
 
 def test_nothing_that_is_not_due_is_claimed(stage: Stage) -> None:
     stage.bring("a")
-    stage.settle(stage.take(), Wait(["a"], after=10.0))
+    stage.settle(stage.take(), RetryLater(["a"], after=10.0))
     assert stage.claim() == []
     stage.clock.advance(9.5)
     assert stage.claim() == []
@@ -27,7 +27,7 @@ def test_nothing_that_is_not_due_is_claimed(stage: Stage) -> None:
 
 def test_a_wait_may_name_its_time(stage: Stage) -> None:
     stage.bring("a")
-    stage.settle(stage.take(), Wait(["a"], until=NOON + 3600))
+    stage.settle(stage.take(), RetryLater(["a"], until=NOON + 3600))
     assert stage.store.next_due(["reading"]) == NOON + 3600
 
 
@@ -92,5 +92,5 @@ def test_a_supervisor_sees_what_a_worker_holds(stage: Stage) -> None:
     delivery = stage.take()
     assert stage.store.claimed("anna") == [delivery]
     assert stage.store.claimed("bert") == []
-    stage.settle(delivery, Done(["a"]))
+    stage.settle(delivery, Processed(["a"]))
     assert stage.store.claimed("anna") == []

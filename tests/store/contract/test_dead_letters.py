@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from onward.model.ledger import Charge, Dead, DeadLetter, Done, Verdict, Wait
+from onward.model.ledger import Charge, CommitStatus, DeadLetter, DeadLettered, Processed, RetryLater
 from onward.retry import Reason
-from tests.store.stage import NOON, Stage, failure, page
+from tests.support.store_pages import NOON, Stage, failure, page
 
 
 def give_up(stage: Stage, *ids: str, final: bool = False, message: str = "it broke") -> DeadLetter:
-    stage.settle(stage.take(), Dead(ids, failure=failure(message), final=final, charge=Charge.TRY))
+    stage.settle(stage.take(), DeadLettered(ids, failure=failure(message), final=final, charge=Charge.TRY))
     return stage.store.dead_letters()[-1]
 
 
@@ -16,10 +16,10 @@ def test_a_dead_letter_holds_the_event_and_its_diagnosis(stage: Stage) -> None:
     stage.store.add_documents([page("a")])
     envelope = stage.found("a", found_by="me")
     stage.store.publish([envelope])
-    stage.settle(stage.take(), Wait(["a"], charge=Charge.TRY, failure=failure("first")))
+    stage.settle(stage.take(), RetryLater(["a"], charge=Charge.TRY, failure=failure("first")))
     delivery = stage.take()
     stage.clock.advance(5)
-    stage.settle(delivery, Dead(["a"], failure=failure("second"), charge=Charge.TRY))
+    stage.settle(delivery, DeadLettered(["a"], failure=failure("second"), charge=Charge.TRY))
     (letter,) = stage.store.dead_letters()
     assert letter.original_event == {
         "event_type": "PagesFound",
@@ -67,7 +67,7 @@ def test_success_closes_it(stage: Stage) -> None:
     stage.bring("a")
     give_up(stage, "a")
     stage.publish("a")
-    stage.settle(stage.take(), Done(["a"]))
+    stage.settle(stage.take(), Processed(["a"]))
     assert stage.store.dead_letters() == []
     assert (stage.state("a").dead_letter, stage.state("a").last_error) == (None, None)
 
@@ -76,7 +76,7 @@ def test_the_success_of_one_document_leaves_the_dead_letter_to_the_others(stage:
     stage.bring("a", "b")
     letter = give_up(stage, "a", "b")
     stage.publish("a")
-    stage.settle(stage.take(), Done(["a"]))
+    stage.settle(stage.take(), Processed(["a"]))
     (left,) = stage.store.dead_letters()
     assert (left.row, left.documents) == (letter.row, (("pages", "b"),))
     assert stage.state("b").dead_letter == letter.row
@@ -91,7 +91,7 @@ def test_a_requeue_puts_the_original_event_back_in_a_new_round(stage: Stage) -> 
     assert delivery.event_id == letter.original_event["event_id"]
     assert (delivery.round, delivery.tries, delivery.deaths) == (2, 0, 0)
     assert (stage.state("a").status, stage.state("a").attempt_count) == ("pending", 2)
-    stage.settle(delivery, Done(["a"]))
+    stage.settle(delivery, Processed(["a"]))
     assert stage.state("a").status == "processed"
 
 
@@ -131,7 +131,7 @@ def test_a_requeue_after_a_reset_is_carried_by_one_row_that_waits(stage: Stage) 
     assert stage.store.requeue(letter.row)
     delivery = stage.take()
     assert stage.state("a").row == delivery.row
-    assert stage.settle(delivery, Done(["a"])).verdict is Verdict.COMMITTED
+    assert stage.settle(delivery, Processed(["a"])).status is CommitStatus.COMMITTED
 
 
 def test_an_event_whose_document_never_came_can_be_requeued(stage: Stage) -> None:
@@ -139,16 +139,16 @@ def test_an_event_whose_document_never_came_can_be_requeued(stage: Stage) -> Non
     letter = give_up(stage, "late")
     assert letter.documents == (("pages", "late"),)
     assert stage.store.requeue(letter.row)
-    stage.settle(stage.take(), Dead(["late"], reason=Reason.TTL_EXCEEDED, failure=failure()))
+    stage.settle(stage.take(), DeadLettered(["late"], reason=Reason.TTL_EXCEEDED, failure=failure()))
     stage.store.add_documents([page("late")])
     assert stage.store.requeue(letter.row)
-    stage.settle(stage.take(), Done(["late"]))
+    stage.settle(stage.take(), Processed(["late"]))
     assert (stage.state("late").status, stage.state("late").round) == ("processed", 1)
 
 
 def test_an_event_of_a_service_that_finishes_nothing_dies_and_returns_alike(stage: Stage) -> None:
     stage.store.publish([stage.noticed("x")])
-    stage.settle(stage.take(service="listening"), Dead(failure=failure(), charge=Charge.TRY))
+    stage.settle(stage.take(service="listening"), DeadLettered(failure=failure(), charge=Charge.TRY))
     (letter,) = stage.store.dead_letters("listening")
     assert letter.documents == ()
     assert stage.store.requeue(letter.row)
@@ -172,20 +172,20 @@ def test_what_could_not_be_read_and_was_for_nobody_is_kept_too_but_cannot_go_bac
 
 def test_a_work_may_find_its_event_malformed_and_keep_the_bytes(stage: Stage) -> None:
     stage.bring("a")
-    stage.settle(stage.take(), Dead(["a"], reason=Reason.MALFORMED, failure=failure(), raw=b"{}"))
+    stage.settle(stage.take(), DeadLettered(["a"], reason=Reason.MALFORMED, failure=failure(), raw=b"{}"))
     (letter,) = stage.store.dead_letters()
     assert (letter.abandoned_reason, letter.raw) == ("malformed", b"{}")
 
 
 def test_giving_up_may_be_announced_and_nobody_need_listen(stage: Stage) -> None:
     stage.bring("a", source="s")
-    stage.settle(stage.take(), Dead(["a"], failure=failure(), notice=stage.noticed("gave up")))
+    stage.settle(stage.take(), DeadLettered(["a"], failure=failure(), notice=stage.noticed("gave up")))
     told = stage.take(service="listening")
     assert (told.data, told.source) == ('{"what":"gave up"}', "s")
     unheard = stage.noticed()
     unheard.event_type = "NobodyListens"
     stage.publish("a")
-    stage.settle(stage.take(), Dead(["a"], failure=failure(), notice=unheard))
+    stage.settle(stage.take(), DeadLettered(["a"], failure=failure(), notice=unheard))
     assert "" not in stage.store.counts(), "a notice asks for nothing, so it is not kept for later"
 
 
@@ -204,6 +204,6 @@ def test_a_requeue_closes_what_has_healed_on_its_own(stage: Stage) -> None:
     stage.publish("late")
     letter = give_up(stage, "late")
     stage.bring("late")
-    stage.settle(stage.take(), Done(["late"]))
+    stage.settle(stage.take(), Processed(["late"]))
     assert not stage.store.requeue(letter.row)
     assert stage.store.dead_letters() == []

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from onward.model.ledger import SUSPECT_DEATHS, Done, Wait
-from tests.store.stage import LEASE, Stage, ids
+from onward.model.ledger import SUSPECT_DEATHS, Processed, RetryLater
+from tests.support.store_pages import LEASE, Stage, ids
 
 
 def lapse(stage: Stage) -> int:
     stage.clock.advance(LEASE)
-    return stage.store.reap()
+    return stage.store.reclaim()
 
 
 def test_a_lease_lapses_exactly_when_it_ends(stage: Stage) -> None:
     stage.bring("a")
     stage.take()
     stage.clock.advance(LEASE - 0.5)
-    assert stage.store.reap() == 0
+    assert stage.store.reclaim() == 0
     assert stage.store.next_change() == stage.store.now() + 0.5
     stage.clock.advance(0.5)
-    assert stage.store.reap() == 1
+    assert stage.store.reclaim() == 1
     assert stage.store.next_change() is None
 
 
@@ -28,17 +28,32 @@ def test_a_supervisor_that_saw_a_worker_die_gives_its_claims_back_at_once(stage:
     stage.bring("running")
     stage.bring("innocent")
     running, _ = stage.claim()
-    assert stage.store.bury("anna", [running.row]) == 2
+    assert stage.store.record_crash("anna", [running.row]) == 2
     again = {one.inputs[0].id: one for one in stage.claim()}
     assert (again["running"].deaths, again["innocent"].deaths) == (1, 0)
     assert (again["running"].tries, again["innocent"].tries) == (0, 0), "a crash is no failed try"
 
 
+def test_what_was_finished_but_not_committed_is_suspected_first_and_blamed_when_it_happens_again(
+    stage: Stage,
+) -> None:
+    stage.bring("a")
+    for deaths in (0, 1, 2):
+        delivery = stage.take(suspects=deaths >= SUSPECT_DEATHS)
+        assert delivery.deaths == deaths
+        assert stage.store.record_crash("anna", [], [delivery.row]) == 1
+        if not deaths:
+            again = stage.take()
+            assert (again.deaths, again.careful) == (0, True), "it may have been in bad company"
+            assert stage.store.record_crash("anna", [], [again.row]) == 1
+    assert stage.take(suspects=True).deaths == 3
+
+
 def test_a_burial_touches_only_what_the_dead_worker_held(stage: Stage) -> None:
     stage.bring("a")
     delivery = stage.take(worker="bert")
-    assert stage.store.bury("anna", [delivery.row]) == 0
-    assert stage.settle(delivery, Done(["a"])).verdict == "committed"
+    assert stage.store.record_crash("anna", [delivery.row]) == 0
+    assert stage.settle(delivery, Processed(["a"])).status == "committed"
 
 
 def test_where_nobody_saw_the_event_is_run_with_care_next_time(stage: Stage) -> None:
@@ -80,7 +95,7 @@ def test_a_suspect_runs_alone(stage: Stage) -> None:
     stage.bring("other suspect")
     for _ in range(SUSPECT_DEATHS):
         rows = [one.row for one in stage.claim()]
-        stage.store.bury("anna", rows)
+        stage.store.record_crash("anna", rows)
     stage.bring("innocent")
     assert ids(stage.claim()) == [["innocent"]]
     assert stage.store.overdue_suspects(["reading", "listening"]) == ["reading"]
@@ -91,8 +106,8 @@ def test_a_suspect_runs_alone(stage: Stage) -> None:
 
 def test_a_wait_may_forgive_deaths(stage: Stage) -> None:
     stage.bring("a")
-    stage.store.bury("anna", [stage.take().row])
-    stage.settle(stage.take(), Wait(["a"], deaths=0))
+    stage.store.record_crash("anna", [stage.take().row])
+    stage.settle(stage.take(), RetryLater(["a"], deaths=0))
     assert stage.take().deaths == 0
 
 
@@ -102,8 +117,8 @@ def test_renewing_keeps_a_lease_from_lapsing(stage: Stage) -> None:
     for _ in range(5):
         stage.clock.advance(LEASE / 2)
         assert stage.store.renew("anna", LEASE) == 1
-        assert stage.store.reap() == 0
-    assert stage.settle(delivery, Done(["a"])).verdict == "committed"
+        assert stage.store.reclaim() == 0
+    assert stage.settle(delivery, Processed(["a"])).status == "committed"
     assert stage.store.renew("anna", LEASE) == 0
 
 
@@ -120,7 +135,7 @@ def test_nobody_releases_what_another_holds(stage: Stage) -> None:
     stage.bring("a")
     delivery = stage.take(worker="bert")
     assert stage.store.release("anna", [delivery.row]) == 0
-    assert stage.settle(delivery, Done(["a"])).verdict == "committed"
+    assert stage.settle(delivery, Processed(["a"])).status == "committed"
 
 
 def test_release_gives_back_only_the_rows_it_names(stage: Stage) -> None:
@@ -136,10 +151,10 @@ def test_what_a_worker_held_that_is_gone_comes_back_at_once(stage: Stage) -> Non
     stage.bring("b")
     stage.take(limit=1)
     other = stage.take(worker="bert")
-    assert stage.store.reap("anna") == 1
+    assert stage.store.reclaim("anna") == 1
     again = stage.take(worker="carl")
     assert (again.inputs[0].id, again.deaths, again.careful) == ("a", 0, True), "nobody saw what it died of"
-    assert stage.settle(other, Done(["b"])).verdict == "committed"
+    assert stage.settle(other, Processed(["b"])).status == "committed"
 
 
 def test_an_event_that_gets_on_between_deaths_is_no_crash_loop(stage: Stage) -> None:
@@ -147,7 +162,7 @@ def test_an_event_that_gets_on_between_deaths_is_no_crash_loop(stage: Stage) -> 
     for cursor in ("1", "2", "3", "4"):
         delivery = stage.take()
         stage.settle(delivery, closes=False, cursor=cursor)
-        stage.store.bury("anna", [delivery.row])
+        stage.store.record_crash("anna", [delivery.row])
         assert stage.take(worker="bert").deaths == 1, "whatever killed it before lies behind it"
         stage.store.release("bert")
 
@@ -158,5 +173,5 @@ def test_an_event_that_only_repeats_its_checkpoint_does_not_get_on(stage: Stage)
         delivery = stage.take()
         assert delivery.deaths == deaths
         stage.settle(delivery, closes=False, cursor="1")
-        stage.store.bury("anna", [delivery.row])
+        stage.store.record_crash("anna", [delivery.row])
     assert stage.take(suspects=True).deaths == SUSPECT_DEATHS

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from onward.model.ledger import Charge, Done, Wait
-from tests.store.stage import Stage, page, settlement
+from onward.model.ledger import Charge, Processed, RetryLater
+from tests.support.store_pages import Stage, page, settlement
 
 
 def test_a_duplicate_is_reported_and_costs_no_round(stage: Stage) -> None:
@@ -45,7 +45,7 @@ def test_a_returning_event_merges_with_its_waiting_twin(stage: Stage) -> None:
     assert stage.rows("waiting") == 1
     second = stage.take()
     assert second.row != first.row
-    stage.settle(second, Done(["a"]))
+    stage.settle(second, Processed(["a"]))
     assert (stage.state("a").status, stage.state("a").round) == ("processed", 2)
 
 
@@ -62,7 +62,7 @@ def test_what_was_counted_survives_a_merge(stage: Stage) -> None:
     stage.store.publish([stage.noticed()])
     delivery = stage.take(service="listening")
     stage.store.publish([stage.noticed()])
-    stage.settle(delivery, Wait(charge=Charge.TRY, deaths=1))
+    stage.settle(delivery, RetryLater(charge=Charge.TRY, deaths=1))
     merged = stage.take(service="listening")
     assert (merged.tries, merged.deaths) == (1, 1)
 
@@ -81,7 +81,9 @@ def test_a_work_may_emit_the_event_that_another_of_its_group_gives_back(stage: S
     waits = stage.take(service="listening")
     stage.bring("a")
     emits = stage.take()
-    stage.store.settle([settlement(waits, Wait()), settlement(emits, Done(["a"]), emits=[stage.noticed("x")])])
+    stage.store.settle(
+        [settlement(waits, RetryLater()), settlement(emits, Processed(["a"]), emits=[stage.noticed("x")])]
+    )
     assert stage.rows("waiting", "listening") == 1
 
 
@@ -93,7 +95,7 @@ def test_an_event_for_a_document_that_is_made_anew_is_no_duplicate_of_the_old(st
     delivery = next(one for one in stage.claim() if one.inputs[0].id == "old")
     stage.store.release("anna", [one.row for one in stage.store.claimed("anna") if one.row != delivery.row])
     again = stage.settle(
-        delivery, Done(["old"]), removes=[("pages", "a")], adds=[page("a")], emits=[stage.found("a")]
+        delivery, Processed(["old"]), removes=[("pages", "a")], adds=[page("a")], emits=[stage.found("a")]
     )
     assert again.duplicates == 0
     assert stage.state("a").row is not None
@@ -103,7 +105,7 @@ def test_an_event_is_no_duplicate_if_its_twin_no_longer_brings_the_document(stag
     stage.bring("a", "b")
     stage.store.reset("pages", "b")
     assert stage.publish("a", "b").rows == 1
-    stage.settle(next(one for one in stage.claim() if len(one.inputs) == 2), Done(["a", "b"]))
+    stage.settle(next(one for one in stage.claim() if len(one.inputs) == 2), Processed(["a", "b"]))
     assert stage.state("b").status == "processed"
 
 
@@ -112,7 +114,7 @@ def test_what_others_send_twice_is_known_by_its_id_even_after_it_was_settled(sta
     envelope.foreign = True
     first, twice = stage.store.publish([envelope, envelope])
     assert (first.rows, twice.rows, twice.duplicates) == (1, 0, 1)
-    stage.settle(stage.take(service="listening"), Done())
+    stage.settle(stage.take(service="listening"), Processed())
     (late,) = stage.store.publish([envelope])
     assert (late.rows, late.duplicates) == (0, 1)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from onward.model.events import Envelope
-from onward.model.ledger import Done, Replacement, Subscription
-from tests.store.stage import NOON, Page, Stage, page, word
+from onward.model.ledger import Processed, Replacement, Subscription
+from tests.support.store_pages import NOON, Page, Stage, page, word
 
 
 def test_documents_are_written_and_read(stage: Stage) -> None:
@@ -34,18 +34,18 @@ def test_text_of_any_kind_is_kept_as_it_is(stage: Stage) -> None:
     stage.store.add_documents([page("ö/['x']", text)])
     assert stage.text("ö/['x']") == text
     stage.publish("ö/['x']")
-    assert stage.take().inputs[0].standing == "ready"
+    assert stage.take().inputs[0].status == "ready"
 
 
 def test_what_a_work_adds_belongs_to_its_source(stage: Stage) -> None:
     stage.bring("a", source="s")
-    stage.settle(stage.take(), Done(["a"]), adds=[word("w"), word("x", source="t")])
+    stage.settle(stage.take(), Processed(["a"]), adds=[word("w"), word("x", source="t")])
     assert (stage.state("w", "words").source, stage.state("x", "words").source) == ("s", "t")
 
 
 def test_changed_content_grows_the_revision_and_makes_the_document_pending(stage: Stage) -> None:
     stage.bring("a")
-    stage.settle(stage.take(), Done(["a"]))
+    stage.settle(stage.take(), Processed(["a"]))
     assert stage.store.replace_document(page("a", "new"))
     state = stage.state("a")
     assert (state.status, state.revision, state.attempt_count, state.round) == ("pending", 2, 0, 1)
@@ -53,7 +53,7 @@ def test_changed_content_grows_the_revision_and_makes_the_document_pending(stage
 
 def test_the_same_content_again_changes_nothing(stage: Stage) -> None:
     stage.bring("a")
-    stage.settle(stage.take(), Done(["a"]))
+    stage.settle(stage.take(), Processed(["a"]))
     assert not stage.store.replace_document(page("a"))
     assert (stage.state("a").status, stage.state("a").revision) == ("processed", 1)
 
@@ -74,7 +74,7 @@ def test_a_work_replaces_in_its_own_transaction_and_may_add_new_descendants(stag
     stage.store.add_documents([word("old", parent="pages/a")])
     stage.settle(
         stage.take(),
-        Done(["a"]),
+        Processed(["a"]),
         replaces=[Replacement("pages", "a", page("a", "new").body, 1)],
         adds=[word("new", parent="pages/a")],
     )
@@ -88,7 +88,7 @@ def test_removing_takes_the_descendants_their_rows_and_nothing_else(stage: Stage
     stage.store.add_documents([page("child", parent="pages/a"), page("grandchild", parent="pages/child")])
     stage.publish("grandchild", "b", found_by="x")
     stage.store.publish([stage.noticed()])
-    stage.settle(stage.take(service="listening"), Done(), removes=[("pages", "a")])
+    stage.settle(stage.take(service="listening"), Processed(), removes=[("pages", "a")])
     assert stage.store.document_counts() == {"pages": {"pending": 1}}
     delivery = next(one for one in stage.claim() if one.row == stage.state("b").row)
     assert [one.id for one in delivery.inputs] == ["b"], "its event goes on without the removed one"
@@ -99,7 +99,7 @@ def test_a_document_of_the_same_id_in_another_collection_is_another_document(sta
     stage.store.add_documents([page("y", parent="pages/parent")])
     stage.publish("a", "y")
     stage.store.publish([stage.noticed()])
-    stage.settle(stage.take(service="listening"), Done(), removes=[("pages", "parent")])
+    stage.settle(stage.take(service="listening"), Processed(), removes=[("pages", "parent")])
     assert stage.state("a").status == "pending"
     assert [one.id for one in stage.take().inputs] == ["a"]
 
@@ -107,7 +107,7 @@ def test_a_document_of_the_same_id_in_another_collection_is_another_document(sta
 def test_documents_are_counted_by_collection_and_status(stage: Stage) -> None:
     stage.bring("a", "b")
     stage.store.add_documents([word("w")])
-    stage.settle(stage.take(), Done(["a"]))
+    stage.settle(stage.take(), Processed(["a"]))
     assert stage.store.document_counts() == {
         "pages": {"processed": 1, "pending": 1},
         "words": {"processed": 1},
@@ -125,5 +125,5 @@ def test_a_document_that_nobody_finished_is_taken_on_by_whoever_comes_to_finish_
     assert stage.store.publish([heard])[0].unrouted
     stage.store.subscribe([Subscription("spelling", "WordHeard", "words", "word_ids", ("word_ids",))])
     assert (stage.state("w", "words").status, stage.state("w", "words").round) == ("pending", 1)
-    stage.settle(stage.take(service="spelling"), Done(["w"]))
+    stage.settle(stage.take(service="spelling"), Processed(["w"]))
     assert stage.state("w", "words").status == "processed"

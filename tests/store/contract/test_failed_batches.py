@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from onward.model.ledger import Aside, Dead, Done
-from tests.store.stage import NOON, Stage, failure, page
+from onward.model.ledger import DeadLettered, InFailedBatch, Processed
+from tests.support.store_pages import NOON, Stage, failure, page
 
 
 def _set_aside(stage: Stage, *ids: str, message: str = "it broke", after: float = 60.0) -> None:
-    stage.settle(stage.take(), Aside(list(ids), failure(message), after=after))
+    stage.settle(stage.take(), InFailedBatch(list(ids), failure(message), after=after))
 
 
 def test_a_document_that_is_set_aside_is_pending_and_no_dead_letter(stage: Stage) -> None:
@@ -51,7 +51,7 @@ def test_each_source_has_its_own(stage: Stage) -> None:
 
 def test_the_others_of_the_event_are_finished(stage: Stage) -> None:
     stage.bring("a", "b")
-    stage.settle(stage.take(), Aside(["a"], failure()), Done(["b"]))
+    stage.settle(stage.take(), InFailedBatch(["a"], failure()), Processed(["b"]))
     assert (stage.state("a").status, stage.state("b").status) == ("pending", "processed")
     assert stage.rows("waiting") == stage.rows("dead") == 0
 
@@ -60,13 +60,13 @@ def test_a_batch_is_over_when_its_last_item_recovers(stage: Stage) -> None:
     stage.bring("a", "b", source="s")
     _set_aside(stage, "a", "b")
     stage.publish("a", "b")
-    stage.settle(stage.take(), Done(["a"]), Aside(["b"], failure("again")))
+    stage.settle(stage.take(), Processed(["a"]), InFailedBatch(["b"], failure("again")))
     (batch,) = stage.store.failed_batches()
     assert batch.items == (("pages", "b"),)
     assert stage.state("a").failed_batch is None
     stage.publish("b")
     assert stage.state("b").failed_batch == batch.id, "it is not out of the batch before it recovers"
-    stage.settle(stage.take(), Done(["b"]))
+    stage.settle(stage.take(), Processed(["b"]))
     assert stage.store.failed_batches() == []
 
 
@@ -74,7 +74,7 @@ def test_what_fails_for_good_leaves_its_batch(stage: Stage) -> None:
     stage.bring("a", source="s")
     _set_aside(stage, "a")
     stage.publish("a")
-    stage.settle(stage.take(), Dead(["a"], failure=failure(), final=True))
+    stage.settle(stage.take(), DeadLettered(["a"], failure=failure(), final=True))
     assert (stage.state("a").status, stage.state("a").failed_batch) == ("failed", None)
     assert stage.store.failed_batches() == []
 
@@ -92,7 +92,7 @@ def test_what_is_removed_or_forgotten_leaves_no_empty_batch(stage: Stage) -> Non
     stage.bring("a", source="s")
     _set_aside(stage, "a")
     stage.bring("b", source="s")
-    stage.settle(stage.take(), Done(["b"]), removes=[("pages", "a")])
+    stage.settle(stage.take(), Processed(["b"]), removes=[("pages", "a")])
     assert stage.store.failed_batches() == []
     stage.bring("c", source="s")
     _set_aside(stage, "c")
@@ -107,13 +107,13 @@ def test_new_content_stays_in_the_batch_so_that_somebody_tries_it(stage: Stage) 
     (batch,) = stage.store.failed_batches()
     assert stage.state("a").failed_batch == batch.id
     stage.publish("a")
-    stage.settle(stage.take(), Done(["a"]))
+    stage.settle(stage.take(), Processed(["a"]))
     assert stage.store.failed_batches() == []
 
 
 def test_a_dead_letter_it_had_is_closed(stage: Stage) -> None:
     stage.bring("a")
-    stage.settle(stage.take(), Dead(["a"], failure=failure()))
+    stage.settle(stage.take(), DeadLettered(["a"], failure=failure()))
     stage.publish("a")
     _set_aside(stage, "a")
     assert stage.store.dead_letters() == []
@@ -124,7 +124,7 @@ def test_how_long_a_batch_took_to_recover_is_kept(stage: Stage) -> None:
     _set_aside(stage, "a")
     stage.clock.advance(100)
     stage.publish("a")
-    stage.settle(stage.take(), Done(["a"]))
+    stage.settle(stage.take(), Processed(["a"]))
     totals = stage.store.totals()
     assert totals["failed_batch_recovery_seconds"] == {"le:300": 1, "sum": 100, "count": 1}
     assert totals["failed_batch_retries"] == {"le:1": 1, "sum": 0, "count": 1}

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from onward.backends.relational.noting import MAX_NAMES
+from onward.ledger.failure_groups import MAX_NAMES
 from onward.model.failures import Failure
-from onward.model.ledger import Charge, Dead, Done, Settlement, Wait
-from onward.model.recovery import FailureGroup
+from onward.model.ledger import Charge, DeadLettered, Processed, RetryLater, Settlement
+from onward.model.ledger_views import FailureGroup
 from onward.retry import Reason
-from tests.store.stage import NOON, Clock, Stage, page, settlement
+from tests.support.store_pages import NOON, Clock, Stage, page, settlement
 
 BROKEN = Failure(
     at=NOON,
@@ -33,17 +33,17 @@ def only_group(stage: Stage) -> FailureGroup:
 def retried(stage: Stage, id: str, failure: Failure = BROKEN) -> Settlement:
     """What ends the one delivery of a page in a wait."""
     stage.bring(id)
-    return settlement(stage.take(), Wait([id], after=60.0, charge=Charge.TRY, failure=failure))
+    return settlement(stage.take(), RetryLater([id], after=60.0, charge=Charge.TRY, failure=failure))
 
 
 def give_up(stage: Stage, id: str, failure: Failure = BROKEN) -> None:
     stage.bring(id)
-    stage.settle(stage.take(), Dead([id], reason=Reason.NON_RETRYABLE, failure=failure, final=True))
+    stage.settle(stage.take(), DeadLettered([id], reason=Reason.NON_RETRYABLE, failure=failure, final=True))
 
 
 def finish(stage: Stage, id: str) -> None:
     stage.bring(id)
-    stage.settle(stage.take(), Done([id]))
+    stage.settle(stage.take(), Processed([id]))
 
 
 def test_a_group_tells_what_its_failures_have_in_common(stage: Stage, clock: Clock) -> None:
@@ -91,7 +91,7 @@ def test_many_failures_of_one_commit_are_one_group(stage: Stage) -> None:
 def test_a_document_that_fails_so_again_is_counted_once(stage: Stage, clock: Clock) -> None:
     stage.store.settle([retried(stage, "a")])
     clock.advance(61)
-    stage.settle(stage.take(), Wait(["a"], after=60.0, charge=Charge.TRY, failure=BROKEN))
+    stage.settle(stage.take(), RetryLater(["a"], after=60.0, charge=Charge.TRY, failure=BROKEN))
     group = only_group(stage)
     assert (group.failures, group.documents) == (2, 1)
 
@@ -99,7 +99,7 @@ def test_a_document_that_fails_so_again_is_counted_once(stage: Stage, clock: Clo
 def test_what_heals_is_affected_no_more_but_was(stage: Stage, clock: Clock) -> None:
     stage.store.settle([retried(stage, "a")])
     clock.advance(61)
-    stage.settle(stage.take(), Done(["a"]))
+    stage.settle(stage.take(), Processed(["a"]))
     group = only_group(stage)
     assert (group.affected, group.documents, group.processed_now) == (0, 1, 1)
 
@@ -123,7 +123,7 @@ def test_a_commit_that_fails_counts_nothing(stage: Stage) -> None:
 def test_an_event_without_documents_counts_as_one(stage: Stage) -> None:
     stage.store.publish([stage.noticed("smoke")])
     delivery = stage.take(service="listening")
-    stage.settle(delivery, Dead([], reason=Reason.NON_RETRYABLE, failure=BROKEN))
+    stage.settle(delivery, DeadLettered([], reason=Reason.NON_RETRYABLE, failure=BROKEN))
     group = only_group(stage)
     assert (group.service, group.collection, group.documents, group.affected) == ("listening", None, 1, 0)
     assert (group.dead_letters, group.processed_before, group.processed_now) == (1, 0, 0)
@@ -158,11 +158,11 @@ def test_a_group_is_forgotten_and_its_documents_stay(stage: Stage) -> None:
 
 
 def test_versions_are_told_from_the_oldest_on(stage: Stage, clock: Clock) -> None:
-    stage.store.enlist("anna", {"version": "2"})
+    stage.store.register_worker("anna", {"version": "2"})
     clock.advance(5)
-    stage.store.enlist("bert", {"version": "1"})
+    stage.store.register_worker("bert", {"version": "1"})
     clock.advance(5)
-    stage.store.enlist("anna", {"version": "2"})
+    stage.store.register_worker("anna", {"version": "2"})
     assert stage.store.versions() == [("2", NOON, NOON + 10), ("1", NOON + 5, NOON + 5)]
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from onward.model.ledger import Done, NewDocument, Verdict
-from onward.ports import StoreError
-from tests.store.stage import Stage, page, settlement, word
+from onward.ledger.store_errors import StoreError
+from onward.model.ledger import CommitStatus, NewDocument, Processed
+from tests.support.store_pages import Stage, page, settlement, word
 
 BAD = NewDocument("words", "bad", body="\ud800")
 """Half a character: no database can write it."""
@@ -16,7 +16,7 @@ def test_one_bad_work_rolls_its_whole_group_back(stage: Stage) -> None:
     for id in "abc":
         stage.bring(id)
     works = [
-        settlement(one, Done([one.inputs[0].id]), adds=[word(f"w{one.row}")], emits=[stage.noticed()])
+        settlement(one, Processed([one.inputs[0].id]), adds=[word(f"w{one.row}")], emits=[stage.noticed()])
         for one in stage.claim()
     ]
     works[1].adds = [BAD]
@@ -29,14 +29,14 @@ def test_one_bad_work_rolls_its_whole_group_back(stage: Stage) -> None:
 def test_redone_singly_only_the_bad_one_fails(stage: Stage) -> None:
     for id in "abc":
         stage.bring(id)
-    works = [settlement(one, Done([one.inputs[0].id])) for one in stage.claim()]
+    works = [settlement(one, Processed([one.inputs[0].id])) for one in stage.claim()]
     works[1].adds = [BAD]
     with pytest.raises(UnicodeEncodeError):
         stage.store.settle(works)
     verdicts = []
     for work in (works[0], works[2]):
-        verdicts += [one.verdict for one in stage.store.settle([work])]
-    assert verdicts == [Verdict.COMMITTED] * 2
+        verdicts += [one.status for one in stage.store.settle([work])]
+    assert verdicts == [CommitStatus.COMMITTED] * 2
     assert [stage.state(id).status for id in "abc"] == ["processed", "pending", "processed"]
 
 
@@ -45,7 +45,7 @@ def test_settling_and_claiming_can_share_a_transaction(stage: Stage) -> None:
     stage.bring("b")
     (first,) = stage.claim(limit=1)
     with stage.store.transaction():
-        stage.settle(first, Done(["a"]))
+        stage.settle(first, Processed(["a"]))
         (second,) = stage.claim()
     assert (second.inputs[0].id, stage.state("a").status) == ("b", "processed")
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from onward.model.documents import DocumentKey
 from onward.model.failures import Failure
-from onward.model.ledger import Charge, Dead, DeadLetter, DependencyReport, Done, Wait
-from onward.ports import Key
-from tests.store.stage import NOON, Stage, failure, page
+from onward.model.ledger import Charge, DeadLetter, DeadLettered, DependencyReport, Processed, RetryLater
+from tests.support.store_pages import NOON, Stage, failure, page
 
 
 def give_up(stage: Stage, *ids: str, error: Failure | None = None, final: bool = False) -> DeadLetter:
@@ -20,13 +20,13 @@ def give_up(stage: Stage, *ids: str, error: Failure | None = None, final: bool =
 
 
 def bury(stage: Stage, *ids: str, error: Failure | None = None, final: bool = False) -> DeadLetter:
-    stage.settle(stage.take(), Dead(ids, failure=error or failure(), final=final, charge=Charge.TRY))
+    stage.settle(stage.take(), DeadLettered(ids, failure=error or failure(), final=final, charge=Charge.TRY))
     return stage.store.find_dead_letters(document=("pages", ids[0]))[-1]
 
 
 def give_up_notice(stage: Stage) -> DeadLetter:
     stage.store.publish([stage.noticed("x")])
-    stage.settle(stage.take(service="listening"), Dead(failure=failure(), charge=Charge.TRY))
+    stage.settle(stage.take(service="listening"), DeadLettered(failure=failure(), charge=Charge.TRY))
     return stage.store.find_dead_letters(service="listening")[-1]
 
 
@@ -50,7 +50,7 @@ def test_each_filter_finds_what_it_names(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("document", (("words", "a"), ("pages", "a_"), ("pages", "")))
-def test_what_matches_nothing_finds_nothing(stage: Stage, document: Key) -> None:
+def test_what_matches_nothing_finds_nothing(stage: Stage, document: DocumentKey) -> None:
     give_up(stage, "a")
     find = stage.store.find_dead_letters
     assert find(document=document) == []
@@ -61,7 +61,7 @@ def test_what_matches_nothing_finds_nothing(stage: Stage, document: Key) -> None
 def test_the_error_type_is_that_of_the_last_error(stage: Stage) -> None:
     stage.bring("a")
     early = Failure(NOON, "KeyError", "first", "beef")
-    stage.settle(stage.take(), Wait(["a"], charge=Charge.TRY, failure=early))
+    stage.settle(stage.take(), RetryLater(["a"], charge=Charge.TRY, failure=early))
     letter = bury(stage, "a")
     assert stage.store.find_dead_letters(error_type="ValueError") == [letter]
     assert stage.store.find_dead_letters(error_type="KeyError") == []
@@ -102,7 +102,7 @@ def test_the_states_of_rows_follow_them_and_what_is_gone_was_done(stage: Stage) 
     assert states([letter.row]) == {letter.row: "waiting"}
     delivery = stage.take()
     assert states([letter.row, 10_000]) == {letter.row: "claimed", 10_000: "done"}
-    stage.settle(delivery, Done(["a"]))
+    stage.settle(delivery, Processed(["a"]))
     assert states([letter.row]) == {letter.row: "done"}
     stage.store.prune(keep_seconds=-1, keep_count=0)
     assert states([letter.row]) == {letter.row: "done"}
@@ -123,7 +123,7 @@ def test_a_letter_whose_document_succeeded_has_recovered(stage: Stage) -> None:
     for id in "ab":
         assert not stage.store.is_recovered(letter)
         stage.publish(id)
-        stage.settle(stage.take(), Done([id]))
+        stage.settle(stage.take(), Processed([id]))
     assert stage.store.is_recovered(letter)
 
 
@@ -150,14 +150,14 @@ def test_a_letter_whose_document_has_not_come_has_not_recovered(stage: Stage) ->
     stage.store.add_documents([page("late")])
     assert not stage.store.is_recovered(letter), "nothing else would bring it forward"
     stage.publish("late")
-    stage.settle(stage.take(), Done(["late"]))
+    stage.settle(stage.take(), Processed(["late"]))
     assert stage.store.is_recovered(letter)
 
 
 def test_a_letter_without_documents_recovers_only_by_its_row(stage: Stage) -> None:
     letter = give_up_notice(stage)
     assert not stage.store.is_recovered(letter)
-    stage.store.purge_letters([letter.row])
+    stage.store.purge_dead_letters([letter.row])
     assert stage.store.is_recovered(letter)
 
 
@@ -166,7 +166,7 @@ def test_a_letter_without_documents_recovers_only_by_its_row(stage: Stage) -> No
 
 def test_an_archived_letter_is_kept_but_in_no_failed_queue(stage: Stage) -> None:
     letter, other = give_up(stage, "a"), give_up(stage, "b")
-    assert stage.store.archive_letters([letter.row, letter.row, 10_000]) == 1
+    assert stage.store.archive_dead_letters([letter.row, letter.row, 10_000]) == 1
     assert stage.store.find_dead_letters() == stage.store.dead_letters() == [other]
     assert stage.store.find_dead_letters(archived=True) == [letter]
     assert stage.store.find_dead_letters(archived=True, service="reading", fingerprint="f00d") == [letter]
@@ -177,36 +177,36 @@ def test_an_archived_letter_is_kept_but_in_no_failed_queue(stage: Stage) -> None
 
 def test_an_archived_letter_comes_back_as_it_was(stage: Stage) -> None:
     letter = give_up(stage, "a")
-    stage.store.archive_letters([letter.row])
+    stage.store.archive_dead_letters([letter.row])
     assert not stage.store.requeue(letter.row), "it was put away"
-    assert stage.store.restore_letters([letter.row]) == 1
+    assert stage.store.restore_dead_letters([letter.row]) == 1
     assert stage.store.find_dead_letters() == [letter]
     assert stage.store.requeue(letter.row)
-    stage.settle(stage.take(), Done(["a"]))
+    stage.settle(stage.take(), Processed(["a"]))
     assert stage.state("a").status == "processed"
 
 
 def test_success_closes_an_archived_letter(stage: Stage) -> None:
     letter = give_up(stage, "a")
-    stage.store.archive_letters([letter.row])
+    stage.store.archive_dead_letters([letter.row])
     stage.publish("a")
-    stage.settle(stage.take(), Done(["a"]))
+    stage.settle(stage.take(), Processed(["a"]))
     assert stage.store.find_dead_letters(archived=True) == []
     assert stage.state("a").dead_letter is None
-    assert stage.store.restore_letters([letter.row]) == 0
+    assert stage.store.restore_dead_letters([letter.row]) == 0
 
 
 def test_the_success_of_one_document_leaves_an_archived_letter_to_the_others(stage: Stage) -> None:
     letter = give_up(stage, "a", "b")
-    stage.store.archive_letters([letter.row])
+    stage.store.archive_dead_letters([letter.row])
     stage.publish("a")
-    stage.settle(stage.take(), Done(["a"]))
+    stage.settle(stage.take(), Processed(["a"]))
     assert stage.store.find_dead_letters(archived=True) == [replace(letter, documents=(("pages", "b"),))]
 
 
 def test_a_later_round_that_fails_is_shown_again(stage: Stage) -> None:
     archived = give_up(stage, "a")
-    stage.store.archive_letters([archived.row])
+    stage.store.archive_dead_letters([archived.row])
     stage.publish("a")
     letter = bury(stage, "a")
     assert stage.store.find_dead_letters() == [letter]
@@ -217,8 +217,8 @@ def test_a_breaker_that_opens_leaves_what_was_put_away(stage: Stage) -> None:
     stage.bring("a")
     delivery = stage.take()
     struck = DependencyReport(struck="api", ids=["a"], reason="down")
-    stage.settle(delivery, Dead(["a"], failure=failure(), charge=Charge.TRY), dependencies=struck)
-    stage.store.archive_letters([delivery.row])
+    stage.settle(delivery, DeadLettered(["a"], failure=failure(), charge=Charge.TRY), dependencies=struck)
+    stage.store.archive_dead_letters([delivery.row])
     stage.store.open_breaker("api", "down")
     assert stage.store.row_states([delivery.row]) == {delivery.row: "archived"}
 
@@ -226,9 +226,9 @@ def test_a_breaker_that_opens_leaves_what_was_put_away(stage: Stage) -> None:
 def test_only_dead_letters_are_put_away_or_removed(stage: Stage) -> None:
     stage.bring("a")
     row = stage.take().row
-    assert stage.store.archive_letters([row]) == 0
-    assert stage.store.restore_letters([row]) == 0
-    assert stage.store.purge_letters([row]) == 0
+    assert stage.store.archive_dead_letters([row]) == 0
+    assert stage.store.restore_dead_letters([row]) == 0
+    assert stage.store.purge_dead_letters([row]) == 0
     assert stage.store.row_states([row]) == {row: "claimed"}
 
 
@@ -238,7 +238,7 @@ def test_only_dead_letters_are_put_away_or_removed(stage: Stage) -> None:
 def test_a_purged_letter_is_gone_and_its_documents_stay_as_they_are(stage: Stage) -> None:
     pending, failed = give_up(stage, "a"), give_up(stage, "b", final=True)
     before = stage.state("a")
-    assert stage.store.purge_letters([pending.row, failed.row, failed.row, 10_000]) == 2
+    assert stage.store.purge_dead_letters([pending.row, failed.row, failed.row, 10_000]) == 2
     assert stage.store.find_dead_letters() == []
     assert stage.state("a") == replace(before, dead_letter=None)
     assert (stage.state("b").status, stage.state("b").dead_letter) == ("failed", None)
@@ -247,8 +247,8 @@ def test_a_purged_letter_is_gone_and_its_documents_stay_as_they_are(stage: Stage
 
 def test_an_archived_letter_can_be_purged_too(stage: Stage) -> None:
     letter = give_up(stage, "a")
-    stage.store.archive_letters([letter.row])
-    assert stage.store.purge_letters([letter.row]) == 1
+    stage.store.archive_dead_letters([letter.row])
+    assert stage.store.purge_dead_letters([letter.row]) == 1
     assert stage.store.find_dead_letters(archived=True) == []
     assert stage.state("a").dead_letter is None
 
@@ -257,6 +257,6 @@ def test_purging_leaves_a_newer_round_alone(stage: Stage) -> None:
     letter = give_up(stage, "a")
     stage.publish("a")
     delivery = stage.take()
-    assert stage.store.purge_letters([letter.row]) == 1
-    stage.settle(delivery, Done(["a"]))
+    assert stage.store.purge_dead_letters([letter.row]) == 1
+    stage.settle(delivery, Processed(["a"]))
     assert (stage.state("a").status, stage.state("a").dead_letter) == ("processed", None)

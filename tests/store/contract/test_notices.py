@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from onward.model.events import Envelope, new_id
-from onward.model.ledger import Aside, Charge, Dead, DependencyReport, Subscription, Wait
-from tests.store.stage import NOON, Stage, failure
+from onward.model.ledger import Charge, DeadLettered, DependencyReport, InFailedBatch, RetryLater, Subscription
+from tests.support.store_pages import NOON, Stage, failure
 
 HEEDING = Subscription("heeding", "ReadingFailed")
 
@@ -22,7 +22,7 @@ def _heard(stage: Stage) -> list[list[str]]:
 def test_who_listens_is_told_of_a_dead_letter(stage: Stage) -> None:
     stage.store.subscribe([HEEDING])
     stage.bring("a", source="s")
-    stage.settle(stage.take(), Dead(["a"], failure=failure(), notice=_notice("a")))
+    stage.settle(stage.take(), DeadLettered(["a"], failure=failure(), notice=_notice("a")))
     (delivery,) = stage.claim(service="heeding")
     assert json.loads(delivery.data) == {"page_ids": ["a"]}
     assert delivery.source == "s", "it goes when its source is forgotten"
@@ -33,15 +33,15 @@ def test_who_listens_is_told_of_what_is_set_aside(stage: Stage) -> None:
     stage.bring("a", "b")
     stage.settle(
         stage.take(),
-        Aside(["a"], failure(), notice=_notice("a")),
-        Dead(["b"], failure=failure(), final=True, notice=_notice("b")),
+        InFailedBatch(["a"], failure(), notice=_notice("a")),
+        DeadLettered(["b"], failure=failure(), final=True, notice=_notice("b")),
     )
     assert sorted(_heard(stage)) == [["a"], ["b"]]
 
 
 def test_a_notice_that_nobody_listens_to_is_not_kept(stage: Stage) -> None:
     stage.bring("a")
-    stage.settle(stage.take(), Dead(["a"], failure=failure(), notice=_notice("a")))
+    stage.settle(stage.take(), DeadLettered(["a"], failure=failure(), notice=_notice("a")))
     assert stage.store.counts() == {"reading": {"dead": 1}}
     (published,) = stage.store.publish([_notice("a")])
     assert (published.rows, published.unrouted) == (0, False)
@@ -58,7 +58,7 @@ def test_where_an_outage_brings_the_dead_letter_back_nothing_was_given_up(stage:
     stage.bring("a")
     stage.settle(
         stage.take(),
-        Dead(["a"], failure=failure(), charge=Charge.TRY, notice=_notice("a")),
+        DeadLettered(["a"], failure=failure(), charge=Charge.TRY, notice=_notice("a")),
         dependencies=DependencyReport(opens="model", ids=["a"], reason="down"),
     )
     assert _heard(stage) == []
@@ -69,13 +69,13 @@ def test_where_an_outage_brings_the_dead_letter_back_nothing_was_given_up(stage:
 def test_what_is_only_tried_again_is_not_told(stage: Stage) -> None:
     stage.store.subscribe([HEEDING])
     stage.bring("a")
-    stage.settle(stage.take(), Wait(["a"], charge=Charge.TRY, failure=failure()))
+    stage.settle(stage.take(), RetryLater(["a"], charge=Charge.TRY, failure=failure()))
     assert _heard(stage) == []
 
 
 def test_a_notice_of_a_forgotten_source_is_forgotten_with_it(stage: Stage) -> None:
     stage.store.subscribe([HEEDING])
     stage.bring("a", source="s")
-    stage.settle(stage.take(), Dead(["a"], failure=failure(), notice=_notice("a")))
+    stage.settle(stage.take(), DeadLettered(["a"], failure=failure(), notice=_notice("a")))
     stage.store.forget("s")
     assert stage.store.counts() == {}

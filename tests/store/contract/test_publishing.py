@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onward.model.ledger import KEEP_UNROUTED_SECONDS, Published, Subscription
-from tests.store.stage import Stage, page
+from tests.support.store_pages import Stage, page
 
 COUNTING = Subscription("counting", "PagesFound")
 

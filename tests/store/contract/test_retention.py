@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from onward.model.ledger import Dead, Done
-from tests.store.stage import Stage, failure
+from onward.model.ledger import DeadLettered, Processed
+from tests.support.store_pages import Stage, failure
 
 
 def complete(stage: Stage, count: int) -> None:
     stage.store.publish([stage.noticed(str(n)) for n in range(count)])
     for delivery in stage.claim(limit=count, service="listening"):
-        stage.settle(delivery, Done())
+        stage.settle(delivery, Processed())
 
 
 def test_completed_events_are_dropped_when_they_are_too_old(stage: Stage) -> None:
@@ -33,7 +33,7 @@ def test_completed_events_are_dropped_when_they_are_too_many_the_oldest_first(st
 
 def test_nothing_is_dropped_that_is_not_completed(stage: Stage) -> None:
     stage.bring("dead")
-    stage.settle(stage.take(), Dead(["dead"], failure=failure()))
+    stage.settle(stage.take(), DeadLettered(["dead"], failure=failure()))
     stage.bring("claimed")
     stage.take()
     stage.bring("waiting")
@@ -44,7 +44,7 @@ def test_nothing_is_dropped_that_is_not_completed(stage: Stage) -> None:
 
 def test_documents_stay_when_their_events_go(stage: Stage) -> None:
     stage.bring("a")
-    stage.settle(stage.take(), Done(["a"]))
+    stage.settle(stage.take(), Processed(["a"]))
     stage.clock.advance(1)
     stage.store.prune(keep_seconds=0, keep_count=0)
     state = stage.state("a")

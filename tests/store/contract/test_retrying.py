@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from onward.model.ledger import Aside, Charge, Dead, Done, Wait
-from tests.store.stage import NOON, READING, Stage, failure, ids, page
+from onward.model.ledger import Charge, DeadLettered, InFailedBatch, Processed, RetryLater
+from tests.support.store_pages import NOON, Stage, failure, page
 
 
 def _given_up(stage: Stage, id: str, **more: object) -> None:
     stage.bring(id, **more)
-    stage.settle(stage.take(), Dead([id], failure=failure()))
+    stage.settle(stage.take(), DeadLettered([id], failure=failure()))
 
 
 def test_only_what_nothing_else_has_is_looked_at(stage: Stage) -> None:
@@ -20,51 +18,51 @@ def test_only_what_nothing_else_has_is_looked_at(stage: Stage) -> None:
     stage.bring("waiting")
     stage.bring("set aside")
     (waiting, aside) = stage.claim()
-    stage.settle(aside, Aside(["set aside"], failure()))
-    stage.settle(waiting, Wait(["waiting"], after=60, charge=Charge.TRY, failure=failure()))
+    stage.settle(aside, InFailedBatch(["set aside"], failure()))
+    stage.settle(waiting, RetryLater(["waiting"], after=60, charge=Charge.TRY, failure=failure()))
     stage.bring("running")
     stage.take()
     stage.bring("done")
-    stage.settle(stage.take(), Done(["done"]))
+    stage.settle(stage.take(), Processed(["done"]))
     stage.store.add_documents([page("never begun")])
-    assert sorted(stage.store.to_look_at(limit=10)) == [("pages", "given up"), ("pages", "never begun")]
+    assert sorted(stage.store.due_for_check(limit=10)) == [("pages", "given up"), ("pages", "never begun")]
 
 
 def test_they_come_by_priority_then_by_age(stage: Stage) -> None:
     for id, priority in (("old", 0), ("new", 0), ("urgent", 5), ("last", -3)):
         stage.store.add_documents([page(id, priority=priority)])
         stage.clock.advance(1)
-    assert [id for _, id in stage.store.to_look_at(limit=10)] == ["urgent", "old", "new", "last"]
-    assert [id for _, id in stage.store.to_look_at(limit=2)] == ["urgent", "old"]
+    assert [id for _, id in stage.store.due_for_check(limit=10)] == ["urgent", "old", "new", "last"]
+    assert [id for _, id in stage.store.due_for_check(limit=2)] == ["urgent", "old"]
 
 
 def test_what_is_to_be_looked_at_later_is_not_seen_before(stage: Stage) -> None:
     _given_up(stage, "a")
-    stage.store.look_later([(("pages", "a"), NOON + 300)])
-    assert stage.store.to_look_at(limit=10) == []
-    assert stage.store.next_look() == NOON + 300
-    assert stage.store.looked_at_later() == {"pages": 1}
+    stage.store.defer_checks([(("pages", "a"), NOON + 300)])
+    assert stage.store.due_for_check(limit=10) == []
+    assert stage.store.next_check() == NOON + 300
+    assert stage.store.waiting_for_backoff() == {"pages": 1}
     stage.clock.advance(300)
-    assert stage.store.to_look_at(limit=10) == [("pages", "a")]
-    assert stage.store.looked_at_later() == {}
+    assert stage.store.due_for_check(limit=10) == [("pages", "a")]
+    assert stage.store.waiting_for_backoff() == {}
 
 
 def test_whatever_happens_to_a_document_is_a_reason_to_look(stage: Stage) -> None:
     _given_up(stage, "a")
-    stage.store.look_later([(("pages", "a"), NOON + 300)])
+    stage.store.defer_checks([(("pages", "a"), NOON + 300)])
     stage.store.reset("pages", "a")
-    assert stage.store.next_look() == 0.0
+    assert stage.store.next_check() == 0.0
 
 
 def test_an_operators_time_is_looked_for_whatever_the_status(stage: Stage) -> None:
     stage.bring("a")
-    stage.settle(stage.take(), Dead(["a"], failure=failure(), final=True))
-    assert (stage.state("a").status, stage.store.next_look()) == ("failed", None)
+    stage.settle(stage.take(), DeadLettered(["a"], failure=failure(), final=True))
+    assert (stage.state("a").status, stage.store.next_check()) == ("failed", None)
     stage.store.schedule([("pages", "a")], NOON + 60)
-    assert stage.store.to_look_at(limit=10) == []
-    assert stage.store.next_look() == NOON + 60
+    assert stage.store.due_for_check(limit=10) == []
+    assert stage.store.next_check() == NOON + 60
     stage.clock.advance(60)
-    assert stage.store.to_look_at(limit=10) == [("pages", "a")]
+    assert stage.store.due_for_check(limit=10) == [("pages", "a")]
 
 
 def test_states_come_in_the_order_they_were_asked_for(stage: Stage) -> None:
@@ -97,12 +95,12 @@ def test_a_document_whose_row_is_gone_is_set_free(stage: Stage) -> None:
     stage.bring("b")
     (row,) = [one.row for one in stage.claim() if one.inputs[0].id == "a"]
     with stage.store.transaction():
-        stage.store.db.run("delete_rows", [row])  # type: ignore[attr-defined]  # edited by hand
-    after, freed = stage.store.loosen(after=0, limit=100)
+        stage.store.db.run("delete_rows", [row])  # edited by hand
+    after, freed = stage.store.clear_dangling_rows(after=0, limit=100)
     assert (after > 0, freed) == (True, [("pages", "a")])
     assert stage.state("a").row is None
     assert stage.state("b").row is not None
-    assert stage.store.loosen(after=after, limit=100) == (0, [])
+    assert stage.store.clear_dangling_rows(after=after, limit=100) == (0, [])
 
 
 def test_those_that_need_help_are_counted(stage: Stage) -> None:
@@ -110,7 +108,7 @@ def test_those_that_need_help_are_counted(stage: Stage) -> None:
     _given_up(stage, "exhausted")
     for _ in range(2):
         stage.publish("exhausted")
-        stage.settle(stage.take(), Dead(["exhausted"], failure=failure()))
+        stage.settle(stage.take(), DeadLettered(["exhausted"], failure=failure()))
     limits = {"pages": 3}
     assert stage.store.stuck(before=NOON - 1, max_rounds=limits, others=5) == {"pages": 1}
     assert stage.store.stuck(before=NOON - 1, max_rounds={}, others=5) == {}
@@ -118,22 +116,22 @@ def test_those_that_need_help_are_counted(stage: Stage) -> None:
 
 
 def test_one_leads_until_its_time_is_over(stage: Stage) -> None:
-    assert stage.store.lead("retry job", "anna", 60)
-    assert stage.store.lead("retry job", "anna", 60), "whoever has it may keep it"
-    assert not stage.store.lead("retry job", "bert", 60)
-    assert stage.store.lead("another job", "bert", 60)
+    assert stage.store.acquire_role("retry job", "anna", 60)
+    assert stage.store.acquire_role("retry job", "anna", 60), "whoever has it may keep it"
+    assert not stage.store.acquire_role("retry job", "bert", 60)
+    assert stage.store.acquire_role("another job", "bert", 60)
     stage.clock.advance(60)
-    assert stage.store.lead("retry job", "bert", 60)
-    stage.store.resign("retry job", "anna")
-    assert not stage.store.lead("retry job", "anna", 60), "only the holder resigns"
-    stage.store.resign("retry job", "bert")
-    assert stage.store.lead("retry job", "anna", 60)
+    assert stage.store.acquire_role("retry job", "bert", 60)
+    stage.store.release_role("retry job", "anna")
+    assert not stage.store.acquire_role("retry job", "anna", 60), "only the holder resigns"
+    stage.store.release_role("retry job", "bert")
+    assert stage.store.acquire_role("retry job", "anna", 60)
 
 
 def test_a_clock_that_was_set_back_leaves_nobody_leading_for_ever(stage: Stage) -> None:
-    assert stage.store.lead("retry job", "anna", 60)
+    assert stage.store.acquire_role("retry job", "anna", 60)
     stage.clock.advance(-86_400)
-    assert stage.store.lead("retry job", "bert", 60)
+    assert stage.store.acquire_role("retry job", "bert", 60)
 
 
 def test_totals_outlive_who_counts(stage: Stage) -> None:
@@ -147,7 +145,7 @@ def test_totals_outlive_who_counts(stage: Stage) -> None:
 
 def test_a_batch_is_claimed_once(stage: Stage) -> None:
     stage.bring("a", source="s")
-    stage.settle(stage.take(), Aside(["a"], failure()))
+    stage.settle(stage.take(), InFailedBatch(["a"], failure()))
     (batch,) = stage.store.failed_batches()
     assert stage.store.due_batches() == []
     assert stage.store.next_batches() == {"reading": NOON + 60}
@@ -166,7 +164,7 @@ def test_a_batch_is_claimed_at_any_moment_a_clock_can_show(stage: Stage) -> None
     """A time with all its digits comes back with fewer."""
     stage.clock.time = 1794799421.8891766
     stage.bring("a", source="s")
-    stage.settle(stage.take(), Aside(["a"], failure()))
+    stage.settle(stage.take(), InFailedBatch(["a"], failure()))
     (batch,) = stage.store.failed_batches()
     (at,) = stage.store.next_batches().values()
     stage.clock.time = at
@@ -176,7 +174,7 @@ def test_a_batch_is_claimed_at_any_moment_a_clock_can_show(stage: Stage) -> None
 
 def test_an_item_that_is_being_tried_is_not_idle(stage: Stage) -> None:
     stage.bring("a", "b", source="s")
-    stage.settle(stage.take(), Aside(["a", "b"], failure()))
+    stage.settle(stage.take(), InFailedBatch(["a", "b"], failure()))
     (batch,) = stage.store.failed_batches()
     assert stage.store.idle_items(batch.id, limit=10) == [("pages", "a"), ("pages", "b")]
     stage.publish("a")
@@ -185,11 +183,11 @@ def test_an_item_that_is_being_tried_is_not_idle(stage: Stage) -> None:
 
 def test_a_batch_can_be_hurried_without_counting(stage: Stage) -> None:
     stage.bring("a", source="s")
-    stage.settle(stage.take(), Aside(["a"], failure()))
+    stage.settle(stage.take(), InFailedBatch(["a"], failure()))
     (batch,) = stage.store.failed_batches()
-    assert stage.store.hurry_batch(batch.id, NOON)
+    assert stage.store.reschedule_batch(batch.id, NOON)
     assert stage.store.due_batches() == [batch.id]
-    assert not stage.store.hurry_batch("missing", NOON)
+    assert not stage.store.reschedule_batch("missing", NOON)
     assert stage.store.failed_batch("missing") is None
 
 
@@ -221,7 +219,7 @@ def test_a_later_round_adds_to_the_same_dead_letter(stage: Stage) -> None:
     (first,) = stage.store.dead_letters()
     stage.clock.advance(300)
     stage.publish("a", found_by="somebody else")
-    stage.settle(stage.take(), Dead(["a"], failure=failure("it broke again")))
+    stage.settle(stage.take(), DeadLettered(["a"], failure=failure("it broke again")))
     (letter,) = stage.store.dead_letters()
     assert (letter.row, letter.round) == (first.row, 2)
     assert letter.original_event == first.original_event
@@ -229,7 +227,7 @@ def test_a_later_round_adds_to_the_same_dead_letter(stage: Stage) -> None:
     assert (letter.last_error, letter.timestamp) == ("it broke again", NOON + 300)
     assert stage.state("a").dead_letter == letter.row
     stage.publish("a")
-    stage.settle(stage.take(), Done(["a"]))
+    stage.settle(stage.take(), Processed(["a"]))
     assert stage.store.dead_letters() == []
 
 
@@ -240,29 +238,14 @@ def test_what_else_a_delivery_brought_goes_on_beside_a_letter_that_is_updated(st
     delivery = stage.take()
     stage.settle(
         delivery,
-        Dead(["a"], failure=failure()),
-        Wait(["b"], after=5, charge=Charge.TRY, failure=failure()),
-        Done(["c"]),
+        DeadLettered(["a"], failure=failure()),
+        RetryLater(["b"], after=5, charge=Charge.TRY, failure=failure()),
+        Processed(["c"]),
     )
     assert [one.documents for one in stage.store.dead_letters()] == [(("pages", "a"),)]
     assert {id: stage.state(id).status for id in "abc"} == {"a": "pending", "b": "pending", "c": "processed"}
     stage.clock.advance(5)
     again = stage.take()
     assert ([one.id for one in again.inputs], again.tries) == (["b"], 1)
-    stage.settle(again, Done(["b"]))
+    stage.settle(again, Processed(["b"]))
     assert stage.rows("waiting") + stage.rows("claimed") == 0
-
-
-def test_a_service_by_another_name_takes_over_only_when_no_worker_of_the_old_one_lives(stage: Stage) -> None:
-    renamed = replace(READING, service="scanning")
-    stage.bring("a")
-    stage.store.enlist("old", {"services": {"reading": 1}})
-    stage.store.subscribe([renamed])
-    assert [one.service for one in stage.store.subscriptions()] == ["reading", "listening"]
-    stage.store.retire("old")
-    stage.store.subscribe([renamed])
-    assert sorted(one.service for one in stage.store.subscriptions()) == ["listening", "scanning"]
-    assert ids(stage.claim(service="scanning")) == [["a"]]
-    stage.store.enlist("new", {"services": {"scanning": 1}})
-    stage.store.subscribe([READING])
-    assert stage.rows("claimed", "scanning") == 1, "one that only publishes by the old name takes nothing away"

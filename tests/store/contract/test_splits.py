@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from onward.model.ledger import Charge, Dead, Done, Part, Verdict, Wait
-from tests.store.stage import Stage, failure, ids, standings
+from onward.model.ledger import Charge, CommitStatus, DeadLettered, Processed, RetryLater, SettlementPart
+from tests.support.store_pages import Stage, failure, ids, standings
 
 
 def test_what_failed_is_split_off_into_an_event_of_its_own(stage: Stage) -> None:
     stage.bring("good", "slow", "bad", "worse")
     stage.settle(
         stage.take(),
-        Done(["good"]),
-        Wait(["slow"], after=5.0),
-        Wait(["bad"], after=10.0, charge=Charge.TRY, failure=failure()),
-        Dead(["worse"], failure=failure(), final=True),
+        Processed(["good"]),
+        RetryLater(["slow"], after=5.0),
+        RetryLater(["bad"], after=10.0, charge=Charge.TRY, failure=failure()),
+        DeadLettered(["worse"], failure=failure(), final=True),
     )
     assert stage.state("good").status == "processed"
     assert stage.state("worse").status == "failed"
@@ -29,7 +29,7 @@ def test_what_failed_is_split_off_into_an_event_of_its_own(stage: Stage) -> None
 
 def test_a_document_that_waits_points_to_the_row_that_carries_it(stage: Stage) -> None:
     stage.bring("a", "b")
-    stage.settle(stage.take(), Wait(["a"]), Wait(["b"]))
+    stage.settle(stage.take(), RetryLater(["a"]), RetryLater(["b"]))
     first, second = stage.claim()
     assert (stage.state("a").row, stage.state("b").row) == (first.row, second.row)
 
@@ -37,11 +37,11 @@ def test_a_document_that_waits_points_to_the_row_that_carries_it(stage: Stage) -
 def test_works_of_one_delivery_can_be_settled_one_by_one(stage: Stage) -> None:
     stage.bring("a", "b", "c")
     delivery = stage.take()
-    first = stage.settle(delivery, Done(["a"]), inputs=[("a", 1)], closes=False)
-    assert first.verdict is Verdict.COMMITTED
-    stage.settle(delivery, Wait(["b"], charge=Charge.TRY), inputs=[], closes=False)
+    first = stage.settle(delivery, Processed(["a"]), inputs=[("a", 1)], closes=False)
+    assert first.status is CommitStatus.COMMITTED
+    stage.settle(delivery, RetryLater(["b"], charge=Charge.TRY), inputs=[], closes=False)
     assert stage.rows("claimed") == 1
-    stage.settle(delivery, Done(["c"]), inputs=[("c", 1)])
+    stage.settle(delivery, Processed(["c"]), inputs=[("c", 1)])
     assert (stage.rows("claimed"), stage.rows("waiting"), stage.rows("done")) == (0, 1, 1)
     assert [stage.state(id).status for id in "abc"] == ["processed", "pending", "processed"]
 
@@ -49,33 +49,35 @@ def test_works_of_one_delivery_can_be_settled_one_by_one(stage: Stage) -> None:
 def test_a_redelivery_brings_only_what_is_still_to_be_done(stage: Stage) -> None:
     stage.bring("a", "b", "c")
     delivery = stage.take()
-    stage.settle(delivery, Done(["a"]), inputs=[("a", 1)], closes=False)
-    stage.settle(delivery, Wait(["b"], after=60.0), inputs=[], closes=False)
-    stage.store.bury("anna", [])
+    stage.settle(delivery, Processed(["a"]), inputs=[("a", 1)], closes=False)
+    stage.settle(delivery, RetryLater(["b"], after=60.0), inputs=[], closes=False)
+    stage.store.record_crash("anna", [])
     assert standings(stage.take()) == {"a": "final", "c": "ready"}
 
 
 def test_a_failing_batch_is_halved_until_the_culprit_is_alone(stage: Stage) -> None:
     stage.bring("a", "b", "c", "d")
-    stage.settle(stage.take(), Wait(["a", "b"], batch=2), Wait(["c", "d"], batch=2))
+    stage.settle(stage.take(), RetryLater(["a", "b"], batch=2), RetryLater(["c", "d"], batch=2))
     first, second = stage.claim()
     assert [first.batch, second.batch] == [2, 2]
-    stage.settle(second, Done(["c", "d"]))
-    stage.settle(first, Wait(["a"], batch=1), Wait(["b"], batch=1))
+    stage.settle(second, Processed(["c", "d"]))
+    stage.settle(first, RetryLater(["a"], batch=1), RetryLater(["b"], batch=1))
     assert ids(stage.claim()) == [["a"], ["b"]]
 
 
 def test_a_part_that_names_no_documents_is_about_all_of_them(stage: Stage) -> None:
     stage.bring("a", "b")
-    stage.settle(stage.take(), Wait(charge=Charge.TRY))
+    stage.settle(stage.take(), RetryLater(charge=Charge.TRY))
     delivery = stage.take()
     assert standings(delivery) == {"a": "ready", "b": "ready"}
-    stage.settle(delivery, Dead(failure=failure()))
+    stage.settle(delivery, DeadLettered(failure=failure()))
     assert stage.state("a").dead_letter == stage.state("b").dead_letter is not None
 
 
-@pytest.mark.parametrize("part", (Done(["a"]), Wait(["a"]), Dead(["a"], failure=failure())))
-def test_a_document_that_nobody_spoke_for_is_not_left_pointing_to_a_row(stage: Stage, part: Part) -> None:
+@pytest.mark.parametrize("part", (Processed(["a"]), RetryLater(["a"]), DeadLettered(["a"], failure=failure())))
+def test_a_document_that_nobody_spoke_for_is_not_left_pointing_to_a_row(
+    stage: Stage, part: SettlementPart
+) -> None:
     stage.bring("a", "b")
     stage.settle(stage.take(), part)
     assert (stage.state("b").status, stage.state("b").row) == ("pending", None)
@@ -85,12 +87,12 @@ def test_what_one_part_is_charged_is_not_charged_to_the_next(stage: Stage) -> No
     stage.bring("bad", "dead", "good")
     stage.settle(
         stage.take(),
-        Wait(["bad"], charge=Charge.TRY, failure=failure(), batch=1, deaths=1),
-        Dead(["dead"], charge=Charge.TRY, failure=failure()),
-        Wait(["good"]),
+        RetryLater(["bad"], charge=Charge.TRY, failure=failure(), batch=1, deaths=1),
+        DeadLettered(["dead"], charge=Charge.TRY, failure=failure()),
+        RetryLater(["good"]),
     )
     good = next(one for one in stage.claim() if standings(one) == {"good": "ready"})
-    assert (good.tries, good.deaths, good.batch, good.errors) == (0, 0, None, {})
+    assert (good.tries, good.deaths, good.batch, good.failed_at) == (0, 0, None, None)
     assert len(stage.store.dead_letters()[0].errors) == 1
 
 
@@ -98,7 +100,7 @@ def test_a_part_about_what_moved_on_meanwhile_leaves_nothing_behind(stage: Stage
     stage.bring("a")
     delivery = stage.take()
     stage.store.reset("pages", "a")
-    stage.settle(delivery, Wait(["a"], charge=Charge.TRY, failure=failure()), inputs=[])
+    stage.settle(delivery, RetryLater(["a"], charge=Charge.TRY, failure=failure()), inputs=[])
     assert stage.rows("waiting") == 0
     assert stage.state("a").last_error is None
 
@@ -106,8 +108,8 @@ def test_a_part_about_what_moved_on_meanwhile_leaves_nothing_behind(stage: Stage
 def test_speaking_for_a_document_twice_changes_nothing(stage: Stage) -> None:
     stage.publish("late", "later")
     delivery = stage.take()
-    stage.settle(delivery, Wait(["late"], after=1.0), closes=False)
-    stage.settle(delivery, Dead(["late"], failure=failure()), closes=False)
+    stage.settle(delivery, RetryLater(["late"], after=1.0), closes=False)
+    stage.settle(delivery, DeadLettered(["late"], failure=failure()), closes=False)
     assert stage.store.dead_letters() == []
     assert (stage.rows("waiting"), stage.rows("claimed")) == (1, 1)
 
@@ -115,6 +117,6 @@ def test_speaking_for_a_document_twice_changes_nothing(stage: Stage) -> None:
 def test_every_try_of_a_document_has_the_same_idempotency_key(stage: Stage) -> None:
     stage.bring("a", "b", "c")
     first = stage.take()
-    stage.settle(first, Wait(["a"]), Wait(["b"]), Dead(["c"], failure=failure()))
+    stage.settle(first, RetryLater(["a"]), RetryLater(["b"]), DeadLettered(["c"], failure=failure()))
     assert {one.key for one in stage.claim()} == {first.key}
     assert stage.store.dead_letters()[0].idempotency_key == first.key

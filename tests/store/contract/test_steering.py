@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from onward.model.documents import Status
-from onward.model.ledger import Aside, Dead, Done, Wait
-from onward.model.recovery import Scheduled
-from tests.store.stage import NOON, Stage, failure, ids, page, word
+from onward.model.ledger import DeadLettered, InFailedBatch, Processed, RetryLater
+from onward.model.ledger_views import ScheduleResult
+from tests.support.store_pages import NOON, Stage, failure, ids, page, word
 
 LATER = NOON + 3600.0
 
@@ -14,7 +14,7 @@ def fail(stage: Stage, *names: str) -> None:
     """Bring pages that fail for good, each by itself."""
     for name in names:
         stage.bring(name)
-        stage.settle(stage.take(), Dead([name], failure=failure(), final=True))
+        stage.settle(stage.take(), DeadLettered([name], failure=failure(), final=True))
 
 
 def schedule(stage: Stage, id: str, at: float = LATER, *, reset: bool = False, priority: int | None = None) -> str:
@@ -26,7 +26,7 @@ def schedule(stage: Stage, id: str, at: float = LATER, *, reset: bool = False, p
 
 def test_a_failed_document_stays_failed_until_its_time(stage: Stage) -> None:
     fail(stage, "a")
-    assert schedule(stage, "a", priority=7) is Scheduled.SCHEDULED
+    assert schedule(stage, "a", priority=7) is ScheduleResult.SCHEDULED
     state = stage.state("a")
     assert (state.status, state.retry_at, state.priority) == ("failed", LATER, 7)
     assert state.attempt_count == 1, "scheduling is no round"
@@ -34,63 +34,63 @@ def test_a_failed_document_stays_failed_until_its_time(stage: Stage) -> None:
 
 def test_a_processed_document_is_left_alone(stage: Stage) -> None:
     stage.bring("a")
-    stage.settle(stage.take(), Done(["a"]))
-    assert schedule(stage, "a", priority=7) is Scheduled.PROCESSED
+    stage.settle(stage.take(), Processed(["a"]))
+    assert schedule(stage, "a", priority=7) is ScheduleResult.PROCESSED
     assert (stage.state("a").retry_at, stage.state("a").priority) == (None, 0)
 
 
 def test_a_reset_lets_even_a_processed_document_begin_anew(stage: Stage) -> None:
     stage.bring("a")
-    stage.settle(stage.take(), Done(["a"]))
-    assert schedule(stage, "a", NOON, reset=True) is Scheduled.SCHEDULED
+    stage.settle(stage.take(), Processed(["a"]))
+    assert schedule(stage, "a", NOON, reset=True) is ScheduleResult.SCHEDULED
     state = stage.state("a")
     assert (state.status, state.attempt_count, state.retry_at) == ("pending", 0, NOON)
 
 
 def test_a_reset_for_later_leaves_everything_as_it_is_until_then(stage: Stage) -> None:
     stage.bring("a")
-    stage.settle(stage.take(), Done(["a"]))
-    assert schedule(stage, "a", reset=True) is Scheduled.SCHEDULED
+    stage.settle(stage.take(), Processed(["a"]))
+    assert schedule(stage, "a", reset=True) is ScheduleResult.SCHEDULED
     state = stage.state("a")
     assert (state.status, state.attempt_count, state.retry_at) == ("processed", 0, LATER)
-    assert stage.store.unschedule([("pages", "a")]) == {("pages", "a"): Scheduled.CANCELLED}
-    assert (stage.state("a").status, stage.store.next_look()) == ("processed", None)
+    assert stage.store.unschedule([("pages", "a")]) == {("pages", "a"): ScheduleResult.CANCELLED}
+    assert (stage.state("a").status, stage.store.next_check()) == ("processed", None)
 
 
 def test_what_nobody_finishes_is_not_scheduled(stage: Stage) -> None:
     stage.store.add_documents([word("w")])
-    assert stage.store.schedule([("words", "w")], NOON, reset=True) == {("words", "w"): Scheduled.NOBODYS}
+    assert stage.store.schedule([("words", "w")], NOON, reset=True) == {("words", "w"): ScheduleResult.NO_SERVICE}
     assert stage.state("w", "words").status == "processed"
 
 
 def test_what_a_worker_has_is_under_way(stage: Stage) -> None:
     stage.bring("a")
     delivery = stage.take()
-    assert schedule(stage, "a") is Scheduled.UNDER_WAY
+    assert schedule(stage, "a") is ScheduleResult.UNDER_WAY
     assert stage.state("a").retry_at is None
-    stage.settle(delivery, Done(["a"]))
+    stage.settle(delivery, Processed(["a"]))
     assert stage.state("a").status == "processed"
 
 
 def test_a_reset_supersedes_what_a_worker_has(stage: Stage) -> None:
     stage.bring("a")
     delivery = stage.take()
-    assert schedule(stage, "a", NOON, reset=True) is Scheduled.SCHEDULED
-    stage.settle(delivery, Done(["a"]))
+    assert schedule(stage, "a", NOON, reset=True) is ScheduleResult.SCHEDULED
+    stage.settle(delivery, Processed(["a"]))
     state = stage.state("a")
     assert (state.status, state.retry_at, state.row) == ("pending", NOON, None)
 
 
 def test_a_waiting_event_falls_due_at_that_time(stage: Stage) -> None:
     stage.bring("a")
-    stage.settle(stage.take(), Wait(["a"], after=600.0))
-    assert schedule(stage, "a", NOON) is Scheduled.HURRIED
+    stage.settle(stage.take(), RetryLater(["a"], after=600.0))
+    assert schedule(stage, "a", NOON) is ScheduleResult.RESCHEDULED
     assert ids(stage.claim()) == [["a"]]
 
 
 def test_a_waiting_event_may_also_be_put_off(stage: Stage) -> None:
     stage.bring("a")
-    assert schedule(stage, "a", LATER) is Scheduled.HURRIED
+    assert schedule(stage, "a", LATER) is ScheduleResult.RESCHEDULED
     assert stage.claim() == []
     assert stage.store.next_due(["reading"]) == LATER
 
@@ -98,20 +98,20 @@ def test_a_waiting_event_may_also_be_put_off(stage: Stage) -> None:
 def test_a_hurried_event_with_priority_is_claimed_first(stage: Stage) -> None:
     stage.bring("a")
     stage.bring("b")
-    assert schedule(stage, "b", NOON, priority=5) is Scheduled.HURRIED
+    assert schedule(stage, "b", NOON, priority=5) is ScheduleResult.RESCHEDULED
     assert ids(stage.claim()) == [["b"], ["a"]]
 
 
 def test_of_an_event_of_many_only_the_named_document_gets_another_time(stage: Stage) -> None:
     stage.bring("a", "b", "c")
-    assert schedule(stage, "b", LATER, priority=5) is Scheduled.HURRIED
+    assert schedule(stage, "b", LATER, priority=5) is ScheduleResult.RESCHEDULED
     first = stage.take()
     assert ids([first]) == [["a", "c"]]
-    stage.settle(first, Done(["a", "c"]))
+    stage.settle(first, Processed(["a", "c"]))
     stage.clock.time = LATER
     second = stage.take()
     assert (ids([second]), second.priority) == ([["b"]], 5)
-    stage.settle(second, Done(["b"]))
+    stage.settle(second, Processed(["b"]))
     state = stage.state("b")
     assert (state.status, state.round, state.attempt_count) == ("processed", 1, 1)
     assert stage.rows("waiting") == 0
@@ -120,19 +120,19 @@ def test_of_an_event_of_many_only_the_named_document_gets_another_time(stage: St
 def test_documents_of_one_event_that_are_all_named_stay_together(stage: Stage) -> None:
     stage.bring("a", "b")
     outcomes = stage.store.schedule([("pages", "a"), ("pages", "b")], LATER)
-    assert set(outcomes.values()) == {Scheduled.HURRIED}
+    assert set(outcomes.values()) == {ScheduleResult.RESCHEDULED}
     assert stage.rows("waiting") == 1
 
 
 def test_a_missing_document_is_told(stage: Stage) -> None:
-    assert schedule(stage, "nowhere") is Scheduled.MISSING
-    assert stage.store.unschedule([("pages", "nowhere")]) == {("pages", "nowhere"): Scheduled.MISSING}
+    assert schedule(stage, "nowhere") is ScheduleResult.MISSING
+    assert stage.store.unschedule([("pages", "nowhere")]) == {("pages", "nowhere"): ScheduleResult.MISSING}
 
 
 def test_what_is_set_aside_stays_in_its_batch(stage: Stage) -> None:
     stage.bring("a")
-    stage.settle(stage.take(), Aside(["a"], failure()))
-    assert schedule(stage, "a") is Scheduled.SCHEDULED
+    stage.settle(stage.take(), InFailedBatch(["a"], failure()))
+    assert schedule(stage, "a") is ScheduleResult.SCHEDULED
     state = stage.state("a")
     assert (state.retry_at, state.failed_batch is not None) == (LATER, True)
 
@@ -142,17 +142,17 @@ def test_more_documents_than_a_transaction_may_hold(stage: Stage) -> None:
     for start in range(0, 1001, 500):
         stage.store.add_documents([page(name) for name in names[start : start + 500]])
     keys = [("pages", name) for name in names]
-    assert list(stage.store.schedule(keys, LATER).values()) == [Scheduled.SCHEDULED] * 1001
-    assert list(stage.store.unschedule(keys).values()) == [Scheduled.CANCELLED] * 1001
+    assert list(stage.store.schedule(keys, LATER).values()) == [ScheduleResult.SCHEDULED] * 1001
+    assert list(stage.store.unschedule(keys).values()) == [ScheduleResult.CANCELLED] * 1001
     assert stage.store.remove_documents(keys) == 1001
 
 
 def test_cancelling_leaves_a_document_as_it_was(stage: Stage) -> None:
     fail(stage, "a")
     schedule(stage, "a")
-    assert stage.store.unschedule([("pages", "a")]) == {("pages", "a"): Scheduled.CANCELLED}
+    assert stage.store.unschedule([("pages", "a")]) == {("pages", "a"): ScheduleResult.CANCELLED}
     assert (stage.state("a").status, stage.state("a").retry_at) == ("failed", None)
-    assert stage.store.unschedule([("pages", "a")]) == {("pages", "a"): Scheduled.NOT_SCHEDULED}
+    assert stage.store.unschedule([("pages", "a")]) == {("pages", "a"): ScheduleResult.NOT_SCHEDULED}
 
 
 # -- finding
@@ -187,7 +187,7 @@ def test_documents_are_found_by_status_source_and_collection(stage: Stage) -> No
 def test_documents_are_found_by_the_fingerprint_of_their_last_error(stage: Stage) -> None:
     fail(stage, "a", "b")
     stage.bring("c")
-    stage.settle(stage.take(), Dead(["c"], failure=failure()))
+    stage.settle(stage.take(), DeadLettered(["c"], failure=failure()))
     assert found(stage, fingerprint="f00d") == ["pages/a", "pages/b", "pages/c"]
     assert found(stage, fingerprint="f00d", status="pending") == ["pages/c"]
     assert found(stage, fingerprint="f00d", after=("pages", "a"), limit=1) == ["pages/b"]

@@ -7,9 +7,9 @@ from collections import Counter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from onward.backends import open_store
-from onward.model.ledger import Aside, Dead, Done, Part, Standing
-from tests.store.stage import Clock, Stage, failure, page, word
+from onward.backend_urls import open_store
+from onward.model.ledger import DeadLettered, InFailedBatch, InputStatus, Processed, SettlementPart
+from tests.support.store_pages import Clock, Stage, failure, page, word
 
 SOURCES = (None, "s", "t")
 
@@ -28,7 +28,9 @@ def test_they_follow_every_step_of_a_document(stage: Stage) -> None:
     assert store.document_counts() == {}
     stage.bring("a", "b", source="s")
     assert store.document_counts("s") == {"pages": {"pending": 2}}
-    stage.settle(stage.take(), Done(["a"]), Dead(["b"], failure=failure(), final=True), adds=[word("w")])
+    stage.settle(
+        stage.take(), Processed(["a"]), DeadLettered(["b"], failure=failure(), final=True), adds=[word("w")]
+    )
     assert store.document_counts("s") == {"pages": {"processed": 1, "failed": 1}, "words": {"processed": 1}}
     store.reset("pages", "b")
     assert store.document_counts("s")["pages"] == {"processed": 1, "pending": 1}
@@ -79,12 +81,12 @@ def _take(stage: Stage, step: str, id: str, number: int) -> None:
             stage.bring(id, source=SOURCES[number % 3])
         case "settle" | "remove":
             for delivery in stage.claim(limit=1):
-                ready = [one.id for one in delivery.inputs if one.standing is Standing.READY]
-                fates: list[Part] = [
-                    Done(ready),
-                    Dead(ready, failure=failure()),
-                    Dead(ready, failure=failure(), final=True),
-                    Aside(ready, failure()),
+                ready = [one.id for one in delivery.inputs if one.status is InputStatus.READY]
+                fates: list[SettlementPart] = [
+                    Processed(ready),
+                    DeadLettered(ready, failure=failure()),
+                    DeadLettered(ready, failure=failure(), final=True),
+                    InFailedBatch(ready, failure()),
                 ]
                 parent = f"pages/{ready[0]}" if ready else None
                 removes = [("pages", id)] if step == "remove" and id not in ready else []

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from onward.model.ledger import SUSPECT_DEATHS, Done, Wait
-from tests.store.stage import LEASE, NOON, Stage
+from onward.model.ledger import SUSPECT_DEATHS, Processed, RetryLater
+from tests.support.store_pages import LEASE, NOON, Stage
 
 
 def test_nothing_waits(stage: Stage) -> None:
@@ -29,14 +29,14 @@ def test_what_is_claimed_is_not_due(stage: Stage) -> None:
     stage.bring("a")
     delivery = stage.take()
     assert stage.store.next_due(["reading"]) is None
-    stage.settle(delivery, Wait(["a"], after=7.0))
+    stage.settle(delivery, RetryLater(["a"], after=7.0))
     assert stage.store.next_due(["reading"]) == NOON + 7
 
 
 def test_suspects_are_due_for_those_who_run_them(stage: Stage) -> None:
     stage.bring("a")
     for _ in range(SUSPECT_DEATHS):
-        stage.store.bury("anna", [stage.take().row])
+        stage.store.record_crash("anna", [stage.take().row])
     assert stage.store.next_due(["reading"]) is None
     assert stage.store.next_due(["reading"], suspects=True) == NOON
 
@@ -70,21 +70,21 @@ def test_a_settlement_tells_which_services_have_something_new(stage: Stage) -> N
     stage.bring("a")
     delivery = stage.take()
     assert stage.settle(delivery, closes=False, emits=[stage.noticed("x")]).woken == {"listening"}
-    assert stage.settle(delivery, Wait(["a"])).woken == {"reading"}
-    assert stage.settle(stage.take(), Done(["a"])).woken == set()
+    assert stage.settle(delivery, RetryLater(["a"])).woken == {"reading"}
+    assert stage.settle(stage.take(), Processed(["a"])).woken == set()
 
 
 def test_what_is_split_off_is_new_to_its_service(stage: Stage) -> None:
     stage.bring("a", "b")
-    assert stage.settle(stage.take(), Done(["a"]), Wait(["b"])).woken == {"reading"}
+    assert stage.settle(stage.take(), Processed(["a"]), RetryLater(["b"])).woken == {"reading"}
 
 
 def test_it_is_quiet_only_when_nothing_is_under_way_and_nothing_falls_due(stage: Stage) -> None:
     stage.bring("a")
     later = stage.clock.now() + 60
-    assert not stage.store.is_quiet(["reading"], ["reading"], until=later)
-    assert stage.store.is_quiet(["reading"], [], until=later), "what waits for a breaker is not counted"
+    assert not stage.store.is_idle(["reading"], ["reading"], until=later)
+    assert stage.store.is_idle(["reading"], [], until=later), "what waits for a breaker is not counted"
     delivery = stage.take()
-    assert not stage.store.is_quiet(["reading"], ["reading"], until=later)
-    stage.settle(delivery, Done(["a"]))
-    assert stage.store.is_quiet(["reading"], ["reading"], until=later)
+    assert not stage.store.is_idle(["reading"], ["reading"], until=later)
+    stage.settle(delivery, Processed(["a"]))
+    assert stage.store.is_idle(["reading"], ["reading"], until=later)

@@ -6,16 +6,17 @@ from functools import partial
 
 from fastapi import APIRouter, FastAPI
 
-from onward.console.allowing import remember
-from onward.console.api import acting, documents, errors, monitoring, operating, reading, submissions
-from onward.console.api.describing import describe
+from onward.console.allowed_methods import register_routes
+from onward.console.api import documents, errors, monitoring, operations, operator, search, submissions, tasks
+from onward.console.api.openapi import describe
 
 ROUTERS: tuple[APIRouter, ...] = (
     submissions.router,
     documents.router,
-    reading.router,
-    operating.router,
-    acting.router,
+    search.router,
+    tasks.router,
+    operator.router,
+    operations.router,
     errors.router,
     monitoring.router,
 )
@@ -27,5 +28,5 @@ def add_routes(web: FastAPI) -> None:
     web.state.monitoring = monitoring.Monitoring(web.state.onward)
     for router in ROUTERS:
         web.include_router(router)
-    remember(web, ROUTERS)
+    register_routes(web, ROUTERS)
     web.openapi = partial(describe, web)  # type: ignore[method-assign]

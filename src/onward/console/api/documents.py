@@ -1,4 +1,4 @@
-"""Documents: listing them, where they stand, and what can be done about them."""
+"""Documents: lists, status, retry, cancel, forget."""
 
 from __future__ import annotations
 
@@ -12,28 +12,29 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from onward.app import App
-from onward.console.acting import CHANGES
-from onward.console.api import models
-from onward.console.api.acting import CHANGED, WHO, carry_out
-from onward.console.api.describing import problems
-from onward.console.api.finding import find_document, find_source
-from onward.console.asking import Onward, Running
-from onward.console.live import Live, TooMany
+from onward.console.api import schemas
+from onward.console.api.lookup import find_document, find_source
+from onward.console.api.openapi import problems
+from onward.console.api.operations import API, BACK, CHANGED, carry_out
+from onward.console.live import Live, TooManyWatchers
 from onward.console.operations import Operation
 from onward.console.problems import Problem
-from onward.facts.finding import NotFound
-from onward.facts.life import body_of, next_facts, outlook_of, time_fact
-from onward.facts.processing import DONE, FAILED, Looking, Processing, stands_for_source
-from onward.facts.wording import iso, source_name
+from onward.console.request_context import Onward, Running
 from onward.model.documents import DocumentState, Status
-from onward.recovery.phrasing import in_utc
+from onward.ops.actions.remove_documents import DiscardDocuments
+from onward.ops.actions.retry_documents import RetryDocuments
+from onward.ops.actions.sources import CancelSource, ForgetSource, RetrySource
+from onward.ops.bad_input import NotFound
+from onward.ops.queries.document_details import body_of, next_facts, next_step_of, time_fact
+from onward.ops.queries.document_progress import DONE, FAILED, DocumentProgress, ProgressReader, stands_for_source
+from onward.ops.text.format import iso, source_name, utc_time
 
 router = APIRouter(prefix="/v3/documents", tags=["Documents"])
 
 PART = "v3-status"
 """The live part that streams of a document's status come from."""
 LOOKED_THROUGH = 1_000
-"""So many documents are looked at for one page."""
+"""At most this many documents are read for one page."""
 _STORED = {
     DONE: (Status.PROCESSED,),
     FAILED: (Status.FAILED, Status.FAILED_MAX_RETRIES, Status.DISCARDED),
@@ -46,10 +47,10 @@ FromSource = Annotated[
 ]
 
 
-# -- what is told of one
+# -- facts of a document
 
 
-def _status(state: DocumentState, now: Processing) -> dict[str, Any]:
+def _status(state: DocumentState, now: DocumentProgress) -> dict[str, Any]:
     return {
         "id": state.id,
         "collection": state.collection,
@@ -65,7 +66,7 @@ def _status(state: DocumentState, now: Processing) -> dict[str, Any]:
     }
 
 
-def _brief(state: DocumentState, now: Processing) -> dict[str, Any]:
+def _brief(state: DocumentState, now: DocumentProgress) -> dict[str, Any]:
     return _status(state, now) | {
         "source": source_name(state.source) if state.source else None,
         "created_at": time_fact(state.created_at),
@@ -79,14 +80,14 @@ def _brief(state: DocumentState, now: Processing) -> dict[str, Any]:
 @router.get(
     "",
     summary="List documents",
-    response_model=models.Documents,
+    response_model=schemas.Documents,
     responses=problems(404, 422),
 )
 def list_documents(
     app: Onward,
     after: After = "",
     limit: Limit = 50,
-    status: models.Progress | None = None,
+    status: schemas.Progress | None = None,
     source: FromSource = None,
     collection: Annotated[
         str | None,
@@ -102,35 +103,35 @@ def list_documents(
         pages = _submitted(app, wanted, after, limit)
     else:
         pages = _of_collection(app, collection, wanted, after, limit, status)
-    looking = Looking(app)
+    looking = ProgressReader(app)
     found: list[dict[str, Any]] = []
     last, looked_at = after, 0
     for cursor, state in pages:
         if len(found) == limit or looked_at >= LOOKED_THROUGH:
             return {"documents": found, "next": last}
         last, looked_at = cursor, looked_at + 1
-        now = looking.at(state) if state is not None else None
+        now = looking.of(state) if state is not None else None
         if state is not None and now is not None and status in (None, now.status):
             found.append(_brief(state, now))
     return {"documents": found, "next": None}
 
 
 def _submitted(app: App, source: str | None, after: str, limit: int) -> Iterator[tuple[str, DocumentState | None]]:
-    """What stands for each source, in the order of the first tasks of the sources: each has exactly one."""
+    """Yield the document of each source, in the order of the first tasks of the sources: each has exactly one."""
     while states := app.store.states("tasks", source=source, after=after, limit=max(50, limit)):
         after = states[-1].id
         bodies = {
-            id: json.loads(text) for id, _, text in app.store.read_bodies("tasks", [one.id for one in states])
+            id: json.loads(text) for id, _, text in app.store.read_bodies("tasks", [state.id for state in states])
         }
         first = {id: body["source_id"] for id, body in bodies.items() if _is_first(body)}
-        requests = {one.id: one for one in app.store.states_of([("archives", id) for id in first.values()])}
+        requests = {state.id: state for state in app.store.states_of([("archives", id) for id in first.values()])}
         for one in states:
             if one.id in first:
                 yield one.id, requests.get(first[one.id])
 
 
 def _is_first(task: dict[str, Any]) -> bool:
-    """Whether it is the pipeline's, and of the first submission."""
+    """Return whether a task is one of the pipeline, and of the first submission of its source."""
     return task.get("submission") == 1 and isinstance(task.get("source_id"), str)
 
 
@@ -139,7 +140,7 @@ def _of_collection(
 ) -> Iterator[tuple[str, DocumentState | None]]:
     if "\0" in after or "\0" in collection:
         return
-    # Looking for what is not there goes through all that is; how many there are of each is known.
+    # A search for a status that no document has would read all documents; the counts are known.
     known = app.store.document_counts(source).get(collection, {})
     wanted = [one for one in _STORED.get(status or "", (Status.PENDING,)) if known.get(one)]
     stored: list[str | None] = [None] if status is None else [*wanted]
@@ -156,22 +157,22 @@ def _of_collection(
             yield state.id, state
 
 
-# -- one of them
+# -- one document
 
 
 @router.get(
     "/{id:path}/status",
     summary="See where a document stands",
-    response_model=models.DocumentStatus,
+    response_model=schemas.DocumentStatus,
     responses=problems(404),
 )
 def get_status(app: Onward, id: str) -> dict[str, Any]:
-    """Its status, how often it was tried, when it is tried again, and why it failed last.
+    """Get its status, how often it was tried, when it is tried again, and why it failed last.
 
-    `failed` is told only when it will not be tried again by itself; until then it is `queued`, with `next_retry`.
+    It is `failed` only when it will not be tried again by itself; until then `queued`, with `next_retry`.
     """
     state = find_document(app, id)
-    return _status(state, Looking(app).at(state))
+    return _status(state, ProgressReader(app).of(state))
 
 
 @router.get(
@@ -193,56 +194,56 @@ async def follow(request: Request, app: Onward, id: str) -> Response:
     watched: Live = request.app.state.live
     try:
         stream = watched.watch(f"{PART}/{state.collection}/{state.id}")
-    except TooMany:
+    except TooManyWatchers:
         raise Problem(
             503,
-            "Too many watch",
+            "Too many open streams",
             "Ask for its status now and then, or come back later.",
             headers={"retry-after": "30"},
         ) from None
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return StreamingResponse(_told(stream), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(_status_events(stream), media_type="text/event-stream", headers=headers)
 
 
-async def _told(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """A document's status from the live part that all who follow it share; ends when that is final."""
+async def _status_events(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield the status of a document from its shared live part, until the status is final."""
     async with aclosing(stream) as parts:  # type: ignore[type-var]
         async for part in parts:
             _, found, data = part.decode().partition("\ndata: ")
             if not found:
-                yield part  # it only shows that it is there
+                yield part  # a comment that keeps the connection open
                 continue
-            told = json.loads(data)
-            yield f"event: status\ndata: {told}\n\n".encode()
-            if json.loads(told)["status"] in (DONE, FAILED):
+            status = json.loads(data)
+            yield f"event: status\ndata: {status}\n\n".encode()
+            if json.loads(status)["status"] in (DONE, FAILED):
                 return
 
 
 def status_part(web: FastAPI, which: str) -> str:
-    """A document's status as JSON, for who follows it; of one that was forgotten, that it failed."""
+    """Render a document's status as JSON; a forgotten document has failed."""
     app: App = web.state.onward
     collection, _, id = which.partition("/")
     for state in app.store.states_of([(collection, id)]):
-        return json.dumps(_status(state, Looking(app).at(state)))
-    gone = Processing(FAILED, error="it was forgotten")
+        return json.dumps(_status(state, ProgressReader(app).of(state)))
+    gone = DocumentProgress(FAILED, error="it was forgotten")
     return json.dumps(_status(DocumentState(collection, id, Status.DISCARDED), gone))
 
 
 @router.get(
     "/{id:path}",
     summary="Get a document",
-    response_model=models.Document,
+    response_model=schemas.Document,
     responses=problems(404),
 )
 def get_document(app: Onward, id: str) -> dict[str, Any]:
-    """A submitted document with all that came from it; or any other one, by its id or as COLLECTION/ID."""
+    """Get a submitted document with all that came from it; or any other one, by its id or as COLLECTION/ID."""
     state = find_document(app, id)
-    now = Looking(app).at(state)
+    now = ProgressReader(app).of(state)
     return _brief(state, now) | {
         "documents": now.documents,
         "parent": state.parent,
         "revision": state.revision,
-        "next": next_facts(outlook_of(app, state, in_words=in_utc)),
+        "next": next_facts(next_step_of(app, state), utc_time),
         "content": _content(app, state),
     }
 
@@ -257,45 +258,43 @@ def _content(app: App, state: DocumentState) -> dict[str, Any]:
     return body
 
 
-# -- changing them
+# -- changes
 
 
 @router.post(
     "/{id:path}/retry",
     summary="Try a document again",
-    response_model=models.Changed,
+    response_model=schemas.Changed,
     responses={**CHANGED, **problems(404, 409)},
 )
-def retry(app: Onward, operations: Running, id: str, asked: models.Asked | None = None) -> JSONResponse:
+def retry(app: Onward, operations: Running, id: str, asked: schemas.RetryOptions | None = None) -> JSONResponse:
     """Try it again now, and with a source all that failed of it. What waits for its next try is hurried."""
-    state, asked = find_document(app, id), asked or models.Asked()
+    state, asked = find_document(app, id), asked or schemas.RetryOptions()
     if stands_for_source(state):
-        answer = carry_out(app, operations, "retry-submitted", {"id": state.id, "reset": asked.reset})
-    else:
-        given = {"collection": state.collection, "id": state.id}
-        answer = carry_out(app, operations, "reset" if asked.reset else "retry", given)
-    return _unless_nothing(answer)
+        return _unless_nothing(carry_out(app, operations, RetrySource(state.id, reset=asked.reset)))
+    action = RetryDocuments(keys=((state.collection, state.id),), reset=asked.reset)
+    return _unless_nothing(carry_out(app, operations, action))
 
 
 @router.post(
     "/{id:path}/cancel",
     summary="Cancel a document",
-    response_model=models.Changed,
+    response_model=schemas.Changed,
     responses={**CHANGED, **problems(404, 409)},
 )
 def cancel(app: Onward, operations: Running, id: str) -> JSONResponse:
     """Give up what is not finished of it; what is finished stays. Retrying it undoes this."""
     state = find_document(app, id)
     if stands_for_source(state):
-        return _unless_nothing(carry_out(app, operations, "cancel-submitted", {"id": state.id}))
-    given = {"collection": state.collection, "id": state.id}
-    return _unless_nothing(carry_out(app, operations, "discard", given))
+        return _unless_nothing(carry_out(app, operations, CancelSource(state.id)))
+    action = DiscardDocuments(keys=((state.collection, state.id),))
+    return _unless_nothing(carry_out(app, operations, action))
 
 
 def _unless_nothing(answer: JSONResponse) -> JSONResponse:
-    told = json.loads(bytes(answer.body))
-    if not told["touches"]:
-        raise Problem(409, "There is nothing to change", told["text"])
+    changed = json.loads(bytes(answer.body))
+    if not changed["touches"]:
+        raise Problem(409, "There is nothing to change", changed["text"])
     return answer
 
 
@@ -305,8 +304,8 @@ def _unless_nothing(answer: JSONResponse) -> JSONResponse:
     status_code=204,
     response_class=Response,
     responses={
-        200: {"model": models.Forgetting, "description": "What would be removed, with `dry_run`"},
-        202: {"model": models.Changed, "description": "It has begun; `operation` tells how it goes"},
+        200: {"model": schemas.Forgetting, "description": "What would be removed, with `dry_run`"},
+        202: {"model": schemas.Changed, "description": "It has begun; `operation` tells how it goes"},
         204: {"description": "It is removed"},
         **problems(404, 409),
     },
@@ -321,12 +320,11 @@ def forget(app: Onward, operations: Running, id: str, dry_run: bool = False) -> 
             f"{state.collection}/{state.id} came from {source_name(state.source or 'another program')}. "
             "Cancel it, or forget its source.",
         )
-    change, given = CHANGES["forget"], {"source": state.id}
-    plan = change.plan(app, given)
+    action = ForgetSource(state.source)
+    plan = action.plan(app)
     if dry_run:
-        told = {"id": state.id, "source": source_name(state.source), "documents": plan.touches, "dry_run": True}
-        return JSONResponse(told)
-    if plan.long:
-        return carry_out(app, operations, "forget", given)
-    change.do(app, given, Operation(plan.title, plan.back), who=WHO, via="api")
+        return JSONResponse({"id": state.id, **plan.facts, "dry_run": True})
+    if plan.slow:
+        return carry_out(app, operations, action)
+    action.run(app, Operation(plan.title, BACK), API)
     return Response(status_code=204)

@@ -13,39 +13,39 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 
 from onward.app import App
-from onward.console.api import models
-from onward.console.api.describing import problems
-from onward.console.asking import Onward
-from onward.facts.wording import iso
+from onward.console.api import schemas
+from onward.console.api.openapi import problems
+from onward.console.request_context import Onward
 from onward.model.failures import MAX_MESSAGE, MAX_SHAPE, MAX_TRACEBACK, Failure, shape_of
+from onward.ops.text.format import iso
 from onward.retry import redact_error
 
 router = APIRouter(prefix="/api", tags=["Errors"])
 
 MOST = 10_000
-"""So many are kept; then the oldest go."""
+"""At most this many errors are kept; then the oldest are removed."""
 UNKNOWN = "unknown"
 
 
 class Errors:
-    """The newest errors that were reported to this server, by their ids."""
+    """List the newest errors that were reported to this server, by their ids."""
 
     def __init__(self, most: int = MOST) -> None:
         self.most = most
         self.received = 0
-        self._kept: OrderedDict[str, models.ErrorReport] = OrderedDict()
+        self._kept: OrderedDict[str, schemas.ErrorReport] = OrderedDict()
         self._lock = threading.Lock()
 
-    def take(self, app: App, reports: Sequence[models.ErrorReport]) -> int:
+    def take(self, app: App, reports: Sequence[schemas.ErrorReport]) -> int:
         """Count those that are not known, in one transaction; answer how many there were."""
         with self._lock:  # a report that is sent once more while the first is counted must wait for that
             now = app.store.now()
-            new: dict[str, models.ErrorReport] = {}
+            new: dict[str, schemas.ErrorReport] = {}
             for one in reports:
-                told = _without_secrets(one, now)
+                report = _without_secrets(one, now)
                 id = one.id or f"{self.received + len(new)} without an id"
                 if id not in self._kept:
-                    new.setdefault(id, told)
+                    new.setdefault(id, report)
 
             def count() -> None:
                 for one in new.values():
@@ -58,7 +58,7 @@ class Errors:
                 self._kept.popitem(last=False)
             return len(new)
 
-    def newest(self) -> list[models.ErrorReport]:
+    def newest(self) -> list[schemas.ErrorReport]:
         with self._lock:
             return list(reversed(self._kept.values()))
 
@@ -68,8 +68,8 @@ def _clean(text: str) -> str:
     return redact_error(text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00"))
 
 
-def _without_secrets(one: models.ErrorReport, now: float) -> models.ErrorReport:
-    """A report as it is kept; whoever sent it may have been careless."""
+def _without_secrets(one: schemas.ErrorReport, now: float) -> schemas.ErrorReport:
+    """Return a report without secrets, as it is kept."""
     message = _clean(one.message)[:MAX_MESSAGE]
     service, kind = _clean(one.service) or UNKNOWN, _clean(one.error_type)
     return one.model_copy(
@@ -100,12 +100,12 @@ def _seconds(text: str, now: float) -> float:
 
 
 def _fingerprint(service: str, kind: str, place: str, message: str) -> str:
-    """The group of an error whose sender names none: made from the same parts as our own."""
+    """Return a fingerprint for an error that was sent without one, made from the same parts as our own."""
     parts = (service, kind, place, shape_of(message)[:MAX_SHAPE])
     return hashlib.blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
-def _failure(one: models.ErrorReport) -> Failure:
+def _failure(one: schemas.ErrorReport) -> Failure:
     return Failure(
         at=datetime.fromisoformat(one.at).timestamp(),
         error_type=one.error_type,
@@ -124,10 +124,10 @@ def _failure(one: models.ErrorReport) -> Failure:
     "/errors",
     summary="Report errors",
     status_code=202,
-    response_model=models.Taken,
+    response_model=schemas.ErrorsCounted,
     responses=problems(413, 422),
 )
-def report(request: Request, app: Onward, reports: models.ErrorReports) -> dict[str, Any]:
+def report(request: Request, app: Onward, reports: schemas.ErrorReports) -> dict[str, Any]:
     """Count errors of another program in failure groups; `ERROR_REPORTER_TYPE=http` sends them here.
 
     One whose id is known, because it was sent before, is not counted again.
@@ -137,14 +137,14 @@ def report(request: Request, app: Onward, reports: models.ErrorReports) -> dict[
     return {"taken": taken, "known": len(reports.errors) - taken}
 
 
-@router.get("/errors", summary="List reported errors", response_model=models.KeptErrors, responses=problems(422))
+@router.get("/errors", summary="List reported errors", response_model=schemas.KeptErrors, responses=problems(422))
 def recent(
     request: Request,
     service: Annotated[str | None, Query(min_length=1, max_length=200)] = None,
     fingerprint: Annotated[str | None, Query(min_length=1, max_length=64)] = None,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
 ) -> dict[str, Any]:
-    """The newest errors that were reported to this server since it was started, the last one first."""
+    """List the newest errors that were reported to this server since it was started, the last one first."""
     errors: Errors = request.app.state.errors
     found = [
         one for one in errors.newest() if service in (None, one.service) and fingerprint in (None, one.fingerprint)
@@ -152,9 +152,9 @@ def recent(
     return {"errors": list(islice(found, limit)), "total": len(found)}
 
 
-@router.get("/stats", summary="Count reported errors", response_model=models.ErrorStats)
+@router.get("/stats", summary="Count reported errors", response_model=schemas.ErrorStats)
 def stats(request: Request) -> dict[str, Any]:
-    """How many of the errors that are kept are of each service, type and failure group."""
+    """Count the kept errors by service, type and failure group."""
     errors: Errors = request.app.state.errors
     found = errors.newest()
     return {

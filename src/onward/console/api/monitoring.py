@@ -12,43 +12,43 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response
 
 from onward.app import App
-from onward.console.api import models
-from onward.console.api.describing import problems
+from onward.console.api import schemas
+from onward.console.api.openapi import problems
 from onward.console.problems import Problem
-from onward.observe.exposing import CountedHere
-from onward.observe.health import Health
-from onward.observe.standing import Standing
+from onward.observe.process_health import Health
+from onward.observe.prometheus import ProcessCollector
+from onward.observe.store_metrics import StoreCollector
 
 router = APIRouter(tags=["Monitoring"])
 
-FIRST_LOOK = 2.0
-"""Seconds that who asks first waits for the store to answer."""
+FIRST_CHECK_SECONDS = 2.0
+"""The first request waits at most this long for the store to respond."""
 
 
 class Monitoring:
-    """What is seen of the store, and of this server; nothing runs before somebody asks."""
+    """Health and metrics of the store and of this server; started at the first request."""
 
     def __init__(self, app: App) -> None:
         self._app = app
         self._lock = threading.Lock()
         self._looked = threading.Event()
         self._health: Health | None = None
-        self._standing: Standing | None = None
+        self._collector: StoreCollector | None = None
         self._registry: CollectorRegistry | None = None
 
     def stop(self) -> None:
         with self._lock:
             if self._health is not None:
                 self._health.stop()
-            if self._standing is not None:
-                self._standing.stop()
+            if self._collector is not None:
+                self._collector.stop()
 
     def health(self) -> Health:
         with self._lock:
             if self._health is None:
                 self._health = Health({"store": self._answers})
                 self._health.start()
-        self._looked.wait(FIRST_LOOK)
+        self._looked.wait(FIRST_CHECK_SECONDS)
         return self._health
 
     def _answers(self) -> str:
@@ -58,24 +58,24 @@ class Monitoring:
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
         if self._health is not None:
-            self._health.note("store", problem)  # before who asked first goes on
+            self._health.note("store", problem)  # before the first request continues
         self._looked.set()
         return problem
 
     def registry(self) -> CollectorRegistry | None:
-        """What is counted; None: metrics are switched off, or pushed."""
+        """Return the metrics; None if they are switched off or pushed."""
         app = self._app
         if app.settings.metrics_backend != "prometheus":
             return None
         with self._lock:
             if self._registry is None:
                 registry = CollectorRegistry()
-                registry.register(CountedHere(app.metrics))
-                self._standing = Standing(
+                registry.register(ProcessCollector(app.metrics))
+                self._collector = StoreCollector(
                     app.store, app.settings.ladder, services=list(app.registry.services), disk=app.settings.home
                 )
-                self._standing.start()
-                registry.register(self._standing)
+                self._collector.start()
+                registry.register(self._collector)
                 self._registry = registry
             return self._registry
 
@@ -112,19 +112,19 @@ def metrics(request: Request) -> Response:
 
 
 _SICK: dict[int | str, dict[str, Any]] = {
-    503: {"model": models.Health, "description": "Something does not answer; `checks` says what"}
+    503: {"model": schemas.Health, "description": "Something does not answer; `checks` says what"}
 }
 
 
-@router.get("/healthz", summary="Is it alive?", response_model=models.Health)
+@router.get("/healthz", summary="Is it alive?", response_model=schemas.Health)
 async def alive() -> dict[str, object]:
-    """Answered by the server's main loop itself."""
+    """Respond from the server's main loop itself."""
     return {"status": "ok", "checks": {"loop": "ok"}}
 
 
-@router.get("/readyz", summary="Can it work?", response_model=models.Health, responses=_SICK)
+@router.get("/readyz", summary="Can it work?", response_model=schemas.Health, responses=_SICK)
 async def ready(request: Request) -> JSONResponse:
-    """Whether the store answers. A store that hangs does not hang whoever asks."""
+    """Check that the store responds. A store that hangs does not block this request."""
     health = await run_in_threadpool(_monitoring(request).health)
     health.beat()
     well, checks = health.ready()

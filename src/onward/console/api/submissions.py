@@ -15,27 +15,29 @@ from starlette.datastructures import UploadFile
 from starlette.responses import JSONResponse
 
 from onward.app import App
-from onward.console.api.describing import MULTIPART, problems
-from onward.console.api.models import MOST_IN_BATCH, Accepted, BatchAnswers, SubmittedText, SubmittedURL
-from onward.console.api.once import Answered, digest, once
-from onward.console.asking import Onward
+from onward.console.api.idempotency import StoredResponse, digest, run_once
+from onward.console.api.openapi import MULTIPART, problems
+from onward.console.api.schemas import MAX_IN_BATCH, Accepted, BatchAnswers, SubmittedText, SubmittedURL
 from onward.console.problems import Problem, problem_of
-from onward.console.submitting import (
+from onward.console.request_context import Onward
+from onward.ops.queries.document_progress import QUEUED, ProgressReader
+from onward.ops.submissions import (
     Submitted,
     check_takes_sources,
+    keep_upload,
     submit_source,
     text_source,
+    text_stream,
     upload_source,
     url_source,
 )
-from onward.facts.processing import QUEUED, Looking
-from onward.facts.wording import one_line, source_name
+from onward.ops.text.format import one_line, source_name
 from onward.retry import OnwardError
 
 router = APIRouter(prefix="/v3/documents", tags=["Documents"])
 
-JSON_BYTES = 10_000_000
-"""Of a body that is no file: it is read as a whole."""
+MAX_JSON_BYTES = 10_000_000
+"""Larger JSON bodies are refused; they are read into memory."""
 Key = Annotated[
     str | None,
     Header(
@@ -114,7 +116,7 @@ async def submit(request: Request, app: Onward, key: Key = None) -> JSONResponse
                     "schema": {
                         "type": "array",
                         "minItems": 1,
-                        "maxItems": MOST_IN_BATCH,
+                        "maxItems": MAX_IN_BATCH,
                         "items": {
                             "description": "As for one document; what makes no sense is refused on its own."
                         },
@@ -128,15 +130,15 @@ async def submit(request: Request, app: Onward, key: Key = None) -> JSONResponse
 async def submit_batch(request: Request, app: Onward, key: Key = None) -> JSONResponse:
     """Submit up to 100 URLs and texts. Each is answered on its own: a bad one does not hold up the others."""
     body = await _read_json(request)
-    if not isinstance(body, list) or not 1 <= len(body) <= MOST_IN_BATCH:
+    if not isinstance(body, list) or not 1 <= len(body) <= MAX_IN_BATCH:
         what = f"a list of {len(body)}" if isinstance(body, list) else f"a {type(body).__name__}"
         raise Problem(
-            422, "This cannot be used", f"The body is {what}: give a list of 1 to {MOST_IN_BATCH} documents."
+            422, "This cannot be used", f"The body is {what}: give a list of 1 to {MAX_IN_BATCH} documents."
         )
     return await run_in_threadpool(_submit_many, app, key, body)
 
 
-# -- reading what was sent
+# -- reading the request
 
 
 def _media_type(request: Request) -> str:
@@ -152,8 +154,10 @@ async def _read_json(request: Request) -> Any:
     read = bytearray()
     async for part in request.stream():
         read += part
-        if len(read) > JSON_BYTES:
-            raise Problem(413, "Too large", f"JSON of at most {JSON_BYTES:,} bytes is taken; send more as a file.")
+        if len(read) > MAX_JSON_BYTES:
+            raise Problem(
+                413, "Too large", f"JSON of at most {MAX_JSON_BYTES:,} bytes is taken; send more as a file."
+            )
     try:
         return json.loads(read.decode())
     except (ValueError, RecursionError) as error:
@@ -178,12 +182,12 @@ def _read_one(body: Any) -> SubmittedURL | SubmittedText:
     )
 
 
-def _source(app: App, given: SubmittedURL | SubmittedText) -> str:
-    """The source that is meant; a text is kept by now."""
+def _store_source(app: App, submitted: SubmittedURL | SubmittedText) -> str:
+    """Return the source; a text is stored first."""
     check_takes_sources(app)
-    if isinstance(given, SubmittedURL):
-        return url_source(given.url)
-    return text_source(app, given.content, given.title)
+    if isinstance(submitted, SubmittedURL):
+        return url_source(submitted.url)
+    return text_source(app, submitted.content, submitted.title)
 
 
 # -- submitting
@@ -191,60 +195,79 @@ def _source(app: App, given: SubmittedURL | SubmittedText) -> str:
 
 def _submit_file(app: App, key: str | None, file: UploadFile) -> JSONResponse:
     source = upload_source(app, file.filename or "", file.file)
-    return _respond(once(app, "documents", key, digest(source), lambda: _put(app, source)))
+    response = run_once(app, "documents", key, digest(source), lambda: _put(app, source))
+    keep_upload(app, source, file.file)
+    return _respond(response)
 
 
 def _submit_one(app: App, key: str | None, body: Any) -> JSONResponse:
-    source = _source(app, _read_one(body))
-    return _respond(once(app, "documents", key, digest(body), lambda: _put(app, source)))
+    submitted = _read_one(body)
+    source = _store_source(app, submitted)
+    response = run_once(app, "documents", key, digest(body), lambda: _put(app, source))
+    _keep(app, source, submitted)
+    return _respond(response)
 
 
-def _put(app: App, source: str) -> Answered:
-    found = submit_source(app, source)
-    return Answered(202 if found.new else 200, _told(app, found))
+def _keep(app: App, source: str, submitted: SubmittedURL | SubmittedText) -> None:
+    if isinstance(submitted, SubmittedText):
+        keep_upload(app, source, text_stream(submitted.content))
 
 
-def _told(app: App, found: Submitted) -> dict[str, Any]:
+def _put(app: App, source: str) -> StoredResponse:
+    submitted = submit_source(app, source)
+    return StoredResponse(202 if submitted.new else 200, _response_body(app, submitted))
+
+
+def _response_body(app: App, submitted: Submitted) -> dict[str, Any]:
     status = QUEUED
-    if not found.new and (state := app.state("archives", found.id)) is not None:
-        status = Looking(app).at(state).status
-    return {"id": found.id, "status": status, "source": source_name(found.source), "duplicate": not found.new}
+    if not submitted.new and (state := app.state("archives", submitted.id)) is not None:
+        status = ProgressReader(app).of(state).status
+    return {
+        "id": submitted.id,
+        "status": status,
+        "source": source_name(submitted.source),
+        "duplicate": not submitted.new,
+    }
 
 
-def _respond(answered: Answered) -> JSONResponse:
-    headers = {"location": f"/v3/documents/{quote(answered.body['id'])}"}
-    return JSONResponse(answered.body, answered.status, _said_again(answered) | headers)
+def _respond(response: StoredResponse) -> JSONResponse:
+    headers = {"location": f"/v3/documents/{quote(response.body['id'])}"}
+    return JSONResponse(response.body, response.status, _replay_header(response) | headers)
 
 
-def _said_again(answered: Answered) -> dict[str, str]:
-    return {"idempotency-replayed": "true"} if answered.again else {}
+def _replay_header(response: StoredResponse) -> dict[str, str]:
+    return {"idempotency-replayed": "true"} if response.replayed else {}
 
 
 def _submit_many(app: App, key: str | None, body: list[Any]) -> JSONResponse:
-    asked = [_source_or_problem(app, one) for one in body]
+    sources = [_source_or_problem(app, item) for item in body]
 
-    def put() -> Answered:
+    def submit_all() -> StoredResponse:
         results: list[dict[str, Any]] = []
-        for index, source in enumerate(asked):
+        for index, source in enumerate(sources):
             if isinstance(source, Problem):
-                told = {"status_code": source.status, "problem": source.as_dict()}
+                result = {"status_code": source.status, "problem": source.as_dict()}
             else:
-                answered = _put(app, source)
-                told = {"status_code": answered.status, "document": answered.body}
-            results.append({"index": index, "document": None, "problem": None} | told)
-        count = [one["status_code"] for one in results].count
-        accepted, known = count(202), count(200)
-        totals = {"accepted": accepted, "duplicates": known, "refused": len(results) - accepted - known}
-        return Answered(200, totals | {"results": results})
+                response = _put(app, source)
+                result = {"status_code": response.status, "document": response.body}
+            results.append({"index": index, "document": None, "problem": None} | result)
+        count = [result["status_code"] for result in results].count
+        accepted, duplicates = count(202), count(200)
+        refused = len(results) - accepted - duplicates
+        totals = {"accepted": accepted, "duplicates": duplicates, "refused": refused}
+        return StoredResponse(200, totals | {"results": results})
 
-    answered = once(app, "batch", key, digest(body), put)
-    return JSONResponse(answered.body, answered.status, _said_again(answered))
+    response = run_once(app, "batch", key, digest(body), submit_all)
+    for item, source in zip(body, sources, strict=True):
+        if isinstance(source, str):
+            _keep(app, source, _read_one(item))
+    return JSONResponse(response.body, response.status, _replay_header(response))
 
 
 def _source_or_problem(app: App, body: Any) -> str | Problem:
-    """What one of a batch means; what is wrong with it is its own. A store that is away is everybody's."""
+    """Return the source of one item, or its problem. Conflicts and store errors are raised for the whole batch."""
     try:
-        return _source(app, _read_one(body))
+        return _store_source(app, _read_one(body))
     except (OnwardError, RequestValidationError, Problem) as error:
         problem = problem_of(error)
         if problem.status >= 500 or problem.status == 409:

@@ -6,17 +6,18 @@ from collections.abc import Callable
 
 from fastapi import FastAPI
 
-from onward.console.allowing import remember
+from onward.console.allowed_methods import register_routes
 from onward.console.api import documents as api_documents
 from onward.console.pages import (
     actions,
     batches,
-    changes,
+    confirm,
     docs,
     document,
     documents,
     failures,
     ingest,
+    live,
     login,
     overview,
     queues,
@@ -24,15 +25,14 @@ from onward.console.pages import (
     settings,
     tasks,
     threads,
-    watching,
     workers,
 )
 
 ROUTERS = (
     login.router,
     overview.router,
-    changes.router,
-    watching.router,
+    confirm.router,
+    live.router,
     failures.router,
     queues.router,
     batches.router,
@@ -50,7 +50,7 @@ ROUTERS = (
 
 PARTS: dict[str, Callable[[FastAPI, str], str]] = {
     "overview": overview.part,
-    "operation": changes.part,
+    "operation": confirm.part,
     "document": document.part,
     api_documents.PART: api_documents.status_part,
     "tasks": tasks.part,
@@ -66,10 +66,10 @@ def add_routes(web: FastAPI) -> None:
     """Add all pages; they are no part of the API's description."""
     for router in ROUTERS:
         web.include_router(router, include_in_schema=False)
-    remember(web, ROUTERS)
+    register_routes(web, ROUTERS)
 
 
 def render_part(web: FastAPI, name: str) -> str:
-    """The live part of a page as it is now."""
+    """Render the live part of a page."""
     kind, _, which = name.partition("/")
     return PARTS[kind](web, which)

@@ -1,4 +1,4 @@
-"""Failed batches: what was set aside to be retried together, and when that will be."""
+"""The pages of failed batches: documents that were set aside to be retried together."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from onward.app import App
-from onward.console.asking import Onward
-from onward.console.changes_batches import batch_path
-from onward.console.fields import clean
-from onward.console.rendering import document_path, page
-from onward.console.timelines import schedule
-from onward.facts.batches import documents_in, files_of, find_batch, is_persistent, item_errors
-from onward.facts.wording import SHORT_ID, source_name
+from onward.console.action_forms import batch_path
+from onward.console.charts import batch_retries
+from onward.console.form_fields import clean
+from onward.console.page_templates import document_path, page
+from onward.console.request_context import Onward
 from onward.model.ledger import FailedBatch
+from onward.ops.queries.batches import documents_in, files_of, find_batch, is_persistent, item_errors
+from onward.ops.text.format import SHORT_ID, source_name
 from onward.retry.redact import redact
 
 router = APIRouter()
@@ -32,8 +32,8 @@ def _number(request: Request) -> int:
 
 @router.get("/batches")
 def show(request: Request, app: Onward) -> Response:
-    """All failed batches, those that are retried next first."""
-    found = sorted(app.store.failed_batches(), key=lambda one: (one.retry_after, one.id))
+    """Show all failed batches, those that are retried next first."""
+    found = sorted(app.store.failed_batches(), key=lambda batch: (batch.retry_after, batch.id))
     number = _number(request)
     shown = found[(number - 1) * PAGE : number * PAGE]
     return page(
@@ -67,7 +67,7 @@ def _brief(app: App, batch: FailedBatch) -> dict[str, Any]:
 
 @router.get("/batches/{id:path}")
 def show_batch(request: Request, app: Onward, id: str) -> Response:
-    """One failed batch with the error of each of its documents."""
+    """Show a failed batch with the error of each of its documents."""
     batch = app.store.failed_batch(clean(id)) or find_batch(app, clean(id))
     number = _number(request)
     items = batch.items[(number - 1) * PAGE : number * PAGE]
@@ -76,15 +76,15 @@ def show_batch(request: Request, app: Onward, id: str) -> Response:
         request,
         "batch.html",
         batch=_brief(app, batch),
-        steps=schedule(app.settings.ladder().failed_batch, batch),
+        steps=batch_retries(app.settings.ladder().failed_batch, batch),
         items=[
             {"collection": name, "id": one, "path": document_path(name, one), "error": errors.get(one, "")}
             for name, one in items
         ],
         files=files_of(app, replace(batch, items=items)),
         errors=[
-            {"at": one.get("timestamp"), "text": redact(str(one.get("error", "")))}
-            for one in reversed(batch.errors[-ERRORS:])
+            {"at": error.get("timestamp"), "text": redact(str(error.get("error", "")))}
+            for error in reversed(batch.errors[-ERRORS:])
         ],
         number=number,
         more=number * PAGE < len(batch.items),

@@ -11,8 +11,8 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from onward.console.api.describing import MULTIPART
-from onward.console.rendering import page
+from onward.console.api.openapi import MULTIPART
+from onward.console.page_templates import page
 
 router = APIRouter()
 
@@ -34,7 +34,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class DocumentedCall:
     """One call, as the page shows it."""
 
     id: str
@@ -50,18 +50,18 @@ class Call:
 
 
 @dataclass(slots=True)
-class Group:
+class CallGroup:
     """Calls that belong together."""
 
     id: str
     name: str
     about: str
-    calls: list[Call] = field(default_factory=list)
+    calls: list[DocumentedCall] = field(default_factory=list)
 
 
 @router.get("/docs")
 def show(request: Request) -> Response:
-    """What programs can ask, with examples."""
+    """Show the calls of the API, with examples."""
     base = f"{request.url.scheme}://{request.url.netloc}"
     needs_token = bool(request.app.state.sessions.needs_token)
     groups = read(request.app.openapi(), base, needs_token=needs_token)
@@ -79,10 +79,11 @@ def _begin(base: str, *, needs_token: bool) -> str:
     return "\n".join(f"{one} \\\n  {_TOKEN}" if needs_token else one for one in calls)
 
 
-def read(description: Schema, base: str, *, needs_token: bool = False) -> list[Group]:
-    """The calls of a description, in its order, by tag."""
+def read(description: Schema, base: str, *, needs_token: bool = False) -> list[CallGroup]:
+    """Return the calls of a description, in its order, by tag."""
     groups = {
-        tag["name"]: Group(_anchor(tag["name"]), tag["name"], tag["description"]) for tag in description["tags"]
+        tag["name"]: CallGroup(_anchor(tag["name"]), tag["name"], tag["description"])
+        for tag in description["tags"]
     }
     reading = _Reading(description["components"]["schemas"], base, needs_token)
     for path, calls in description["paths"].items():
@@ -101,10 +102,10 @@ class _Reading:
         self._base = base
         self._needs_token = needs_token
 
-    def call(self, method: str, path: str, call: Schema) -> Call:
+    def call(self, method: str, path: str, call: Schema) -> DocumentedCall:
         body = call.get("requestBody", {}).get("content", {})
         about = call.get("description", "")
-        return Call(
+        return DocumentedCall(
             id=_anchor(f"{method} {path}"),
             method=method,
             path=path,
@@ -123,7 +124,7 @@ class _Reading:
         return Parameter(one["name"], one["in"], self._kind(schema), one.get("required", False), about)
 
     def _fields(self, body: Schema) -> list[Parameter]:
-        """What a body is made of."""
+        """Return the fields of a request body."""
         found: dict[str, Parameter] = {}
         alternatives = [
             (media_type, one)
@@ -178,7 +179,9 @@ class _Reading:
         )
         shown = shown.replace("/queue", "/QUEUE").replace("/name", "/NAME")
         asked = "&".join(
-            f"{one['name']}=tide" for one in parameters if one["in"] == "query" and one.get("required")
+            f"{parameter['name']}=tide"
+            for parameter in parameters
+            if parameter["in"] == "query" and parameter.get("required")
         )
         words = [
             "curl",

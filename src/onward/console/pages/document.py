@@ -1,51 +1,42 @@
-"""A document's page: what it is, what happens to it next and why, its life, and what can be done about it."""
+"""The page of a document: its content, its next step, its history, and the possible actions."""
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import Response, StreamingResponse
 
 from onward.app import App
-from onward.console.asking import Id, Onward
-from onward.console.changes_documents import Discard, Reset, Retry, Schedule, Unschedule
-from onward.console.describing import describe
-from onward.console.rendering import document_path, fragment, page
-from onward.facts.life import original_of, outlook_of, story_of
-from onward.facts.listing import find_titles, source_key
-from onward.facts.wording import number, one_line, source_name
+from onward.console.document_content import document_content
+from onward.console.page_templates import document_path, fragment, page
+from onward.console.request_context import Id, Onward
 from onward.model.documents import DocumentState, Status
-from onward.recovery.outlook import UNTYPEABLE, Outlook, process_of, rounds_of
-from onward.recovery.phrasing import in_utc
-from onward.recovery.story import Moment, Story
+from onward.ops.queries.document_details import history_of, next_step_of, original_of
+from onward.ops.queries.documents import find_titles, source_key
+from onward.ops.text.format import one_line, source_name
+from onward.ops.text.history import entry_text
+from onward.ops.text.next_step import next_step_command, next_step_sentence
+from onward.recovery.history import DocumentHistory
+from onward.recovery.next_step import rounds_of
 
 router = APIRouter()
 
 SHOWN_CHILDREN = 20
-MOST_CHILDREN = 1_000
-"""Of more children than this only their number is told."""
-_ERROR = 600
-_TONES = {"processed": "good", "to be tried again": "warn", "set aside": "warn"}
-_TIME = re.compile(r"\b(\d{4}-\d\d-\d\d \d\d:\d\d UTC)\b")
-_SPAN = re.compile(r"\bin \d[\d ]* (?:s|min|h|days)\b")
-_PASSING = re.compile(r"; its lease lasts .*$|(?<=is silent) for \d[\d ]* (?:s|min|h|days)")
-"""What changes with every second, and tells a reader nothing."""
-_TYPED = ("put it back", "after a fix", "begin anew", UNTYPEABLE)
-"""What leads over to a command."""
+MAX_CHILDREN = 1_000
+"""Of more children than this only their number is shown."""
 
 
 @router.get("/documents/{collection}/{id:path}")
 def show(request: Request, app: Onward, collection: str, id: Id) -> Response:
-    """All that is known of a document."""
+    """Show everything about a document."""
     part_of = _part(app, collection, id)
     return page(
         request,
         "document.html",
-        described=describe(app, collection, id),
+        described=document_content(app, collection, id),
         collection=collection,
         id=id,
         part=part_of,
@@ -56,7 +47,7 @@ def show(request: Request, app: Onward, collection: str, id: Id) -> Response:
 
 @router.get("/raw/{collection}/{id:path}")
 def raw(app: Onward, collection: str, id: Id) -> Response:
-    """The bytes of a message or archive as they were fetched: only ever saved, never shown by a browser."""
+    """Send the fetched bytes of a message or archive; a browser saves them and does not show them."""
     name = re.sub(r"[^A-Za-z0-9_-]", "", id)[:40] or "document"
     ending = "eml" if collection == "messages" else "bin"
     headers = {
@@ -68,108 +59,35 @@ def raw(app: Onward, collection: str, id: Id) -> Response:
 
 
 def part(web: FastAPI, which: str) -> str:
-    """How it stands, for who watches it."""
+    """Render the live part of the page."""
     collection, _, id = which.partition("/")
     return _part(web.state.onward, collection, id)
 
 
 def _part(app: App, collection: str, id: str) -> str:
-    story = story_of(app, collection, id)
-    state = story.state
-    outlook = outlook_of(app, state, in_words=in_utc)
+    history = history_of(app, collection, id)
+    state = history.state
+    step = next_step_of(app, state)
     return fragment(
         "document_part.html",
         state=state,
         rounds=rounds_of(state),
         source=(source_key(state.source), source_name(state.source)) if state.source else None,
-        next=_next(outlook, app.store.now()),
-        command=outlook.command,
-        problems=outlook.about.get("problems", ()),
-        moments=[_moment(one) for one in story.moments],
-        story=story,
-        parent=_parent(app, story),
-        children=_children(app, story),
+        next=next_step_sentence(step, for_page=True),
+        command=next_step_command(step),
+        problems=step.problems,
+        entries=[entry_text(entry) for entry in history.entries],
+        history=history,
+        parent=_parent(app, history),
+        children=_children(app, history),
         actions=_actions(app, state),
     )
 
 
-# -- what happens next
+# -- parents and children
 
 
-class Piece(NamedTuple):
-    """Some words of a sentence, or a point in time, which the page shows in the reader's own zone."""
-
-    text: str = ""
-    at: float | None = None
-    far: bool = False
-    """Whether it is said how far away it is, which the page keeps fresh."""
-
-
-def _next(outlook: Outlook, now: float) -> list[Piece]:
-    text = _PASSING.sub("", one_line(outlook.text))
-    for ending in _TYPED:  # the buttons do that
-        text = text.removesuffix(f"; {ending}")
-    text = text[:1].upper() + text[1:]
-    if outlook.at is not None and outlook.kind in ("due", "outage") and (found := _SPAN.search(text)):
-        return [*_told(text[: found.start()]), Piece(at=outlook.at, far=True), *_told(text[found.end() :])]
-    pieces = []
-    for one in _told(text):
-        pieces.append(one)
-        if one.at is not None and outlook.at is not None and now < outlook.at < one.at + 60:
-            pieces += [Piece(", "), Piece(at=outlook.at, far=True)]
-    return pieces
-
-
-def _told(text: str) -> list[Piece]:
-    """Words, and the points in time that stand among them."""
-    return [Piece(one, _point(one)) for one in _TIME.split(text)]
-
-
-def _point(text: str) -> float | None:
-    try:
-        return datetime.strptime(text, "%Y-%m-%d %H:%M UTC").replace(tzinfo=UTC).timestamp()
-    except ValueError:
-        return None
-
-
-# -- its life
-
-
-class Told(NamedTuple):
-    """One moment of a life, in words."""
-
-    text: str
-    tone: str = ""
-    at: Any = None
-    about: str = ""
-    """Which round and try, which worker and version."""
-    error: str = ""
-    group: str = ""
-    """The fingerprint of its failure."""
-
-
-def _moment(one: Moment) -> Told:
-    if one.what == "not_kept":
-        return Told(f"… {number(one.count)} more are not kept")
-    at = one.at if isinstance(one.at, int | float) else None
-    if one.what == "created":
-        return Told("Created", at=at)
-    if one.what == "event":
-        return Told(one_line(f"{one.event_type} settled by {one.service}"), at=at)
-    error = one_line(f"{one.error_type}: {one.message}".strip(": "), _ERROR)
-    head = one.decided or "failed"
-    if error and not head.startswith("failed"):
-        head = f"failed, {head}"
-    turn = [f"{name} {count}" for name, count in (("round", one.round), ("try", one.attempt)) if count]
-    about = " · ".join(filter(None, (", ".join(turn), process_of(one.worker), one.version)))
-    tone = "bad" if error and one.decided not in _TONES else _TONES.get(one.decided, "")
-    return Told(one_line(f"{head[:1].upper()}{head[1:]}"), tone, at, one_line(about), error, one.fingerprint)
-
-
-# -- what it was made from, and what from it
-
-
-class Relative(NamedTuple):
+class DocumentLink(NamedTuple):
     """A document that this one was made from, or that was made from it."""
 
     path: str
@@ -177,50 +95,51 @@ class Relative(NamedTuple):
     status: str
 
 
-class Kin(NamedTuple):
+class ChildDocuments(NamedTuple):
     """All documents of one collection that were made from this one."""
 
     collection: str
     counts: dict[str, int]
-    shown: list[Relative]
+    shown: list[DocumentLink]
     more: int
 
 
-def _relatives(app: App, states: list[DocumentState]) -> list[Relative]:
+def _relatives(app: App, states: list[DocumentState]) -> list[DocumentLink]:
     titles = find_titles(app, states)
     return [
-        Relative(
-            document_path(one.collection, one.id),
-            one_line(titles.get((one.collection, one.id), ""), 80) or f"{one.collection}/{one_line(one.id, 40)}",
-            str(one.status),
+        DocumentLink(
+            document_path(state.collection, state.id),
+            one_line(titles.get((state.collection, state.id), ""), 80)
+            or f"{state.collection}/{one_line(state.id, 40)}",
+            str(state.status),
         )
-        for one in states
+        for state in states
     ]
 
 
-def _parent(app: App, story: Story) -> Relative | None:
-    if not story.parent:
+def _parent(app: App, history: DocumentHistory) -> DocumentLink | None:
+    if not history.parent:
         return None
-    collection, _, id = story.parent.partition("/")
+    collection, _, id = history.parent.partition("/")
     return next(iter(_relatives(app, app.store.states_of([(collection, id)]))), None)
 
 
-def _children(app: App, story: Story) -> list[Kin]:
+def _children(app: App, history: DocumentHistory) -> list[ChildDocuments]:
     kin = []
-    for name, counts in sorted(story.children.items()):
+    for name, counts in sorted(history.children.items()):
         total, shown = sum(counts.values()), []
-        if total <= MOST_CHILDREN:
-            found = app.store.children(name, story.state.collection, [story.state.id])
+        if total <= MAX_CHILDREN:
+            found = app.store.children(name, history.state.collection, [history.state.id])
             keys = [(name, one.id) for one in found[:SHOWN_CHILDREN]]
             shown = _relatives(app, app.store.states_of(keys))
-        kin.append(Kin(name, dict(counts), shown, total - len(shown)))
+        kin.append(ChildDocuments(name, dict(counts), shown, total - len(shown)))
     return kin
 
 
-# -- what can be done
+# -- actions
 
 
-class Action(NamedTuple):
+class ActionButton(NamedTuple):
     """A button that leads to a change."""
 
     path: str
@@ -228,19 +147,19 @@ class Action(NamedTuple):
     look: str = ""
 
 
-def _actions(app: App, state: DocumentState) -> list[Action]:
-    """What fits how a document stands; the best first."""
+def _actions(app: App, state: DocumentState) -> list[ActionButton]:
+    """Return the actions that are possible with its status; the best first."""
     given = urlencode({"collection": state.collection, "id": state.id})
-    finished_by = any(one.finishes == state.collection for one in app.store.subscriptions())
+    finished_by = any(subscription.finishes == state.collection for subscription in app.store.subscriptions())
     found = []
     if finished_by and state.status != Status.PROCESSED:
         look = "main" if state.status in (Status.FAILED, Status.FAILED_MAX_RETRIES) else ""
-        found.append(Action(f"/confirm/{Retry.name}?{given}", "Retry now", look))
-        found.append(Action(f"/confirm/{Schedule.name}?{given}", "Schedule"))
+        found.append(ActionButton(f"/confirm/retry?{given}", "Retry now", look))
+        found.append(ActionButton(f"/confirm/schedule?{given}", "Schedule"))
     if state.retry_at is not None:
-        found.append(Action(f"/confirm/{Unschedule.name}?{given}", "Cancel the schedule"))
+        found.append(ActionButton(f"/confirm/unschedule?{given}", "Cancel the schedule"))
     if finished_by:
-        found.append(Action(f"/confirm/{Reset.name}?{given}", "Reset and retry"))
+        found.append(ActionButton(f"/confirm/reset?{given}", "Reset and retry"))
     if state.status not in (Status.PROCESSED, Status.DISCARDED):
-        found.append(Action(f"/confirm/{Discard.name}?{given}", "Discard", "danger"))
+        found.append(ActionButton(f"/confirm/discard?{given}", "Discard", "danger"))
     return found

@@ -1,4 +1,4 @@
-"""Documents: all of them, or those of a collection, a status, a source; found by the beginning of their id."""
+"""The list of documents, by collection, status and source, or by the beginning of their id."""
 
 from __future__ import annotations
 
@@ -9,32 +9,29 @@ from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
 from onward.app import App
-from onward.console.asking import Onward
-from onward.console.rendering import document_path, page
-from onward.facts.accounting import error_of
-from onward.facts.finding import NotFound
-from onward.facts.listing import (
+from onward.console.page_templates import document_path, page
+from onward.console.pages.list_filters import chosen_source, source_choices
+from onward.console.request_context import Onward
+from onward.model.documents import DocumentState, Status
+from onward.ops.queries.documents import (
     count_documents,
     find_by_id,
     find_titles,
     list_documents,
-    source_called,
     source_key,
 )
-from onward.facts.wording import one_line, source_name
-from onward.model.documents import DocumentState, Status
+from onward.ops.queries.ingestion_report import error_of
+from onward.ops.text.format import one_line
 
 router = APIRouter()
 
 SHOWN = 50
-MOST_CHOICES = 100
-"""Of more sources than this, one is typed and not chosen."""
-LONGEST_ID = 512
+MAX_ID_LENGTH = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
-    """What somebody wants to see."""
+class DocumentListFilter:
+    """The filters of the list."""
 
     collection: str = ""
     status: str = ""
@@ -42,7 +39,7 @@ class Filter:
     q: str = ""
 
     def path(self, after: str = "") -> str:
-        """The address of the same list, from here on."""
+        """Return the path of the same list after a document."""
         given = {**asdict(self), "after": after}
         return "/documents?" + urlencode({name: value for name, value in given.items() if value})
 
@@ -57,13 +54,9 @@ def show(
     q: str = "",
     after: str = "",
 ) -> Response:
-    """A page of documents."""
-    wanted = Filter(collection, status, source.strip(), q.strip())
-    problem, chosen = "", None
-    try:
-        chosen = source_called(app, wanted.source) if wanted.source else None
-    except NotFound as error:
-        problem = f"{str(error)[:1].upper()}{str(error)[1:]}."
+    """Show a page of documents."""
+    wanted = DocumentListFilter(collection, status, source.strip(), q.strip())
+    chosen, problem = chosen_source(app, wanted.source)
     found = [] if problem else _found(app, wanted, chosen, after)
     if len(found) == 1 and wanted.q in (found[0].id, f"{found[0].collection}/{found[0].id}"):
         return RedirectResponse(document_path(found[0].collection, found[0].id), 303)
@@ -85,16 +78,17 @@ def show(
         more_than=len(found) > SHOWN,
         collections=sorted(counts),
         statuses=[str(one) for one in Status],
-        sources=_choices(app, chosen),
+        sources=source_choices(app),
+        chosen=source_key(chosen) if chosen else "",
         next_path=wanted.path(f"{last.collection}/{last.id}") if more and last else "",
         first_path=wanted.path() if after else "",
         nothing=not counts,
     )
 
 
-def _found(app: App, wanted: Filter, source: str | None, after: str) -> list[DocumentState]:
+def _found(app: App, wanted: DocumentListFilter, source: str | None, after: str) -> list[DocumentState]:
     if wanted.q:
-        given = wanted.q[: LONGEST_ID + 1]
+        given = wanted.q[: MAX_ID_LENGTH + 1]
         name, slash, rest = given.partition("/")
         in_collection = bool(slash) and name in app.store.document_counts()
         found = find_by_id(app, given, limit=SHOWN + 1)
@@ -112,7 +106,7 @@ def _found(app: App, wanted: Filter, source: str | None, after: str) -> list[Doc
     )
 
 
-def _matches(state: DocumentState, wanted: Filter, source: str | None) -> bool:
+def _matches(state: DocumentState, wanted: DocumentListFilter, source: str | None) -> bool:
     return (
         (not wanted.collection or state.collection == wanted.collection)
         and (not wanted.status or state.status.startswith(wanted.status))
@@ -122,11 +116,3 @@ def _matches(state: DocumentState, wanted: Filter, source: str | None) -> bool:
 
 def _error(state: DocumentState) -> str:
     return one_line(error_of(state), 200) if state.status != Status.PROCESSED else ""
-
-
-def _choices(app: App, chosen: str | None) -> list[tuple[str, str, bool]] | None:
-    """Every source, as it is named in an address and as people know it; None: there are too many."""
-    sources = app.store.sources()
-    if len(sources) > MOST_CHOICES:
-        return None
-    return [(source_key(one), source_name(one), one == chosen) for one in sorted(sources)]

@@ -11,39 +11,42 @@ from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import Response
 
 from onward.app import App
-from onward.console.asking import Onward
-from onward.console.changes_failures import group_path
-from onward.console.fields import clean
-from onward.console.letters import letter_path
+from onward.console.action_forms import group_path
+from onward.console.charts import failure_timeline
+from onward.console.dead_letter_pages import letter_path
+from onward.console.form_fields import clean
+from onward.console.page_templates import document_path, fragment, page
 from onward.console.problems import Problem
-from onward.console.rendering import document_path, fragment, page
-from onward.console.timelines import evidence_chart
-from onward.facts.accounting import error_of
-from onward.facts.diagnosis import Doing, Step, error_text, list_groups, steps, weight
-from onward.facts.finding import Unusable, find_group
+from onward.console.request_context import Onward
 from onward.model.documents import DocumentState
-from onward.model.recovery import FailureGroup
-from onward.recovery.groups import affected
-from onward.recovery.verdicts import Evidence, Suspicion, Verdict, evidence_of, judge
+from onward.model.ledger_views import FailureGroup
+from onward.ops.bad_input import BadInput
+from onward.ops.lookup import find_group
+from onward.ops.queries.failure_groups import error_text, list_groups, weight
+from onward.ops.queries.ingestion_report import error_of
+from onward.ops.queries.remedies import Remedy, RemedyKind, remedies
+from onward.ops.text.diagnosis import diagnosis_sentences, remedy_sentence
+from onward.recovery.diagnosis import Cause, Diagnosis, Evidence, diagnose, evidence_of
+from onward.recovery.group_actions import affected
 from onward.retry.redact import redact
 
 router = APIRouter()
 
 PAGE = 50
 TONES = {
-    Suspicion.DEPENDENCY: "warn",
-    Suspicion.OVERLOAD: "warn",
-    Suspicion.POISON: "bad",
-    Suspicion.BUG: "bad",
-    Suspicion.UNCLEAR: "",
+    Cause.DEPENDENCY: "warn",
+    Cause.OVERLOAD: "warn",
+    Cause.POISON: "bad",
+    Cause.BUG: "bad",
+    Cause.UNCLEAR: "",
 }
-MOST_PAGES = 1000
+MAX_PAGES = 1000
 OPENINGS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    """Which failure groups somebody looks at."""
+class GroupListFilter:
+    """The filters of the list of failure groups."""
 
     number: int = 1
     everything: bool = False
@@ -66,25 +69,25 @@ class Listing:
 
 @router.get("/failures")
 def show(request: Request, app: Onward) -> Response:
-    """All failure groups, what affects most first."""
+    """Show all failure groups; those that affect most documents come first."""
     given = request.query_params
     listing = _listing(given.get("page", "1"), given.get("all", "") == "yes", clean(given.get("service", "")))
-    services = sorted(one.service for one in app.store.subscriptions())
+    services = sorted(subscription.service for subscription in app.store.subscriptions())
     return page(request, "failures.html", listing=listing, services=services, part=_list(app, listing))
 
 
 def list_part(web: FastAPI, which: str) -> str:
-    """The same, for who watches it."""
+    """Render the live part of the page."""
     number, everything, service = which.split("/", 2)
     return _list(web.state.onward, _listing(number, everything == "all", clean(service)))
 
 
-def _listing(number: str, everything: bool, service: str) -> Listing:
+def _listing(number: str, everything: bool, service: str) -> GroupListFilter:
     wanted = int(number) if number.isascii() and number.isdecimal() and len(number) < 6 else 1
-    return Listing(min(max(1, wanted), MOST_PAGES), everything, service)
+    return GroupListFilter(min(max(1, wanted), MAX_PAGES), everything, service)
 
 
-def _list(app: App, listing: Listing) -> str:
+def _list(app: App, listing: GroupListFilter) -> str:
     found = list_groups(
         app,
         service=listing.service or None,
@@ -99,21 +102,21 @@ def _list(app: App, listing: Listing) -> str:
         listing=listing,
         found=found,
         entries=entries,
-        heaviest=max((one["weight"] for one in entries), default=0),
+        heaviest=max((entry["weight"] for entry in entries), default=0),
         shown=f"{first + 1}–{first + len(entries)}",
         more=first + len(entries) < found.total,
     )
 
 
 def _entry(evidence: Evidence, short: str) -> dict[str, Any]:
-    group, verdict = evidence.group, judge(evidence)
+    group, diagnosis = evidence.group, diagnose(evidence)
     return {
         "path": group_path(group.fingerprint),
         "short": short,
         "service": group.service,
         "error": error_text(group, 200),
-        "verdict": str(verdict.kind),
-        "tone": TONES[verdict.kind],
+        "verdict": str(diagnosis.kind),
+        "tone": TONES[diagnosis.kind],
         "weight": max(weight(group), evidence.waiting),
         "amount": _amount(group),
         "noun": "event" if group.collection is None else "document",
@@ -125,7 +128,7 @@ def _entry(evidence: Evidence, short: str) -> dict[str, Any]:
 
 
 def _amount(group: FailureGroup) -> int:
-    """How many documents it affects now; of a service that finishes none, how many events."""
+    """Return how many documents a group affects now; for a service that finishes none, how many events."""
     return group.affected if group.collection is not None else group.dead_letters
 
 
@@ -134,7 +137,7 @@ def _amount(group: FailureGroup) -> int:
 
 @router.get("/failures/{fingerprint:path}")
 def show_group(request: Request, app: Onward, fingerprint: str) -> Response:
-    """A failure group; with `after`, more of its documents."""
+    """Show a failure group; with `after`, more of its documents."""
     group = _group(app, fingerprint)
     collection, _, id = clean(request.query_params.get("after", "")).partition("/")
     if collection:
@@ -152,14 +155,14 @@ def show_group(request: Request, app: Onward, fingerprint: str) -> Response:
 
 
 def group_part(web: FastAPI, which: str) -> str:
-    """A failure group, for who watches it."""
+    """Render the live part of the page of a failure group."""
     return _show(web.state.onward, _group(web.state.onward, which))
 
 
 def _group(app: App, fingerprint: str) -> FailureGroup:
     try:
         return find_group(app, clean(fingerprint))
-    except Unusable:
+    except BadInput:
         raise Problem(
             404, "Not found", f"There is no failure group {fingerprint[:80]!r}; /failures lists them."
         ) from None
@@ -167,7 +170,7 @@ def _group(app: App, fingerprint: str) -> FailureGroup:
 
 def _show(app: App, group: FailureGroup) -> str:
     evidence = evidence_of(app.store, group)
-    verdict = judge(evidence)
+    diagnosis = diagnose(evidence)
     documents = _documents(app, group, ("", ""))
     return fragment(
         "failure_part.html",
@@ -175,19 +178,20 @@ def _show(app: App, group: FailureGroup) -> str:
         message=redact(group.message),
         traceback=redact(group.traceback).strip(),
         evidence=evidence,
-        verdict=verdict,
-        tone=TONES[verdict.kind],
+        diagnosis=diagnosis,
+        sentences=diagnosis_sentences(diagnosis),
+        tone=TONES[diagnosis.kind],
         amount=_amount(group),
         noun="event" if group.collection is None else "document",
-        steps=_steps(app, evidence, verdict, documents["documents"]),
-        openings=[replace(one, reason=redact(one.reason)) for one in evidence.openings[-OPENINGS:]],
-        chart=evidence_chart(evidence, app.store.now()),
+        remedies=_remedies(app, evidence, diagnosis, documents["documents"]),
+        openings=[replace(opening, reason=redact(opening.reason)) for opening in evidence.openings[-OPENINGS:]],
+        chart=failure_timeline(evidence, app.store.now()),
         **documents,
     )
 
 
 def _documents(app: App, group: FailureGroup, after: tuple[str, str]) -> dict[str, Any]:
-    """A page of what a group affects now."""
+    """Return a page of the documents that a group affects now."""
     found = list(islice(affected(app.store, group.fingerprint, after, at_once=PAGE + 1), PAGE + 1))
     shown = found[:PAGE]
     following = ""
@@ -208,35 +212,33 @@ def _document(state: DocumentState) -> dict[str, Any]:
     }
 
 
-def _steps(
-    app: App, evidence: Evidence, verdict: Verdict, documents: list[dict[str, Any]]
+def _remedies(
+    app: App, evidence: Evidence, diagnosis: Diagnosis, documents: list[dict[str, Any]]
 ) -> list[dict[str, str]]:
-    """What to do next, each with the page where it is done."""
+    """Return what to do next, each with the page where it is done."""
     group = evidence.group
     example = documents[0]["path"] if documents else ""
     if not example and (letters := app.store.find_dead_letters(fingerprint=group.fingerprint, limit=1)):
         example = letter_path(letters[0].row)
-    found = steps(evidence, verdict, example=bool(example))
-    told = [_step(one, group.fingerprint, example) for one in found]
-    if weight(group) and not any(one.doing is Doing.DISCARD for one in found):
-        told.append(_step(Step("or give it up for good", Doing.DISCARD), group.fingerprint, example))
-    return told
+    found = remedies(evidence, diagnosis, example=bool(example))
+    if weight(group) and not any(remedy.kind is RemedyKind.DISCARD for remedy in found):
+        found.append(Remedy(RemedyKind.DISCARD))
+    return [_remedy(remedy, group.fingerprint, example) for remedy in found]
 
 
-def _step(step: Step, fingerprint: str, example: str) -> dict[str, str]:
-    match step.doing:
-        case Doing.LOOK:
+def _remedy(remedy: Remedy, fingerprint: str, example: str) -> dict[str, str]:
+    path, button = "", ""
+    match remedy.kind:
+        case RemedyKind.NONE_NEEDED | RemedyKind.WAIT:
+            pass
+        case RemedyKind.SHOW_EXAMPLE:
             path, button = example, "Open it"
-        case Doing.BREAKERS:
+        case RemedyKind.SHOW_BREAKERS:
             path, button = "/workers#breakers", "See the breakers"
-        case Doing.RETRY:
-            pace = {"canary": step.canary or "", "rate": f"{step.rate:g}" if step.rate else ""}
-            path, button = (
-                f"/confirm/retry-group?{urlencode({'fingerprint': fingerprint, **pace})}",
-                "Put it back…",
-            )
-        case Doing.DISCARD:
+        case RemedyKind.DISCARD:
             path, button = f"/confirm/discard-group?{urlencode({'fingerprint': fingerprint})}", "Give it up…"
         case _:
-            path, button = "", ""
-    return {"why": step.why[:1].upper() + step.why[1:], "path": path, "button": button, "doing": str(step.doing)}
+            pace = {"canary": remedy.canary or "", "rate": f"{remedy.rate:g}" if remedy.rate else ""}
+            path = f"/confirm/retry-group?{urlencode({'fingerprint': fingerprint, **pace})}"
+            button = "Put it back…"
+    return {"why": remedy_sentence(remedy), "path": path, "button": button, "kind": str(remedy.kind)}

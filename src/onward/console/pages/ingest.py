@@ -1,4 +1,4 @@
-"""Ingesting: a URL, a file, or a text that somebody pastes."""
+"""The page that ingests a URL, a file or a pasted text."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.responses import RedirectResponse, Response
 
 from onward.app import App
-from onward.console.asking import Onward, OwnForm, Running
-from onward.console.pages.changes import WHO
-from onward.console.rendering import page
-from onward.console.sources import called
-from onward.console.submitting import Submitted, submit_text, submit_upload, submit_url
-from onward.facts.actions import log_action
-from onward.facts.finding import Unusable, worker_command
+from onward.console.page_templates import page
+from onward.console.pages.confirm import CONSOLE
+from onward.console.request_context import Onward, OwnForm, Running
+from onward.ops.actions.action_log import log_action
+from onward.ops.bad_input import BadInput
+from onward.ops.lookup import worker_command
+from onward.ops.submissions import Submitted, submit_text, submit_upload, submit_url
+from onward.ops.text.source_names import display_name
+from onward.runtime.process_identity import alive_workers
 
 router = APIRouter()
 
@@ -25,7 +27,7 @@ def show(request: Request, app: Onward) -> Response:
         request,
         "ingest.html",
         takes_sources="ingestion" in app.registry.services,
-        alive=bool(app.store.workers()),
+        alive=bool(alive_workers(app.store)),
         worker=worker_command(app.store),
         most=app.settings.serve_max_upload_bytes,
     )
@@ -36,14 +38,13 @@ def submit(app: Onward, operations: Running, form: OwnForm) -> Response:
     """Take a source, and lead to its task."""
     submitted = _submitted(app, form)
     path = f"/tasks/{submitted.id}"
-    name = called(submitted.source)
+    name = display_name(submitted.source)
     if submitted.new:
-        log_action(app, "ingest", {"source": submitted.source}, 1, who=WHO, via="console")
-        said = f"{name} is taken; below is how it goes."
+        log_action(app, "ingest", {"source": submitted.source}, 1, who=CONSOLE.who, via=CONSOLE.via)
+        text = f"{name} is taken; below is how it goes."
     else:
-        said = f"{name} was ingested before, and is left as it is. To fetch it once more, ingest it again."
-    operation = operations.begin("Ingest", path, lambda _: said)
-    operation.join()
+        text = f"{name} was ingested before, and is left as it is. To fetch it once more, ingest it again."
+    operation = operations.record("Ingest", path, text)
     return RedirectResponse(f"{path}?said={operation.id}", 303)
 
 
@@ -56,4 +57,4 @@ def _submitted(app: App, form: FormData) -> Submitted:
         return submit_url(app, url)
     if text.strip():
         return submit_text(app, text, str(form.get("title") or ""))
-    raise Unusable("nothing was given: give a URL, choose a file, or paste a text")
+    raise BadInput("nothing was given: give a URL, choose a file, or paste a text")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
-from onward.console.asking import OwnForm
-from onward.console.rendering import page, set_session
+from onward.console.page_templates import page, set_session
+from onward.console.request_context import OwnForm
 from onward.console.sessions import Sessions, cookie_name, cookie_of
 
 router = APIRouter()
@@ -17,14 +17,14 @@ def show(request: Request, next: str = "/", ended: bool = False) -> Response:
     """Ask for the token."""
     sessions: Sessions = request.app.state.sessions
     wanted = own_path(next)
-    if sessions.lets_in(None, cookie_of(request)):
+    if sessions.is_allowed(None, cookie_of(request)):
         return RedirectResponse(wanted, 303)
     return page(request, "login.html", wrong=False, next=wanted, ended=ended)
 
 
 @router.post("/login")
 async def log_in(request: Request) -> Response:
-    """Begin a session for who knows the token. Another site gains nothing by logging somebody in."""
+    """Begin a session for a user with the token. Another site gains nothing by logging somebody in."""
     sessions: Sessions = request.app.state.sessions
     form = await request.form()
     wanted = own_path(str(form.get("next", "/")))
@@ -47,7 +47,7 @@ def log_out(request: Request, form: OwnForm) -> Response:
 
 
 def own_path(path: str) -> str:
-    """A path of this server; whatever else somebody was led here with, the overview."""
+    """Return a path of this server; for any other address, that of the overview."""
     # A browser takes \ for /, leaves out control characters, and reads //host as another server.
     own = path.startswith("/") and path[1:2] not in ("/", "\\") and path.isprintable()
     return path if own else "/"

@@ -1,120 +1,105 @@
-"""The overview: what needs a person first, then how everything flows."""
+"""The overview: what needs a person, then the pipeline, documents and sources."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
-from urllib.parse import urlencode
+from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import Response
 
 from onward.app import App
-from onward.console.asking import Onward
-from onward.console.bars import stack
-from onward.console.flow import draw, say
-from onward.console.late import late
-from onward.console.pulse import STEP, Pulse
-from onward.console.rendering import fragment, page
-from onward.console.sources import short
-from onward.facts.accounting import COLLECTIONS
-from onward.facts.listing import source_key
-from onward.facts.standing import Standing, look
+from onward.console.charts import bar_segments, pipeline_chart
+from onward.console.page_templates import fragment, page
+from onward.console.request_context import Onward
+from onward.console.throughput import STEP_SECONDS, Throughput
+from onward.console.timed_cache import TimedCache
 from onward.model.documents import FINAL, Status
+from onward.ops.queries.documents import source_key
+from onward.ops.queries.ingestion_report import COLLECTIONS
+from onward.ops.queries.retry_job import Overdue, overdue
+from onward.ops.queries.status import SystemStatus, read_status
+from onward.ops.text.needs import need_command, need_link, need_sentence
+from onward.ops.text.source_names import short_name
+from onward.recovery.retry_decision import RetryJobRules
 
 router = APIRouter()
 
 SHOWN_SOURCES = 8
 FEW_SOURCES = 100
-"""Of so many it is looked up which are not finished; of more, only what workers hold says it."""
+"""Of at most this many sources each is checked for pending documents; of more, only what workers run is known."""
 _FINISHED = FINAL - {Status.DISCARDED}
-
-
-class Place(NamedTuple):
-    """A page where something can be put right."""
-
-    path: str
-    title: str
-
-
-_PLACES = (
-    ("onward breakers", Place("/workers", "Workers and breakers")),
-    ("onward worker", Place("/workers", "Workers")),
-    ("onward retry-job", Place("/workers", "Workers")),
-    ("onward failures", Place("/failures", "Failures")),
-    ("onward failed", Place("/queues", "Failed queues")),
-    ("onward batches", Place("/batches", "Failed batches")),
-)
-_DOCUMENTS = "onward documents list --status "
-
-
-def place_of(command: str) -> Place:
-    """The page that does what a command does."""
-    if command.startswith(_DOCUMENTS):
-        return Place("/documents?" + urlencode({"status": command.removeprefix(_DOCUMENTS)}), "These documents")
-    places = (place for prefix, place in _PLACES if command.startswith(prefix))
-    return next(places, Place("/documents", "Documents"))
 
 
 @router.get("/")
 def show(request: Request, app: Onward) -> Response:
-    """How everything stands."""
-    shown = _look(request.app)
-    standing: Standing = shown["standing"]
-    takes = "ingestion" in app.registry.services
+    """Show the status of everything."""
+    values = _values(request.app)
+    status: SystemStatus = values["status"]
     return page(
         request,
         "overview.html",
-        part=fragment("overview_part.html", **shown),
-        empty=not standing.documents,
-        takes_sources=takes,
-        workers=len(standing.workers),
-        worker=standing.worker,
+        part=fragment("overview_part.html", **values),
+        empty=not status.documents,
+        takes_sources="ingestion" in app.registry.services,
+        workers=len(status.workers),
+        worker=status.worker,
     )
 
 
 def part(web: FastAPI, which: str) -> str:
-    """The same, for who watches it."""
-    return fragment("overview_part.html", **_look(web))
+    """Render the live part of the page."""
+    return fragment("overview_part.html", **_values(web))
 
 
-def _look(web: FastAPI) -> dict[str, Any]:
+def count_overdue(web: FastAPI, status: SystemStatus) -> Overdue:
+    """Count what is overdue; the last count is returned for `OVERDUE_SECONDS` while nothing else has changed."""
     app: App = web.state.onward
-    every = app.store.sources()
-    chosen = _sources(app, every)
-    standing = look(app, chosen, late=partial(late, web))
+    cache: TimedCache[Overdue] = web.state.overdue
+    key = (status.documents, len(status.set_aside))
+    return cache.get(key, lambda: overdue(app.store, RetryJobRules.of(app.settings)))
+
+
+def _values(web: FastAPI) -> dict[str, Any]:
+    app: App = web.state.onward
+    sources = app.store.sources()
+    chosen = _sources(app, sources)
+    status = read_status(app, chosen, count_overdue=partial(count_overdue, web))
     return {
-        "standing": standing,
-        "needs": [(one, place_of(one.command)) for one in standing.needs],
-        "flow": draw(standing, app.store.subscriptions()),
-        "say": say,
-        "bars": {name: stack(standing.documents[name]) for name in _collections(standing)},
-        "sources": [
-            (source_key(one), short(one), told) for one, told in zip(chosen, standing.sources, strict=True)
+        "status": status,
+        "needs": [
+            {"text": need_sentence(need), "command": need_command(need), "link": need_link(need)}
+            for need in status.needs
         ],
-        "other_sources": len(every) - len(chosen),
-        "rates": _rates(web.state.pulse, standing, app.store.now()),
-        "step": STEP,
+        "chart": pipeline_chart(status, app.store.subscriptions()),
+        "bars": {name: bar_segments(status.documents[name]) for name in _collections(status)},
+        "sources": [
+            (source_key(source), short_name(source), facts)
+            for source, facts in zip(chosen, status.sources, strict=True)
+        ],
+        "other_sources": len(sources) - len(chosen),
+        "rates": _rates(web.state.throughput, status, app.store.now()),
+        "step": STEP_SECONDS,
     }
 
 
 def _sources(app: App, every: list[str]) -> list[str]:
-    """The sources that are shown: those that run first, and of many not all."""
-    keys = [key for one in app.store.held(examples=SHOWN_SOURCES) for key in one.examples]
-    running = dict.fromkeys(one.source for one in app.store.states_of(keys) if one.source)
+    """Return the sources that are shown: running ones first, and of many only some."""
+    keys = [key for one in app.store.claims_by_worker(examples=SHOWN_SOURCES) for key in one.examples]
+    running = dict.fromkeys(state.source for state in app.store.states_of(keys) if state.source)
     for source in sorted(every) if len(every) <= FEW_SOURCES else ():
         if any(counts.get(Status.PENDING) for counts in app.store.document_counts(source).values()):
             running[source] = None
     return [*running, *(one for one in sorted(every) if one not in running)][:SHOWN_SOURCES]
 
 
-def _collections(standing: Standing) -> list[str]:
-    """Collections in the order in which documents go through them; what keeps only the books comes to no bar."""
-    names = [name for name in (*COLLECTIONS, "summaries") if name in standing.documents]
-    return names + sorted(standing.documents.keys() - set(names) - {"tasks", "reports"})
+def _collections(status: SystemStatus) -> list[str]:
+    """Return the collections in the order of the pipeline; tasks and reports have no bar."""
+    names = [name for name in (*COLLECTIONS, "summaries") if name in status.documents]
+    return names + sorted(status.documents.keys() - set(names) - {"tasks", "reports"})
 
 
-def _rates(pulse: Pulse, standing: Standing, now: float) -> list[float]:
-    finished = standing.count(*_FINISHED)
-    pulse.note(finished, now)
-    return pulse.rates(now)
+def _rates(throughput: Throughput, status: SystemStatus, now: float) -> list[float]:
+    finished = status.count(*_FINISHED)
+    throughput.note(finished, now)
+    return throughput.rates(now)

@@ -10,40 +10,44 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from onward.app import App
-from onward.console import changes_queues
-from onward.console.asking import Onward
-from onward.console.changes_failures import group_path
-from onward.console.letters import MOST_ROW, Wanted, count_of, kinds, letter_path, page_of, queue_path, wanted
+from onward.console.action_forms import group_path
+from onward.console.dead_letter_pages import (
+    MOST_ROW,
+    QueuePageFilter,
+    count_of,
+    dead_letter_filter,
+    kinds,
+    letter_path,
+    page_of,
+    queue_path,
+)
+from onward.console.page_templates import document_path, page
 from onward.console.problems import Problem
-from onward.console.rendering import document_path, page
-from onward.facts.finding import Unusable
-from onward.facts.letters import RAW_SHOWN, all_queue_facts, error_line, letter_at, letter_facts, made_visible
-from onward.facts.wording import counted
+from onward.console.request_context import Onward
 from onward.model.ledger import DeadLetter
-from onward.recovery.requeueing import refusal
+from onward.ops.bad_input import BadInput
+from onward.ops.queries.dead_letters import (
+    dead_letter_at,
+    dead_letter_facts,
+    failed_queue_facts,
+)
+from onward.ops.text.dead_letters import MAX_SHOWN_BYTES, error_text, last_error_text, raw_text, reason_text
+from onward.recovery.requeue_dead_letters import refusal, service_names
 from onward.retry.redact import redact
 
 router = APIRouter()
 
 NAMED = 50
-"""So many documents of one letter are named."""
+"""At most this many documents of a dead letter are named."""
 EVENT_SHOWN = 20_000
 LISTED_KINDS = 50
-CHANGES = tuple(
-    one.name
-    for one in (
-        changes_queues.PutBack,
-        changes_queues.ArchiveLetters,
-        changes_queues.RestoreLetters,
-        changes_queues.PurgeLetters,
-    )
-)
+ACTIONS = ("requeue", "archive-letters", "restore-letters", "purge-letters")
 
 
 @router.get("/queues")
 def show(request: Request, app: Onward) -> Response:
-    """All failed queues, and what is in them."""
-    found = [one | {"path": queue_path(one["queue"])} for one in all_queue_facts(app, archived=False)]
+    """Show all failed queues and their counts."""
+    found = [one | {"path": queue_path(one["queue"])} for one in failed_queue_facts(app, archived=False)]
     full = sorted((one for one in found if one["letters"] or one["archived"]), key=lambda one: -one["letters"])
     bare = [one for one in found if not (one["letters"] or one["archived"])]
     return page(request, "queues.html", full=full, bare=bare, letters=sum(one["letters"] for one in full))
@@ -51,24 +55,24 @@ def show(request: Request, app: Onward) -> Response:
 
 @router.get("/queues/{queue:path}")
 def show_queue(request: Request, app: Onward, queue: str) -> Response:
-    """The letters of a queue, the oldest first."""
+    """Show the dead letters of a queue, the oldest first."""
     given = request.query_params
-    asked = wanted(app, queue, given)
+    asked = dead_letter_filter(app, queue, given)
     after = given.get("after", "")
     behind = int(after) if after.isascii() and after.isdecimal() and len(after) < 19 else 0
     letters, more = page_of(app, asked, behind)
     found = kinds(app, asked.services, archived=asked.archived)
     here = sum(one.letters for one in found)
     there = sum(
-        one.letters
-        for one in app.store.letter_groups(archived=not asked.archived)
-        if one.service in asked.services
+        group.dead_letters
+        for group in app.store.dead_letter_groups(archived=not asked.archived)
+        if group.service in asked.services
     )
     return page(
         request,
         "queue.html",
         asked=asked,
-        letters=[_brief(one) for one in letters],
+        letters=[_brief(letter) for letter in letters],
         kinds=found[:LISTED_KINDS],
         error_types=sorted({one.error_type for one in found if one.error_type}),
         count=count_of(asked, found),
@@ -87,12 +91,12 @@ def _brief(letter: DeadLetter) -> dict[str, Any]:
         "row": letter.row,
         "path": letter_path(letter.row),
         "at": letter.timestamp,
-        "documents": [_document(*one) for one in letter.documents[:1]],
+        "documents": [_document(*document) for document in letter.documents[:1]],
         "more": len(letter.documents) - 1,
         "event": letter.original_event["event_type"],
         "tries": letter.attempt_count,
-        "reason": letter.abandoned_reason.replace("_", " "),
-        "error": error_line(letter),
+        "reason": letter.abandoned_reason,
+        "error": last_error_text(letter),
     }
 
 
@@ -100,10 +104,10 @@ def _document(collection: str, id: str) -> dict[str, str]:
     return {"collection": collection, "id": id, "path": document_path(collection, id)}
 
 
-def _changes(asked: Wanted) -> list[dict[str, str]]:
-    """What can be done to all letters that match."""
+def _changes(asked: QueuePageFilter) -> list[dict[str, str]]:
+    """Return the buttons for all dead letters that match."""
     about = urlencode({"queue": asked.queue, **asked.filters})
-    put_back, archive, restore, purge = CHANGES
+    put_back, archive, restore, purge = ACTIONS
     if asked.archived:
         named = [(restore, "Restore…", "main", about), (purge, "Remove…", "danger", f"{about}&archived=yes")]
     else:
@@ -115,13 +119,14 @@ def _changes(asked: Wanted) -> list[dict[str, str]]:
     return [{"path": f"/confirm/{name}?{rest}", "button": text, "kind": kind} for name, text, kind, rest in named]
 
 
-# -- one letter
+# -- the page of a dead letter
 
 
 @router.get("/letters/{row}")
 def show_letter(request: Request, app: Onward, row: str) -> Response:
-    """A whole letter: the original event, its errors, and its bytes if they are no event."""
+    """Show a dead letter: the original event, its errors, and its bytes if they are no event."""
     letter, archived = _letter(app, row)
+    refused = refusal(letter, service_names(app.store))
     return page(
         request,
         "letter.html",
@@ -129,54 +134,51 @@ def show_letter(request: Request, app: Onward, row: str) -> Response:
         archived=archived,
         queue_path=queue_path(letter.failed_queue, archived="yes" if archived else None),
         group_path=group_path(letter.fingerprint) if app.store.failure_group(letter.fingerprint) else "",
-        error=error_line(letter, 1_000),
-        tries=counted(letter.attempt_count, "try"),
-        reason=letter.abandoned_reason.replace("_", " "),
-        documents=[_document(*one) for one in letter.documents[:NAMED]],
+        error=last_error_text(letter, 1_000),
+        reason=reason_text(letter),
+        documents=[_document(*document) for document in letter.documents[:NAMED]],
         more=max(0, len(letter.documents) - NAMED),
         event=_event(letter),
-        errors=[_error(one) for one in reversed(letter.errors)],
+        errors=[_error(error) for error in reversed(letter.errors)],
         traceback=redact(str(letter.errors[-1].get("traceback") or "")).strip() if letter.errors else "",
         raw=_raw(letter),
-        refusal=refusal(letter),
-        changes=_letter_changes(letter.row, archived=archived, refused=bool(refusal(letter))),
+        refusal=refused,
+        changes=_letter_changes(letter.row, archived=archived, refused=bool(refused)),
     )
 
 
 def _letter(app: App, row: str) -> tuple[DeadLetter, bool]:
     gone = Problem(
-        404, "Not found", "There is no such letter: it was put back or removed. /queues lists what is there."
+        404, "Not found", "There is no such dead letter: it was put back or removed. /queues lists what is there."
     )
     if not (row.isascii() and row.isdecimal() and int(row) < MOST_ROW):
         raise gone
     for archived in (False, True):
         try:
-            return letter_at(app, int(row), archived=archived), archived
-        except Unusable:
+            return dead_letter_at(app, int(row), archived=archived), archived
+        except BadInput:
             continue
     raise gone
 
 
 def _event(letter: DeadLetter) -> str:
-    text = json.dumps(letter_facts(letter)["original_event"], ensure_ascii=False, indent=2, default=str)
+    text = json.dumps(dead_letter_facts(letter)["original_event"], ensure_ascii=False, indent=2, default=str)
     return text if len(text) <= EVENT_SHOWN else f"{text[:EVENT_SHOWN]}\n… (cut)"
 
 
 def _error(error: dict[str, Any]) -> dict[str, Any]:
     where = [str(error[name]) for name in ("worker", "version") if error.get(name)]
-    text = f"{error.get('error_type', '')}: {error.get('message', '')}".strip(": ")
-    return {"at": error.get("at"), "text": redact(text) or "no error is known", "where": ", ".join(where)}
+    return {"at": error.get("at"), "text": error_text(error), "where": ", ".join(where)}
 
 
 def _raw(letter: DeadLetter) -> dict[str, Any] | None:
     if letter.raw is None:
         return None
-    text = redact(made_visible(letter.raw[:RAW_SHOWN]).decode())
-    return {"text": text, "size": len(letter.raw), "cut": len(letter.raw) > RAW_SHOWN}
+    return {"text": raw_text(letter.raw), "size": len(letter.raw), "cut": len(letter.raw) > MAX_SHOWN_BYTES}
 
 
 def _letter_changes(row: int, *, archived: bool, refused: bool) -> list[dict[str, str]]:
-    put_back, archive, restore, purge = CHANGES
+    put_back, archive, restore, purge = ACTIONS
     named = [(restore, "Restore…", "main", ""), (purge, "Remove…", "danger", "&archived=yes")]
     if not archived:
         named = [(archive, "Archive…", "", ""), (purge, "Remove…", "danger", "")]

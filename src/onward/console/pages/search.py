@@ -11,14 +11,14 @@ from markupsafe import Markup, escape
 from starlette.responses import Response
 
 from onward.app import App
-from onward.console.asking import Onward
+from onward.console.page_templates import page
+from onward.console.pages.list_filters import chosen_source, source_choices
 from onward.console.pages.threads import message_path
-from onward.console.rendering import page
-from onward.facts.dates import ALLOWED, read_past
-from onward.facts.finding import NotFound
-from onward.facts.listing import source_called, source_key
-from onward.facts.wording import harmless, one_line, source_name
-from onward.model.search import MARK_END, MARK_START
+from onward.console.request_context import Onward
+from onward.model.search_query import MARK_END, MARK_START
+from onward.ops.dates import ALLOWED, read_past
+from onward.ops.queries.documents import source_key
+from onward.ops.text.format import harmless, one_line, printable, source_name
 from onward.retry import redact
 
 if TYPE_CHECKING:
@@ -29,15 +29,13 @@ router = APIRouter()
 
 SHOWN = 20
 EXCERPT = 320
-LONGEST = 1_000
-"""Characters of a query."""
-MOST_PAGES = 500
-MOST_CHOICES = 100
+MAX_QUERY_LENGTH = 1_000
+MAX_PAGES = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What somebody looks for, as they wrote it."""
+class SearchForm:
+    """The search form as it was filled in."""
 
     q: str = ""
     source: str = ""
@@ -47,19 +45,19 @@ class Asked:
 
     @property
     def limits(self) -> dict[str, str]:
-        """The filters that were given, by name."""
+        """Return the given filters, by name."""
         given = {"source": self.source, "author": self.author, "since": self.since, "until": self.until}
         return {name: value for name, value in given.items() if value}
 
     def path(self, *without: str, page: int = 1) -> str:
-        """The address of this search, with fewer filters or another page."""
+        """Return the path of this search, with fewer filters or another page."""
         given = {"q": self.q} | {name: value for name, value in self.limits.items() if name not in without}
         return "/search?" + urlencode(given | ({"page": str(page)} if page > 1 else {}))
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """A message that was found, ready to be shown."""
+class SearchHit:
+    """A message that was found, as the page shows it."""
 
     hit: Hit
     title: Markup
@@ -68,8 +66,8 @@ class Shown:
     source: str
 
 
-class Misread(Exception):
-    """A filter makes no sense; the message says which."""
+class InvalidFilter(Exception):
+    """A filter has a value that cannot be used; the message says which."""
 
 
 @router.get("/search")
@@ -83,16 +81,16 @@ def show(
     until: str = "",
     number: Annotated[int, Query(alias="page")] = 1,
 ) -> Response:
-    """Ask, and see what was found."""
-    asked = Asked(*(_typed(one) for one in (q, source, author, since, until)))
-    number = min(max(number, 1), MOST_PAGES)
+    """Show the search form and its results."""
+    asked = SearchForm(*(_typed(one) for one in (q, source, author, since, until)))
+    number = min(max(number, 1), MAX_PAGES)
     sources = app.store.sources()
     problem, query, found = "", None, None
     try:
         if asked.q:
             query = _query(app, asked)
             found = _search(app, query, number)
-    except Misread as error:
+    except InvalidFilter as error:
         problem = str(error)
     several = len(sources) > 1
     last = found.offset + len(found.hits) if found else 0
@@ -103,32 +101,29 @@ def show(
         problem=problem,
         found=found,
         understood=_understood(query, asked) if query and found else [],
-        hits=[_shown(one, several=several) for one in found.hits] if found else [],
+        hits=[_shown(hit, several=several) for hit in found.hits] if found else [],
         note=one_line(redact(found.note), 300) if found else "",
         nothing=not app.store.document_counts().get("messages"),
-        sources=[(source_key(one), source_name(one)) for one in sorted(sources)]
-        if len(sources) <= MOST_CHOICES
-        else None,
+        sources=source_choices(app),
         chosen=source_key(query.source) if query and query.source else asked.source,
         first=found.offset + 1 if found else 0,
         last=last,
         before=asked.path(page=number - 1) if found and number > 1 else "",
-        after=asked.path(page=number + 1) if found and last < found.total and number < MOST_PAGES else "",
+        after=asked.path(page=number + 1) if found and last < found.total and number < MAX_PAGES else "",
     )
 
 
 def _typed(text: str) -> str:
-    """What was typed, with bytes that are no text replaced: no document has them in its text."""
-    return one_line(text.encode("utf-8", "replace").decode())[:LONGEST]
+    """Return typed text on one line, without bytes that are no text."""
+    return one_line(printable(text))[:MAX_QUERY_LENGTH]
 
 
-def _query(app: App, asked: Asked) -> Question:
+def _query(app: App, asked: SearchForm) -> Question:
     from onward.pipeline.search import Query as Question
 
-    try:
-        source = source_called(app, asked.source) if asked.source else None
-    except NotFound as error:
-        raise Misread(f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
+    source, problem = chosen_source(app, asked.source)
+    if problem:
+        raise InvalidFilter(problem)
     since, until = _date("From", asked.since), _date("Until", asked.until)
     return Question(asked.q, source=source, author=asked.author or None, since=since, until=until)
 
@@ -137,22 +132,22 @@ def _date(label: str, text: str) -> float | None:
     try:
         return read_past(text.lower()) if text else None
     except (ValueError, OverflowError):
-        raise Misread(f"{label}: {text!r} is no date. Give {ALLOWED}.") from None
+        raise InvalidFilter(f"{label}: {text!r} is no date. Give {ALLOWED}.") from None
 
 
 def _search(app: App, query: Question, number: int) -> Results:
-    from onward.pipeline.search import NothingAsked, search
+    from onward.pipeline.search import EmptyQuery, search
 
     try:
         return search(app, query, limit=SHOWN, offset=(number - 1) * SHOWN)
-    except NothingAsked:
-        raise Misread(
+    except EmptyQuery:
+        raise InvalidFilter(
             "There is no word in it to look for. Words with a minus only leave out what others find."
         ) from None
 
 
-def _understood(query: Question, asked: Asked) -> list[tuple[str, list[str]]]:
-    """What is looked for, in words."""
+def _understood(query: Question, asked: SearchForm) -> list[tuple[str, list[str]]]:
+    """Return what is searched for, in labelled terms."""
     wanted, unwanted = query.terms()
     words, phrases = [one for one in wanted if " " not in one], [one for one in wanted if " " in one]
     parts = [
@@ -167,10 +162,10 @@ def _understood(query: Question, asked: Asked) -> list[tuple[str, list[str]]]:
     return [(label, terms) for label, terms in parts if terms]
 
 
-def _shown(hit: Hit, *, several: bool) -> Shown:
+def _shown(hit: Hit, *, several: bool) -> SearchHit:
     message = hit.message
     source = source_name(message.source).rstrip("/").rsplit("/", 1)[-1]
-    return Shown(
+    return SearchHit(
         hit,
         marked(hit.title) if hit.title.strip() else Markup("(no subject)"),
         marked(hit.excerpt, EXCERPT),
@@ -180,7 +175,7 @@ def _shown(hit: Hit, *, several: bool) -> Shown:
 
 
 def marked(text: str, most: int = 0) -> Markup:
-    """Text in which what matches stands between marks; a mark that came with a mail does no more than mark."""
+    """Return text with its matches as <mark> elements; marks that came with a mail are harmless."""
     shown, left, inside = Markup(""), most or len(text), False
     for piece in text.replace(MARK_START, "\0" + MARK_START).replace(MARK_END, "\0" + MARK_END).split("\0"):
         inside = (inside or piece[:1] == MARK_START) and piece[:1] != MARK_END

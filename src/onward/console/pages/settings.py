@@ -14,12 +14,12 @@ from pydantic import SecretStr
 from starlette.responses import Response
 
 from onward.app import App
-from onward.console.asking import Onward
-from onward.console.rendering import page
-from onward.console.schedules import draw
-from onward.facts.finding import is_server
-from onward.facts.policies import describe, describe_archive
-from onward.facts.wording import one_line
+from onward.console.charts import ladder_schedule
+from onward.console.page_templates import page
+from onward.console.request_context import Onward
+from onward.ops.lookup import is_server
+from onward.ops.queries.policies import describe_archive, describe_ladder
+from onward.ops.text.format import one_line
 from onward.retry import redact
 from onward.settings import Settings, named_by, variable
 
@@ -37,7 +37,7 @@ OTHERS = "Logs, metrics and reports"
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class SettingRow:
     """A setting, without any secret in it."""
 
     variable: str
@@ -50,30 +50,30 @@ class Shown:
 
 @router.get("/settings")
 def show(request: Request, app: Onward) -> Response:
-    """Every policy and every setting."""
+    """Show every policy and every setting."""
     settings = app.settings
     ladder = settings.ladder()
     return page(
         request,
         "settings.html",
-        rungs=[(one, draw(one)) for one in describe(ladder)],
+        rungs=[(one, ladder_schedule(one)) for one in describe_ladder(ladder)],
         archive=describe_archive(ladder),
         groups=list_settings(settings, os.environ),
         versions=_versions(app),
     )
 
 
-def list_settings(settings: Settings, environ: Mapping[str, str]) -> dict[str, list[Shown]]:
-    """All settings by what they are about, each with its default."""
+def list_settings(settings: Settings, environ: Mapping[str, str]) -> dict[str, list[SettingRow]]:
+    """Return all settings by subject, each with its default."""
     # The store's default lies in the data folder, wherever that is.
     usual = Settings.model_validate({"home": settings.home}).model_copy(update={"home": Settings().home})
-    groups: dict[str, list[Shown]] = {title: [] for title in (*GROUPS, OTHERS)}
+    groups: dict[str, list[SettingRow]] = {title: [] for title in (*GROUPS, OTHERS)}
     for name in Settings.model_fields:
         value, default = getattr(settings, name), getattr(usual, name)
         given = named_by(name, environ)
         changed = value != default
         where = given or ("onward.toml, or the app itself" if changed else "default")
-        groups[_group(name)].append(Shown(variable(name), _shown(value), _shown(default), changed, where))
+        groups[_group(name)].append(SettingRow(variable(name), _shown(value), _shown(default), changed, where))
     return groups
 
 
@@ -82,7 +82,7 @@ def _group(name: str) -> str:
 
 
 def _shown(value: object) -> str:
-    """A value as it may be seen by whoever looks over somebody's shoulder."""
+    """Return a value without secrets."""
     match value:
         case None | "":
             return "–"
@@ -110,10 +110,10 @@ def _versions(app: App) -> list[tuple[str, str]]:
 
 
 def _schema(app: App) -> str:
-    """The version of the store's tables: that of this program, which brought them up to it when it opened them."""
+    """Return the version of the store's tables: that of this program, which migrates them on opening."""
     if is_server(app.store_address):
-        from onward.backends.postgres.migrating import SCHEMA_VERSION
+        from onward.ledger.postgres.schema_migration import SCHEMA_VERSION
 
         return f"PostgreSQL, version {SCHEMA_VERSION}"
-    migrations = resources.files("onward.backends.sqlite") / "migrations"
+    migrations = resources.files("onward.ledger.sqlite") / "migrations"
     return f"SQLite, version {sum(one.name.endswith('.sql') for one in migrations.iterdir())}"

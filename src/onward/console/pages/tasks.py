@@ -1,4 +1,4 @@
-"""Tasks: each ingestion of a source, how far it is, and what became of everything in it."""
+"""The pages of tasks: each ingestion of a source, its progress and its results."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import Response
 
 from onward.app import App
-from onward.console.asking import Onward
-from onward.console.bars import Piece, stack
-from onward.console.changes_sources import Again, Forget
-from onward.console.rendering import document_path, fragment, page
-from onward.console.sources import called, short
-from onward.facts.accounting import COLLECTIONS, Account, account, outage_of
-from onward.facts.finding import NotFound
-from onward.facts.wording import counted_in, number, one_line
+from onward.console.charts import BarSegment, bar_segments
+from onward.console.page_templates import document_path, fragment, page
+from onward.console.request_context import Onward
 from onward.model.documents import Document, DocumentState
+from onward.ops.bad_input import NotFound
+from onward.ops.queries.ingestion_report import COLLECTIONS, IngestionReport, outage_of, read_ingestion_report
+from onward.ops.queries.skipped_files import kinds_text
+from onward.ops.text.format import counted, counted_in, number, one_line
+from onward.ops.text.source_names import display_name, short_name
+from onward.runtime.process_identity import alive_workers
 
 router = APIRouter()
 
 SHOWN = 50
-MOST_SORTED = 2_000
-"""So many tasks are put in order of time; more of them come by their ids, as they are stored."""
+MAX_SORTED = 2_000
+"""Up to this many tasks are sorted by time; more are listed by id, as they are stored."""
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TaskRow:
     """A task in the list."""
 
     id: str
@@ -49,7 +50,7 @@ class Row:
 
 @router.get("/tasks")
 def show(request: Request, app: Onward, after: str = "") -> Response:
-    """A page of tasks, the newest first."""
+    """Show a page of tasks, the newest first."""
     return page(
         request,
         "tasks.html",
@@ -61,24 +62,24 @@ def show(request: Request, app: Onward, after: str = "") -> Response:
 
 @router.get("/tasks/{id}")
 def show_one(request: Request, app: Onward, id: str) -> Response:
-    """A task, or the last one of a source."""
+    """Show a task, or the last task of a source."""
     task = _task(app, id)
     key = urlencode({"source": task["source_id"]})
     return page(
         request,
         "task.html",
-        name=short(task["source"]),
-        source=called(task["source"]),
+        name=short_name(task["source"]),
+        source=display_name(task["source"]),
         id=task["id"],
         part=_one(app, task),
-        again=f"/confirm/{Again.name}?{key}",
-        forget=f"/confirm/{Forget.name}?{key}",
+        again=f"/confirm/ingest-again?{key}",
+        forget=f"/confirm/forget?{key}",
         documents=f"/documents?{key}",
     )
 
 
 def part(web: FastAPI, which: str) -> str:
-    """The list, or a task, for who watches it."""
+    """Render the live part of the list, or of a task."""
     app: App = web.state.onward
     return _one(app, _task(app, which)) if which else _list(app, "")
 
@@ -97,29 +98,36 @@ def _list(app: App, after: str) -> str:
         total=total,
         next_path=f"/tasks?{more}" if more else "",
         first_path="/tasks" if after else "",
-        sorted_by_time=total <= MOST_SORTED,
+        sorted_by_time=total <= MAX_SORTED,
     )
 
 
 def _found(app: App, total: int, after: str) -> list[DocumentState]:
-    if total > MOST_SORTED:
+    if total > MAX_SORTED:
         return app.store.states("tasks", after=after, limit=SHOWN + 1)
-    states = app.store.states("tasks", limit=MOST_SORTED)
+    states = app.store.states("tasks", limit=MAX_SORTED)
     states.sort(key=lambda one: (one.created_at or 0.0, one.id), reverse=True)
     behind = next((place + 1 for place, one in enumerate(states) if one.id == after), 0)
     return states[behind : behind + SHOWN + 1]
 
 
-def _rows(app: App, states: list[DocumentState]) -> list[Row]:
+def _rows(app: App, states: list[DocumentState]) -> list[TaskRow]:
     from onward.pipeline.sources import source_status
 
-    bodies = {id: json.loads(text) for id, _, text in app.store.read_bodies("tasks", [one.id for one in states])}
-    tasks = [bodies[one.id] for one in states if one.id in bodies and "submission" in bodies[one.id]]
+    bodies = {
+        id: json.loads(text) for id, _, text in app.store.read_bodies("tasks", [state.id for state in states])
+    }
+    tasks = [bodies[state.id] for state in states if state.id in bodies and "submission" in bodies[state.id]]
     latest = _latest(app, [one["source_id"] for one in tasks])
     rows = []
     for task in tasks:
-        row = Row(
-            task["id"], called(task["source"]), short(task["source"]), task["submitted_at"], task["submission"], ""
+        row = TaskRow(
+            task["id"],
+            display_name(task["source"]),
+            short_name(task["source"]),
+            task["submitted_at"],
+            task["submission"],
+            "",
         )
         if task["submission"] == latest.get(task["source_id"]):
             standing = source_status(app, task["source"])
@@ -132,12 +140,12 @@ def _rows(app: App, states: list[DocumentState]) -> list[Row]:
 
 
 def _latest(app: App, requests: list[str]) -> dict[str, int]:
-    """The last submission of each source."""
+    """Return the number of the last submission of each source."""
     found = app.store.read_bodies("archives", list(dict.fromkeys(requests)))
     return {id: json.loads(text).get("submission", 1) for id, _, text in found}
 
 
-# -- one of them
+# -- one task
 
 
 def _task(app: App, id: str) -> dict[str, Any]:
@@ -152,53 +160,61 @@ def _task(app: App, id: str) -> dict[str, Any]:
     raise NotFound(f"there is no task {one_line(id, 100)!r}; it may be forgotten")
 
 
-class Stage(NamedTuple):
+class CollectionBar(NamedTuple):
     """How far the documents of one collection are."""
 
     collection: str
-    pieces: list[Piece]
+    segments: list[BarSegment]
     total: int
 
 
 def _one(app: App, task: dict[str, Any]) -> str:
-    told = account(app, task["source"], {}, waiting=False)
+    report = read_ingestion_report(app, task["source"], {}, waiting=False)
     latest = _latest(app, [task["source_id"]]).get(task["source_id"], task["submission"])
-    names = [*COLLECTIONS, *sorted(told.documents.keys() & {"summaries"})]
+    names = [*COLLECTIONS, *sorted(report.documents.keys() & {"summaries"})]
     stages = [
-        Stage(name, stack(told.documents[name]), sum(told.documents[name].values()))
+        CollectionBar(name, bar_segments(report.documents[name]), sum(report.documents[name].values()))
         for name in names
-        if name in told.documents
+        if name in report.documents
     ]
-    total = sum(sum(counts.values()) for counts in told.documents.values())
-    left = sum(counts.get("pending", 0) for counts in told.documents.values())
+    total = sum(sum(counts.values()) for counts in report.documents.values())
+    left = sum(counts.get("pending", 0) for counts in report.documents.values())
     return fragment(
         "task_part.html",
         task=task,
         key=task["source_id"],
-        told=told,
+        report=report,
         stages=stages,
         total=total,
         done=total - left,
         latest=latest,
         is_latest=latest == task["submission"],
-        items=_items(told),
-        waiting=_waits(app, told, task["source_id"]),
-        troubles=[(document_path(one.collection, one.id), one) for one in told.troubles],
-        worker_missing=bool(left) and not app.store.workers(),
+        items=_items(report),
+        waiting=_waits(app, report, task["source_id"]),
+        troubles=[(document_path(failed.collection, failed.id), failed) for failed in report.troubles],
+        worker_missing=bool(left) and not alive_workers(app.store),
     )
 
 
-def _items(told: Account) -> list[tuple[str, str]]:
-    """What became of everything in the source; what is none of is left out, but failures."""
+def _items(report: IngestionReport) -> list[tuple[str, str]]:
+    """Return the counts of items and messages by result; zeros are left out, except for failures."""
     rows = []
-    for name, first, counts in (("Items", "items", told.items), ("Messages", "messages", told.messages)):
+    for name, first, counts in (("Items", "items", report.items), ("Messages", "messages", report.messages)):
         if counts:
-            rest = [counted_in(n, one) for one, n in counts.items() if one != first and (n or one == "failed")]
+            apart = (first, "duplicates")
+            rest = [counted_in(n, one) for one, n in counts.items() if one not in apart and (n or one == "failed")]
             rows.append((name, f"{number(counts.get(first, 0))} ({', '.join(rest)})"))
+    if duplicates := report.messages.get("duplicates"):
+        rows.append(("Duplicates", f"{number(duplicates)} left out"))
+    if report.without_text:
+        rows.append(("Without text", counted(len(report.without_text), "message")))
+    for name, kinds in (("Passed over", report.passed_over.kinds), ("Ignored", report.passed_over.ignored)):
+        if kinds:
+            rows.append((name, f"{number(sum(kinds.values()))} ({kinds_text(kinds)})"))
     return rows
 
 
-class Wait(NamedTuple):
+class WaitLine(NamedTuple):
     """Documents that are to be finished, why they are not yet, and when that may change."""
 
     text: str
@@ -206,36 +222,36 @@ class Wait(NamedTuple):
     path: str
 
 
-def _waits(app: App, told: Account, key: str) -> list[Wait]:
-    """What is not finished, by collection; each document's own page tells more."""
+def _waits(app: App, report: IngestionReport, key: str) -> list[WaitLine]:
+    """Return the unfinished documents by collection; the page of each document has the details."""
     orders, rows = app.store.subscriptions(), app.store.counts()
     found = []
     for name in COLLECTIONS:
-        count = told.documents.get(name, {}).get("pending", 0)
+        count = report.documents.get(name, {}).get("pending", 0)
         if not count:
             continue
         path = "/documents?" + urlencode({"collection": name, "status": "pending", "source": key})
         text = f"{counted_in(count, name)} {'is' if count == 1 else 'are'} to be finished"
-        services = [one.service for one in orders if one.finishes == name]
+        services = [order.service for order in orders if order.finishes == name]
         if (down := outage_of(app, name)) is not None:
             why = one_line(down.reason.rstrip("."), 200)
             wait = "It waits" if count == 1 else "They wait"
             text += f". {wait} for {down.dependency}, which is down: {why}"
             text += ". It is asked again" if down.next_probe else ""
-            found.append(Wait(text, down.next_probe, path))
+            found.append(WaitLine(text, down.next_probe, path))
         elif any(rows.get(one, {}).get(state) for one in services for state in ("waiting", "claimed")):
-            found.append(Wait(f"{text}: events of {' and '.join(services)} wait or are under way", None, path))
-        elif name == "threads" and told.documents.get("chunks", {}).get("pending"):
-            found.append(Wait(f"{text}, when the messages and chunks that belong to them are", None, path))
+            found.append(WaitLine(f"{text}: events of {' and '.join(services)} wait or are under way", None, path))
+        elif name == "threads" and report.documents.get("chunks", {}).get("pending"):
+            found.append(WaitLine(f"{text}, when the messages and chunks that belong to them are", None, path))
         else:
             found.append(_wait_for_the_retry_job(app, name, text, path))
     return found
 
 
-def _wait_for_the_retry_job(app: App, collection: str, text: str, path: str) -> Wait:
-    at = app.store.next_look([collection])
+def _wait_for_the_retry_job(app: App, collection: str, text: str, path: str) -> WaitLine:
+    at = app.store.next_check([collection])
     if at is None:
-        return Wait(text, None, path)
+        return WaitLine(text, None, path)
     if at <= app.store.now():
-        return Wait(f"{text}; the retry job looks at the next one as soon as a worker runs it", None, path)
-    return Wait(f"{text}; the retry job looks at the next one", at, path)
+        return WaitLine(f"{text}; the retry job looks at the next one as soon as a worker runs it", None, path)
+    return WaitLine(f"{text}; the retry job looks at the next one", at, path)

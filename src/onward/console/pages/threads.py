@@ -1,7 +1,8 @@
-"""Threads: what they are about, and reading one with its summary beside it."""
+"""The list of threads, and one thread with its summary."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote, urlencode
@@ -10,17 +11,19 @@ from fastapi import APIRouter, Query, Request
 from markupsafe import Markup
 from starlette.responses import Response
 
-from onward.console.asking import Onward
-from onward.console.describing import is_patch
+from onward.app import App
+from onward.console.document_content import is_patch
 from onward.console.markdown import render_markdown, without_sources
-from onward.console.rendering import page
-from onward.facts.finding import NotFound
-from onward.facts.life import messages_of_thread
-from onward.facts.listing import source_called, source_key
-from onward.facts.searching import first_lines
-from onward.facts.threads import MOST_MATCHES, Place, list_threads
-from onward.facts.wording import counted, harmless, one_line, source_name
-from onward.facts.wording import number as shown_number
+from onward.console.page_templates import page
+from onward.console.pages.list_filters import chosen_source, source_choices
+from onward.console.request_context import Onward
+from onward.ops.bad_input import NotFound
+from onward.ops.queries.document_details import messages_of_thread
+from onward.ops.queries.documents import source_key
+from onward.ops.queries.search import first_lines
+from onward.ops.queries.threads import MAX_MATCHES, ThreadPosition, list_threads
+from onward.ops.text.format import counted, harmless, one_line, printable, source_name
+from onward.ops.text.format import number as shown_number
 
 if TYPE_CHECKING:
     from onward.pipeline.documents import Message, Summary, Thread
@@ -28,15 +31,17 @@ if TYPE_CHECKING:
 router = APIRouter()
 
 SHOWN = 50
-MOST_CHOICES = 100
+MAX_QUERY_LENGTH = 1_000
 LONGEST = 30_000
-"""So many characters of a message are shown; its own page has the rest."""
+"""A message is cut after this many characters; its own page has the rest."""
+MAX_ROOT_SEARCH = 500
+"""In a thread of more messages than this, the first message is not searched for."""
 FOLDED = 4
-"""A quotation of more lines than this is folded."""
+"""A quotation of more lines than this is collapsed."""
 
 
 def message_path(thread: str, message: str, *, here: bool = False) -> str:
-    """Where a message can be read in its thread; `here`: from the page that shows it."""
+    """Return the path of a message in its thread; `here`: it is on the same page."""
     anchor = f"#m-{quote(message, safe='')}"
     return anchor if here else f"/threads/{quote(thread, safe='')}?at={quote(message, safe='')}{anchor}"
 
@@ -45,8 +50,8 @@ def message_path(thread: str, message: str, *, here: bool = False) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which threads somebody wants to see."""
+class ThreadListFilter:
+    """The filters of the list."""
 
     q: str = ""
     source: str = ""
@@ -58,17 +63,17 @@ class Wanted:
 
 @router.get("/threads")
 def show(request: Request, app: Onward, q: str = "", source: str = "", after: str = "") -> Response:
-    """A page of threads, the newest first."""
-    from onward.pipeline.search import NothingAsked
+    """Show a page of threads, the newest first."""
+    from onward.pipeline.search import EmptyQuery
 
-    wanted = Wanted(one_line(q.encode("utf-8", "replace").decode())[:1000], source.strip())
-    problem, chosen, found = "", None, None
+    wanted = ThreadListFilter(one_line(printable(q))[:MAX_QUERY_LENGTH], source.strip())
+    chosen, problem = chosen_source(app, wanted.source)
+    found = None
     try:
-        chosen = source_called(app, wanted.source) if wanted.source else None
-        found = list_threads(app, source=chosen, words=wanted.q, after=Place.from_text(after), limit=SHOWN)
-    except NotFound as error:
-        problem = f"{str(error)[:1].upper()}{str(error)[1:]}."
-    except NothingAsked:
+        position = ThreadPosition.from_text(after)
+        if not problem:
+            found = list_threads(app, source=chosen, words=wanted.q, after=position, limit=SHOWN)
+    except EmptyQuery:
         problem = "There is no word in it to look for."
     sources = app.store.sources()
     counts = app.store.document_counts(chosen).get("threads", {})
@@ -78,13 +83,14 @@ def show(request: Request, app: Onward, q: str = "", source: str = "", after: st
         "threads.html",
         wanted=wanted,
         problem=problem,
-        rows=[(one, first_lines(harmless(one.summary.markdown)) if one.summary else "") for one in threads],
+        rows=[
+            (thread, first_lines(harmless(thread.summary.markdown)) if thread.summary else "")
+            for thread in threads
+        ],
         total=None if wanted.q or problem else sum(counts.values()),
-        best_only=MOST_MATCHES if found and found.best_only else 0,
+        best_only=MAX_MATCHES if found and found.best_only else 0,
         several=len(sources) > 1,
-        sources=[(source_key(one), source_name(one)) for one in sorted(sources)]
-        if len(sources) <= MOST_CHOICES
-        else None,
+        sources=source_choices(app),
         chosen=source_key(chosen) if chosen else wanted.source,
         source_names={one: one_line(source_name(one).rstrip("/").rsplit("/", 1)[-1], 60) for one in sources},
         nothing=not sum(app.store.document_counts().get("threads", {}).values()),
@@ -97,26 +103,26 @@ def show(request: Request, app: Onward, q: str = "", source: str = "", after: st
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A part of a message: what its author wrote, quoted, or puts under everything."""
+class MessagePart:
+    """A part of a message: new text, a quotation or a signature."""
 
     kind: str
     text: str
     lines: int = 0
-    """Of a quotation that is folded, how many."""
+    """The lines of a collapsed quotation."""
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """A message, ready to be read."""
+class MessageView:
+    """A message, as the page shows it."""
 
     message: Message
     anchor: str
-    pieces: list[Piece]
+    pieces: list[MessagePart]
     cut: bool
     failed: bool
     cited: list[int] = field(default_factory=list)
-    """The numbers of the summary that rest on it."""
+    """The citations of the summary that refer to it."""
 
     @property
     def patch(self) -> bool:
@@ -127,28 +133,32 @@ class Read:
 def read(
     request: Request, app: Onward, id: str, number: Annotated[int, Query(alias="page")] = 1, at: str = ""
 ) -> Response:
-    """One thread, to be read; `at` names the message whose page it is."""
-    from onward.pipeline.documents import Summary, Thread
+    """Show a thread; `at` is the id of a message on the wanted page."""
+    from onward.pipeline.documents import Message, Summary, Thread
 
     thread = app.get(Thread, id) if "ingestion" in app.registry.services else None
     if thread is None:
         raise NotFound(f"there is no thread {one_line(id, 80)!r}; /threads lists them")
     summary = app.get(Summary, id)
-    messages = messages_of_thread(app, id)
-    places = {one.id: place for place, one in enumerate(messages)}
-    start = (places[at] if at in places else max(0, number - 1) * SHOWN) // SHOWN * SHOWN
-    shown = messages[start : start + SHOWN]
-    statuses = app.store.statuses("messages", [one.id for one in messages])
+    counts = app.store.value_counts(Message, "thread_id", [id]).get(id, {})
+    count = sum(counts.values())
+    start = min(max(0, number - 1), count // SHOWN + 1) * SHOWN
+    at = printable(at).replace("\0", "")
+    if at and (message := app.get(Message, at)) is not None and message.thread_id == id:
+        start = app.store.ids_before(Message, "thread_id", id, at, by="date") // SHOWN * SHOWN
+    shown = messages_of_thread(app, id, start=start, limit=SHOWN)
+    here = {one.id for one in shown}
+    statuses = app.store.statuses("messages", list(here))
     failed = {id for id, status in statuses.items() if status.startswith("failed")}
     cited: dict[str, list[int]] = {}
     for one in summary.citations if summary else ():
         cited.setdefault(one.message_id, []).append(one.number)
+    sources = {one.id: one for one in app.store.get_many(Message, list(cited)) if one.thread_id == id}
     links = {
-        one.number: message_path(id, one.message_id, here=start <= places[one.message_id] < start + SHOWN)
+        one.number: message_path(id, one.message_id, here=one.message_id in here)
         for one in (summary.citations if summary else ())
-        if one.message_id in places
+        if one.message_id in sources
     }
-    many = len(messages) > SHOWN
     base = f"/threads/{quote(id, safe='')}"
     return page(
         request,
@@ -159,21 +169,21 @@ def read(
         summary=summary,
         text=render_markdown(without_sources(summary.markdown), links) if summary else Markup(""),
         citations=[
-            (one, links.get(one.number), messages[places[one.message_id]] if one.message_id in places else None)
+            (one, links.get(one.number), sources.get(one.message_id))
             for one in (summary.citations if summary else ())
         ],
-        said_missing=_missing(thread, summary, messages, failed),
-        standing=str(app.store.statuses("threads", [id]).get(id, "")),
+        missing=_missing(app, thread, summary, counts),
+        thread_status=str(app.store.statuses("threads", [id]).get(id, "")),
         messages=[_read(one, one.id in failed, cited.get(one.id, [])) for one in shown],
-        count=len(messages),
+        count=count,
         first=start + 1,
         last=start + len(shown),
         before=f"{base}?page={start // SHOWN}" if start else "",
-        after=f"{base}?page={start // SHOWN + 2}" if many and start + SHOWN < len(messages) else "",
+        after=f"{base}?page={start // SHOWN + 2}" if start + SHOWN < count else "",
     )
 
 
-def _read(message: Message, failed: bool, cited: list[int]) -> Read:
+def _read(message: Message, failed: bool, cited: list[int]) -> MessageView:
     pieces, left = [], LONGEST
     for kind, start, end in message.spans or [("new", 0, len(message.body))]:
         text = harmless(message.body[start : min(end, start + max(0, left))])
@@ -181,28 +191,41 @@ def _read(message: Message, failed: bool, cited: list[int]) -> Read:
         lines = text.strip("\n").count("\n") + 1
         if text.strip():
             folded = kind == "quote" and lines > FOLDED
-            pieces.append(Piece(kind, text.strip("\n") if folded else text, lines if folded else 0))
-    return Read(message, f"m-{message.id}", pieces, left < 0, failed, cited)
+            pieces.append(MessagePart(kind, text.strip("\n") if folded else text, lines if folded else 0))
+    return MessageView(message, f"m-{message.id}", pieces, left < 0, failed, cited)
 
 
-def _missing(thread: Thread, summary: Summary | None, messages: list[Message], failed: set[str]) -> list[str]:
-    """What a reader should know is not here."""
-    said = []
+def _missing(app: App, thread: Thread, summary: Summary | None, counts: Mapping[str, int]) -> list[str]:
+    """Return sentences about what is missing."""
+    sentences = []
+    count = sum(counts.values())
+    failed = sum(number for status, number in counts.items() if status.startswith("failed"))
     if summary is None:
-        said.append("There is no summary yet. It is written when all messages of the thread are finished.")
+        sentences.append("There is no summary yet. It is written when all messages of the thread are processed.")
     else:
         if summary.missing:
-            said.append(
-                f"The summary was written without {counted(summary.missing, 'chunk')} that could not be embedded."
+            chunks = counted(summary.missing, "chunk")
+            sentences.append(f"{chunks} could not be embedded: search finds them by words, not by meaning.")
+        if summary.messages < count:
+            newer = shown_number(count - summary.messages)
+            sentences.append(
+                f"The summary is older than the thread: {newer} newer messages, and it will be written again."
             )
-        if summary.messages < len(messages):
-            newer = shown_number(len(messages) - summary.messages)
-            said.append(f"The summary is older than the thread: {newer} more came since, and it is written again.")
     if failed:
-        them = "it is" if len(failed) == 1 else "they are"
-        said.append(f"{counted(len(failed), 'message')} could not be read or finished; {them} marked below.")
-    known = {one.message_id for one in messages}
-    mail = any(one.kind in ("mbox", "eml") for one in messages)
-    if mail and thread.root and thread.root not in known and any(one.references for one in messages):
-        said.append("The message that began this thread is not in the archive.")
-    return said
+        them = "it is" if failed == 1 else "they are"
+        sentences.append(f"{counted(failed, 'message')} could not be read or finished; {them} marked below.")
+    if thread.root and count <= MAX_ROOT_SEARCH and _lacks_root(app, thread):
+        sentences.append("The message that began this thread is not in the archive.")
+    return sentences
+
+
+def _lacks_root(app: App, thread: Thread) -> bool:
+    """Return whether mails of a thread refer to a first message that is not stored."""
+    refers, start = False, 0
+    while messages := messages_of_thread(app, thread.id, start=start, limit=SHOWN):
+        start += SHOWN
+        for one in messages:
+            if one.message_id == thread.root:
+                return False
+            refers = refers or (one.kind in ("mbox", "eml") and bool(one.references))
+    return refers

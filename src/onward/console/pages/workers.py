@@ -1,4 +1,4 @@
-"""Workers and breakers: who is alive and doing what, what nobody does, and which dependencies are down."""
+"""The page of workers and breakers: live workers, services without workers, and dependencies that are down."""
 
 from __future__ import annotations
 
@@ -10,60 +10,71 @@ from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import Response
 
 from onward.app import App
-from onward.console.asking import Onward
-from onward.console.changes_breakers import BREAKERS
-from onward.console.rendering import document_path, fragment, page
-from onward.console.timelines import openings_chart
-from onward.facts.breakers import breaker_facts
-from onward.facts.workers import EXAMPLES, worker_facts
-from onward.ports.recovery import Held
+from onward.console.action_forms import WORKERS_PATH
+from onward.console.charts import breaker_timeline
+from onward.console.page_templates import document_path, fragment, page
+from onward.console.request_context import Onward
+from onward.model.ledger_views import WorkerClaims
+from onward.ops.queries.breakers import breaker_facts
+from onward.ops.queries.workers import EXAMPLES, worker_facts
 from onward.retry.redact import redact
 
 router = APIRouter()
 
-QUIET = 30.0
-"""A worker that was not heard of for so many seconds is said to be quiet."""
+QUIET_SECONDS = 30.0
+"""A worker that has not reported for this long is shown as quiet."""
 LISTED_OPENINGS = 20
 
 
-@router.get(BREAKERS)
+@router.get(WORKERS_PATH)
 def show(request: Request, app: Onward) -> Response:
-    """Who works, and what holds work up."""
+    """Show workers and breakers."""
     return page(request, "workers.html", part=_part(app))
 
 
 def part(web: FastAPI, which: str) -> str:
-    """The same, for who watches it."""
+    """Render the live part of the page."""
     return _part(web.state.onward)
 
 
 def _part(app: App) -> str:
     facts, breakers, openings = worker_facts(app), breaker_facts(app), app.store.openings()
     now = app.store.now()
-    held: dict[str, list[Held]] = {}
-    for one in app.store.held(examples=EXAMPLES):
-        held.setdefault(one.worker, []).append(one)
-    newest = max(app.store.versions(), key=lambda one: one[1], default=("", 0.0, 0.0))[0]
+    held: dict[str, list[WorkerClaims]] = {}
+    for of_service in app.store.claims_by_worker(examples=EXAMPLES):
+        held.setdefault(of_service.worker, []).append(of_service)
+    newest = max(app.store.versions(), key=lambda version: version[1], default=("", 0.0, 0.0))[0]
     return fragment(
         "workers_part.html",
         facts=facts,
         workers=[
-            one | {"doing": _doing(held.get(one["worker"], [])), "quiet": one["seen_seconds_ago"] > QUIET}
-            for one in facts["workers"]
+            worker
+            | {
+                "doing": _doing(held.get(worker["worker"], [])),
+                "quiet": worker["seen_seconds_ago"] > QUIET_SECONDS,
+            }
+            for worker in facts["workers"]
         ],
-        silent=[_silent(one["worker"], some, now) for one in facts["silent"] if (some := held.get(one["worker"]))],
+        silent=[
+            _silent(worker["worker"], claims, now)
+            for worker in facts["silent"]
+            if (claims := held.get(worker["worker"]))
+        ],
         unserved=[
             # As a point in time, which stays the same while it waits.
-            one | {"since": app.store.next_due([one["service"]], suspects=True)}
-            for one in facts["not_served"]
+            service | {"since": app.store.next_due([service["service"]], suspects=True)}
+            for service in facts["not_served"]
         ],
         newest=newest,
         breakers=[
-            one | {"where": quote(one["dependency"], safe=""), "late": _is_past(one["next_probe"], now)}
-            for one in breakers
+            breaker
+            | {"where": quote(breaker["dependency"], safe=""), "late": _is_past(breaker["next_probe"], now)}
+            for breaker in breakers
         ],
-        chart=openings_chart(openings, [one["dependency"] for one in breakers], now),
-        openings=[one | {"reason": redact(one["reason"])} for one in reversed(openings[-LISTED_OPENINGS:])],
+        chart=breaker_timeline(openings, [breaker["dependency"] for breaker in breakers], now),
+        openings=[
+            opening | {"reason": redact(opening["reason"])} for opening in reversed(openings[-LISTED_OPENINGS:])
+        ],
     )
 
 
@@ -71,21 +82,21 @@ def _is_past(at: str | None, now: float) -> bool:
     return at is not None and datetime.fromisoformat(at).timestamp() <= now
 
 
-def _silent(worker: str, held: list[Held], now: float) -> dict[str, Any]:
-    until = max(one.until for one in held)
+def _silent(worker: str, held: list[WorkerClaims], now: float) -> dict[str, Any]:
+    until = max(claims.until for claims in held)
     return {"worker": worker, "doing": _doing(held), "until": until, "late": until <= now}
 
 
-def _doing(held: list[Held]) -> list[dict[str, Any]]:
+def _doing(held: list[WorkerClaims]) -> list[dict[str, Any]]:
     return [
         {
-            "service": one.service,
-            "events": one.events,
-            "documents": one.documents,
+            "service": claims.service,
+            "events": claims.events,
+            "documents": claims.documents,
             "examples": [
                 {"name": f"{collection}/{id}", "path": document_path(collection, id)}
-                for collection, id in one.examples
+                for collection, id in claims.examples
             ],
         }
-        for one in held
+        for claims in held
     ]

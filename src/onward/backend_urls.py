@@ -1,0 +1,174 @@
+"""Backends, chosen here and nowhere else, from a URL."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from onward.blobs.protocol import Blobs
+from onward.ledger.store_errors import StoreError
+from onward.model.clock import Clock
+from onward.retry import OnwardError, redact
+from onward.settings import MissingExtra, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from onward.gateway import Gateway
+    from onward.ledger.store import Store
+    from onward.models.protocol import Embedder, Summarizer
+    from onward.runtime.error_reporter import ErrorReporter
+
+
+def open_store(url: str, clock: Clock | None = None) -> Store:
+    """Open the store that a URL names: `sqlite:///path/to/file.db`, `sqlite://:memory:` or `postgresql://host/name`."""
+    if (path := _sqlite_path(url)) is not None:
+        from onward.ledger.sqlite import SQLiteStore
+
+        return SQLiteStore(path, clock)
+    scheme = url.partition("://")[0]
+    if scheme in ("postgresql", "postgres"):
+        try:
+            from onward.ledger.postgres import PostgresStore
+        except ModuleNotFoundError as error:
+            raise MissingExtra("a store on PostgreSQL", error.name or "", "postgres") from error
+        return PostgresStore(url, clock)
+    raise StoreError(
+        f"no backend for a store URL that starts with {scheme!r}; use sqlite:///path/to/file.db "
+        "(sqlite:////absolute/path.db for an absolute path), sqlite://:memory: or postgresql://user@host/name"
+    )
+
+
+def check_store_file(url: str) -> None:
+    """Refuse a store in a file that is not there: a process that joins others must not begin a new one."""
+    path = _sqlite_path(url)
+    if path is not None and path != ":memory:" and not Path(path).exists():
+        raise StoreError(f"{path} was deleted while workers had it open: nothing that they did is kept there")
+
+
+def _sqlite_path(url: str) -> str | None:
+    """Return the file of an embedded store, or None if the URL names another kind of store."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return url
+    return rest.removeprefix("/") or ":memory:" if scheme == "sqlite" else None
+
+
+def open_gateway(
+    url: str, enter: Callable[[bytes, str], object], routing_keys: Sequence[str], *, name: str = ""
+) -> Gateway:
+    """Return a gateway to the broker that a URL names: `amqp://user:password@host:5672/` or `amqps://…`.
+
+    `enter` stores the body of a message, with its message id.
+    """
+    scheme = url.partition("://")[0]
+    if scheme in ("amqp", "amqps"):
+        try:
+            from onward.gateway import Gateway
+        except ModuleNotFoundError as error:
+            raise MissingExtra("events from RabbitMQ", error.name or "", "rabbitmq") from error
+        return Gateway(url, enter, routing_keys, name=name)
+    raise StoreError(
+        f"no backend for a bus URL that starts with {scheme!r}; use amqp://user@host:5672/ or amqps://…"
+    )
+
+
+def open_blobs(place: str | None, home: Path, store: str = "") -> Blobs:
+    """Open what keeps the blobs: a folder, or a PostgreSQL database by its URL.
+
+    If none is named, it is the database of a store on PostgreSQL, which a fleet shares, or a folder below `home`.
+    """
+    url = place or store
+    if not url.startswith(("postgresql://", "postgres://")):
+        if place and re.match(r"[a-z][a-z0-9+.-]+://", place):
+            scheme = place.partition("://")[0]
+            raise StoreError(
+                f"no backend for blobs whose URL starts with {scheme!r}; let ONWARD_BLOBS name a folder, or a "
+                "database as in postgresql://user@host/name"
+            )
+        from onward.blobs.folder import FolderBlobs
+
+        return FolderBlobs(Path(place).expanduser() if place else home / "blobs")
+    try:
+        from onward.blobs.postgres import PostgresBlobs
+    except ModuleNotFoundError as error:
+        raise MissingExtra("a PostgreSQL database for blobs", error.name or "", "postgres") from error
+    return PostgresBlobs(url, home / "scratch")
+
+
+class ModelUnknown(OnwardError):
+    """A setting names no known model."""
+
+
+def open_embedder(settings: Settings) -> Embedder:
+    """Open the embedder that the settings name: the built-in `static` one, or a server by its URL."""
+    if settings.embedder == "static":
+        from onward.models.static_embedder import StaticEmbedder
+
+        return StaticEmbedder()
+    _check_model_server("embedder", settings.embedder, settings.embedder_model, "static", "nomic-embed-text")
+    try:
+        from onward.models.http_embedder import HTTPEmbedder
+    except ImportError as error:
+        raise MissingExtra("the embedder", error.name or str(error), "pipeline") from error
+    return HTTPEmbedder(
+        settings.embedder,
+        settings.embedder_model,
+        key=settings.embedder_key.get_secret_value() if settings.embedder_key else None,
+        batch=settings.embedder_batch,
+        max_tokens=settings.embedder_max_tokens,
+        concurrency=settings.concurrency,
+        read_timeout=settings.embedder_timeout_seconds,
+    )
+
+
+def open_summarizer(settings: Settings) -> Summarizer:
+    """Open the summarizer that the settings name: the built-in `extractive` one, or a server by its URL."""
+    if settings.summarizer == "extractive":
+        from onward.models.extractive_summarizer import ExtractiveSummarizer
+
+        return ExtractiveSummarizer()
+    _check_model_server("summarizer", settings.summarizer, settings.summarizer_model, "extractive", "llama3")
+    try:
+        from onward.models.http_summarizer import HTTPSummarizer
+    except ImportError as error:
+        raise MissingExtra("the summarizer", error.name or str(error), "pipeline") from error
+    return HTTPSummarizer(
+        settings.summarizer,
+        settings.summarizer_model,
+        key=settings.summarizer_key.get_secret_value() if settings.summarizer_key else None,
+        concurrency=settings.concurrency,
+        read_timeout=settings.summarizer_timeout_seconds,
+    )
+
+
+def _check_model_server(role: str, where: str, model: str, builtin: str, example: str) -> None:
+    setting = f"ONWARD_{role.upper()}"
+    if not where.startswith(("http://", "https://")):
+        raise ModelUnknown(
+            f"{setting}={redact(where)!r} names no {role}; use {builtin!r}, or the address of a server that "
+            "speaks the OpenAI protocol, such as http://localhost:11434/v1"
+        )
+    if not model:
+        raise ModelUnknown(
+            f"{setting} is the server {redact(where)}, but no model is set: "
+            f"set {setting}_MODEL, for example to {example!r}"
+        )
+
+
+def open_reporter(settings: Settings, store: Callable[[], Store], version: str) -> ErrorReporter:
+    """Open what reports errors: to the store, also to another Onward or to Sentry, or nowhere."""
+    from onward.runtime import error_reporter
+
+    match settings.error_reporter_type:
+        case "noop":
+            return error_reporter.ErrorReporter()
+        case "store":
+            return error_reporter.StoreReporter(store)
+        case "http":
+            token = settings.token.get_secret_value() if settings.token else None
+            return error_reporter.HTTPReporter(store, settings.error_reporter_url or "", token)
+        case "sentry":
+            dsn = settings.sentry_dsn.get_secret_value() if settings.sentry_dsn else ""
+            return error_reporter.SentryReporter(store, dsn, version)

@@ -1,0 +1,1 @@
+"""Blobs: bytes stored under the digest of their content."""

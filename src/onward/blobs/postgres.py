@@ -1,0 +1,300 @@
+"""Blobs in a PostgreSQL database, cut into parts: for workers on more than one machine."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
+
+import psycopg
+
+from onward.blobs.protocol import Blob, BlobMissing
+from onward.ledger.postgres import schema_migration
+from onward.ledger.postgres.connections import Connections
+from onward.ledger.postgres.error_messages import explained
+from onward.ledger.store_errors import StoreConflict, StoreError, StoreFull, StoreUnavailable
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+PART_BYTES = 1 << 20
+"""Parts of a blob have the length of its first part, so this may change."""
+_KEPT_PARTS = 2
+_SWEPT_AT_ONCE = 32
+_LISTED_AT_ONCE = 1000
+_LEFTOVER_SECONDS = 86_400.0
+
+_RENEW = b"UPDATE blobs SET put_at = clock_timestamp() WHERE digest = $1"
+_PUT_ONE_PART = b"""
+    WITH named AS (
+      INSERT INTO blobs (digest, size) VALUES ($1, $2) ON CONFLICT (digest) DO NOTHING RETURNING id
+    )
+    INSERT INTO blob_parts (blob, part, bytes) SELECT id, 0, $3::bytea FROM named"""
+_BEGIN = b"INSERT INTO blobs (size) VALUES ($1) RETURNING id"
+# One statement locks the row and checks it: a blob that is being removed never gets another part.
+_ADD_PART = b"""
+    WITH upload AS (
+      UPDATE blobs SET put_at = clock_timestamp()
+      WHERE id = $1 AND digest IS NULL AND put_at > '-infinity' RETURNING id
+    )
+    INSERT INTO blob_parts (blob, part, bytes) SELECT id, $2::integer, $3::bytea FROM upload
+    ON CONFLICT (blob, part) DO UPDATE SET bytes = excluded.bytes"""
+_NAME = b"""
+    UPDATE blobs SET digest = $2, put_at = clock_timestamp()
+    WHERE id = $1 AND digest IS NULL AND put_at > '-infinity'"""
+_OPEN = b"SELECT size, bytes FROM blobs JOIN blob_parts ON blob = id AND part = 0 WHERE digest = $1"
+_READ = b"SELECT bytes FROM blobs JOIN blob_parts ON blob = id WHERE digest = $1 AND part = $2"
+_FIND = b"SELECT digest, size, (extract(epoch FROM put_at) * 1000000)::bigint FROM blobs WHERE digest = $1"
+_LIST = b"""
+    SELECT digest, size, (extract(epoch FROM put_at) * 1000000)::bigint FROM blobs
+    WHERE digest > $1 AND put_at < clock_timestamp() - make_interval(secs => $2::float8)
+    ORDER BY digest LIMIT $3"""
+_UNNAME = b"""
+    UPDATE blobs SET digest = NULL, put_at = '-infinity'
+    WHERE digest = $1 AND (extract(epoch FROM put_at) * 1000000)::bigint = $2::bigint
+    RETURNING id"""
+_GIVE_UP = b"UPDATE blobs SET put_at = '-infinity' WHERE id = $1 AND digest IS NULL RETURNING id"
+_GIVE_UP_OLD = b"""
+    UPDATE blobs SET put_at = '-infinity'
+    WHERE digest IS NULL AND put_at < clock_timestamp() - make_interval(secs => $1::float8) RETURNING id"""
+_SWEEP_PARTS = b"""
+    DELETE FROM blob_parts
+    WHERE blob = $1 AND part IN (SELECT part FROM blob_parts WHERE blob = $1 ORDER BY part LIMIT $2)"""
+# Another process may be sweeping the same parts, and crash: then the row must stay, so that they are found again.
+_SWEEP = b"""
+    DELETE FROM blobs
+    WHERE id = $1 AND digest IS NULL AND NOT EXISTS (SELECT FROM blob_parts WHERE blob = $1)"""
+
+
+class PostgresBlobs:
+    """Keeps each blob as rows of a PostgreSQL database, named by its SHA-256; see `onward.blobs.protocol`.
+
+    A blob of several parts is uploaded without a name, one part in a transaction, and named when it is complete.
+    A deleted blob loses its name first. So a blob with a name is complete, whatever crashes or conflicts. `put`
+    spools to a temporary file in `scratch`.
+    """
+
+    def __init__(self, url: str, scratch: Path, *, part: int = PART_BYTES, patience: float = 60.0) -> None:
+        self.scratch = scratch
+        self._part = part
+        self._connections = Connections(url, patience=patience)
+        self._address = self._connections.address
+        try:
+            schema_migration.migrate(self._connections)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._connections.close()
+
+    def put(self, write: Callable[[BinaryIO], None]) -> Blob:
+        with _Spool(self.scratch, self._part) as spool:
+            write(cast(BinaryIO, spool))
+            blob = spool.blob()
+            # Another process may put or delete the same blob in between: then try again.
+            while not self.renew(blob.digest) and not self._keep(blob, spool):
+                pass
+            return blob
+
+    def open(self, digest: str) -> BinaryIO:
+        found = self._rows(_OPEN, digest)
+        if not found:
+            raise self._missing(digest)
+        size, first = found[0]
+        return io.BufferedReader(_Parts(size, first, lambda part: self._read(digest, part)), 1 << 16)
+
+    def find(self, digest: str) -> Blob | None:
+        found = self._rows(_FIND, digest)
+        return Blob(*found[0]) if found else None
+
+    def renew(self, digest: str) -> bool:
+        return self._changed(_RENEW, digest)
+
+    def delete(self, digest: str, put_mark: int) -> bool:
+        found = self._rows(_UNNAME, digest, put_mark)
+        for (id,) in found:
+            self._sweep(id)
+        return bool(found)
+
+    def older_than(self, seconds: float) -> Iterator[Blob]:
+        for (id,) in self._rows(_GIVE_UP_OLD, _LEFTOVER_SECONDS):
+            self._sweep(id)
+        after = ""
+        while found := self._rows(_LIST, after, seconds, _LISTED_AT_ONCE):
+            after = found[-1][0]
+            yield from (Blob(*row) for row in found)
+
+    # -- writing
+
+    def _keep(self, blob: Blob, spool: _Spool) -> bool:
+        """Write a new blob; return False if another process was faster, or has deleted the upload as abandoned."""
+        if blob.size <= self._part:
+            return self._changed(_PUT_ONE_PART, blob.digest, blob.size, next(spool.parts()))
+        upload: int = self._rows(_BEGIN, blob.size)[0][0]
+        try:
+            named = self._upload(upload, blob.digest, spool)
+        except StoreUnavailable:
+            raise  # the server cannot be reached for the clean-up, either
+        except Exception:
+            with suppress(StoreError):
+                self._give_up(upload)
+            raise
+        if not named:
+            self._give_up(upload)
+        return named
+
+    def _upload(self, upload: int, digest: str, spool: _Spool) -> bool:
+        for number, part in enumerate(spool.parts()):
+            if not self._changed(_ADD_PART, upload, number, part):
+                return False
+        try:
+            return self._changed(_NAME, upload, digest)
+        except StoreConflict:
+            return False
+
+    def _give_up(self, upload: int) -> None:
+        for (id,) in self._rows(_GIVE_UP, upload):
+            self._sweep(id)
+
+    def _sweep(self, id: int) -> None:
+        """Delete a blob without a name, a few parts in a transaction; what a crash leaves is found again."""
+        while self._changed(_SWEEP_PARTS, id, _SWEPT_AT_ONCE):
+            pass
+        self._changed(_SWEEP, id)
+
+    # -- reading
+
+    def _read(self, digest: str, part: int) -> bytes:
+        found = self._rows(_READ, digest, part)
+        if not found:
+            raise self._missing(digest)
+        return cast(bytes, found[0][0])
+
+    def _missing(self, digest: str) -> BlobMissing:
+        return BlobMissing(
+            f"the blob {digest[:12]}… is not in {self._address}; ingest its source again to fetch it anew"
+        )
+
+    # -- statements
+
+    def _changed(self, query: bytes, *values: Any) -> bool:
+        return self._execute(query, values)[0] > 0
+
+    def _rows(self, query: bytes, *values: Any) -> list[tuple[Any, ...]]:
+        return self._execute(query, values)[1]
+
+    def _execute(self, query: bytes, values: Sequence[Any]) -> tuple[int, list[tuple[Any, ...]]]:
+        """Execute one statement, which is a transaction of its own; each of them may be repeated."""
+        try:
+            return self._execute_once(query, values)
+        except StoreConflict:
+            raise
+        except StoreUnavailable:
+            # The server was restarted, and the connection that was kept is lost.
+            return self._execute_once(query, values)
+
+    def _execute_once(self, query: bytes, values: Sequence[Any]) -> tuple[int, list[tuple[Any, ...]]]:
+        with self._connections.use() as connection:
+            try:
+                with self._connections.time_limited(connection):
+                    cursor = connection.execute(query, values, binary=True)
+                    return cursor.rowcount, cursor.fetchall() if cursor.description else []
+            except psycopg.Error as error:
+                raise explained(error, self._address) from error
+
+
+class _Spool:
+    """Spools written bytes to a temporary file, and computes digest and size."""
+
+    def __init__(self, folder: Path, part: int) -> None:
+        self._folder, self._part = folder, part
+        self._digest = hashlib.sha256()
+        self._size = 0
+        with _explaining_full(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        self._file = tempfile.SpooledTemporaryFile(max_size=part, dir=str(folder))  # noqa: SIM115 - closed by __exit__
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def write(self, data: bytes) -> int:
+        self._digest.update(data)
+        self._size += len(data)
+        with _explaining_full(self._folder):
+            return self._file.write(data)
+
+    def blob(self) -> Blob:
+        return Blob(self._digest.hexdigest(), self._size)
+
+    def parts(self) -> Iterator[bytes]:
+        """Yield the content in parts; one empty part if there is no content."""
+        with _explaining_full(self._folder):
+            self._file.seek(0)
+        yield self._file.read(self._part)
+        while part := self._file.read(self._part):
+            yield part
+
+
+@contextmanager
+def _explaining_full(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreFull(
+            f"the folder {folder} cannot be written: {error.strerror}. Free some disk space, make it writable, or "
+            "name another data folder with ONWARD_HOME"
+        ) from error
+
+
+class _Parts(io.RawIOBase):
+    """A blob as a file to be read at any position; the last parts that were read are kept."""
+
+    def __init__(self, size: int, first: bytes, read: Callable[[int], bytes]) -> None:
+        self._size = size
+        self._length = len(first)
+        self._read = read
+        self._kept = {0: first}
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        if start + offset < 0:
+            raise ValueError(f"a position of {start + offset} is before the beginning")
+        self._position = start + offset
+        return self._position
+
+    def readinto(self, buffer: Buffer, /) -> int:
+        if self._position >= self._size:
+            return 0
+        number, offset = divmod(self._position, self._length)
+        with memoryview(buffer) as target, memoryview(self._take(number)) as part:
+            data = part[offset : offset + len(target)]
+            target[: len(data)] = data
+            self._position += len(data)
+            return len(data)
+
+    def _take(self, number: int) -> bytes:
+        part = self._kept.pop(number, None)
+        if part is None:
+            part = self._read(number)
+            if len(self._kept) >= _KEPT_PARTS:
+                del self._kept[next(iter(self._kept))]
+        self._kept[number] = part  # the part used last is dropped last
+        return part

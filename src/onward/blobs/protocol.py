@@ -1,0 +1,55 @@
+"""The port to blob storage: bytes stored under the digest of their content."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import BinaryIO, Protocol
+
+from onward.retry import Permanent
+
+
+class BlobMissing(Permanent):
+    """A blob that a document names does not exist any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """The digest and size of a blob."""
+
+    digest: str
+    size: int
+    put_mark: int = field(default=0, compare=False)
+    """Changes whenever the same bytes are put again, so that `Blobs.delete` detects it."""
+
+
+class Blobs(Protocol):
+    """Stores bytes by their content: the same bytes are stored once. Safe across threads and processes."""
+
+    def put(self, write: Callable[[BinaryIO], None]) -> Blob:
+        """Store what `write` writes; it is durable when this returns."""
+        ...
+
+    def open(self, digest: str) -> BinaryIO:
+        """Open a blob to be read, at any position; raises `BlobMissing`."""
+        ...
+
+    def find(self, digest: str) -> Blob | None:
+        """Return the blob with this digest, or None if there is none."""
+        ...
+
+    def renew(self, digest: str) -> bool:
+        """Count a blob as put now, without its bytes; return False if it is not there."""
+        ...
+
+    def delete(self, digest: str, put_mark: int) -> bool:
+        """Remove a blob, unless it was put again since `put_mark` was read; return whether it was removed."""
+        ...
+
+    def close(self) -> None:
+        """Close its connections and files."""
+        ...
+
+    def older_than(self, seconds: float) -> Iterator[Blob]:
+        """Yield the blobs that were not put for this long; delete what a crash left half written."""
+        ...

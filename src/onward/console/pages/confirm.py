@@ -1,0 +1,81 @@
+"""Confirming an action, running it, and following its operation."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, FastAPI, Request
+from starlette.responses import RedirectResponse, Response
+
+from onward.console.action_forms import FORMS, ActionForm
+from onward.console.operations import Operation, Operations
+from onward.console.page_templates import fragment, page
+from onward.console.problems import Problem
+from onward.console.request_context import Onward, OwnForm, Running
+from onward.ops.actions.action import Actor
+
+router = APIRouter()
+
+CONSOLE = Actor("console", "console")
+
+
+def _form(name: str) -> ActionForm:
+    if name not in FORMS:
+        raise Problem(404, "Not found", f"There is no action called {name[:50]!r}.")
+    return FORMS[name]
+
+
+@router.get("/confirm/{name}")
+def confirm(request: Request, app: Onward, name: str) -> Response:
+    """Show the plan of an action."""
+    form, given = _form(name), dict(request.query_params)
+    plan = form.action(app, given).plan(app)
+    return page(
+        request,
+        "confirm.html",
+        name=name,
+        given=given,
+        plan=plan,
+        button=form.button,
+        back=form.back(app, given),
+        fields=form.fields(given) if plan.touches else (),
+    )
+
+
+@router.post("/do/{name}")
+def do(request: Request, app: Onward, operations: Running, data: OwnForm, name: str) -> Response:
+    """Run an action; a slow one goes on after the response."""
+    form = _form(name)
+    given = {key: str(value) for key, value in data.items() if key != "form_token"}
+    action = form.action(app, given)
+    plan, back = action.plan(app), form.back(app, given)
+    operation = operations.start(app, action, CONSOLE, title=plan.title, back=back)
+    if not plan.slow:
+        operation.join()
+        if not operation.problem:
+            mark = "&" if "?" in back else "?"
+            return RedirectResponse(f"{back}{mark}said={operation.id}", 303)
+    return RedirectResponse(f"/operations/{operation.id}", 303)
+
+
+@router.get("/operations/{id}")
+def operation(request: Request, operations: Running, id: str) -> Response:
+    """Show the progress of an operation."""
+    return page(request, "operation.html", operation=_operation(operations, id))
+
+
+@router.post("/operations/{id}/stop")
+def stop(operations: Running, data: OwnForm, id: str) -> Response:
+    """Stop an operation."""
+    _operation(operations, id).stop()
+    return RedirectResponse(f"/operations/{id}", 303)
+
+
+def _operation(operations: Operations, id: str) -> Operation:
+    found = operations.get(id)
+    if found is None:
+        raise Problem(404, "Not found", "This is not known any more; /actions keeps what was changed.")
+    return found
+
+
+def part(web: FastAPI, which: str) -> str:
+    """Return the live part of an operation's page."""
+    return fragment("operation_part.html", operation=_operation(web.state.operations, which))

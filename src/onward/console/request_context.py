@@ -1,0 +1,45 @@
+"""Parameters that pages and API calls share: the app, the operations, a form of this server, an id."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import Depends, Request
+from starlette.datastructures import FormData, UploadFile
+
+from onward.app import App
+from onward.console.operations import Operations
+from onward.console.problems import Problem
+from onward.console.sessions import Sessions, cookie_of
+
+
+def _onward(request: Request) -> App:
+    app: App = request.app.state.onward
+    return app
+
+
+def _operations(request: Request) -> Operations:
+    operations: Operations = request.app.state.operations
+    return operations
+
+
+async def _own_form(request: Request) -> AsyncIterator[FormData]:
+    """Return a form that this server gave to this browser; refuse one that another site made it send."""
+    async with request.form() as form:
+        given = form.get("form_token", "")
+        sessions: Sessions = request.app.state.sessions
+        if isinstance(given, UploadFile) or not sessions.is_own_form(cookie_of(request), given):
+            raise Problem(403, "This form is too old", "Go back, load the page again, and send it once more.")
+        yield form
+
+
+def _id(request: Request, id: str) -> str:
+    """Return the id at the end of a path; one that cannot be part of a path is given as a query parameter."""
+    return id or request.query_params.get("id", "")
+
+
+Onward = Annotated[App, Depends(_onward)]
+Running = Annotated[Operations, Depends(_operations)]
+OwnForm = Annotated[FormData, Depends(_own_form)]
+Id = Annotated[str, Depends(_id)]

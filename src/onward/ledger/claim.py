@@ -1,0 +1,222 @@
+"""Claiming due rows, with the documents that they name.
+
+A due row is not claimed as long as one of these holds. In the worker process (`runtime/engine.py`,
+`runtime/group_commit.py`, `runtime/slots.py`):
+
+- No worker runs the row's service, or the service was renamed and has not subscribed with its new name yet.
+- The worker drains, or it cannot reach the store.
+- The last claim found fewer rows than it asked for, and nothing has reported due rows since
+  (`ServiceSlots.found_all_due`).
+- The service has no free slot, or too few for a claim of their own (`ServiceSlots.rows_to_claim`).
+- `MAX_BACKGROUND_COMMITS` commits run in the background and `MAX_GROUP` calls wait for the next one.
+- `SUSPECT_DEATHS` workers died while they ran it: only a process that runs nothing else claims it (`suspects`).
+
+In the store, here:
+
+- The breaker of a dependency is open, paused or at its limit (`allowance` in `model/breaker.py`).
+- In an episode of a dependency, only the rows of a sample that failed least are claimed (`_least_failed`).
+- Rows with a higher priority come first. Background rows get one of `BACKGROUND_EVERY` claims (`_due`).
+- The rows before it name `MAX_COMMIT_DOCUMENTS` documents already (`_limited_by_documents`).
+- Another transaction has locked it (PostgreSQL: `SKIP LOCKED`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from onward.ledger.publish import begin_round
+from onward.ledger.records import DocumentRecord, original_key
+from onward.ledger.unit_of_work import UnitOfWork
+from onward.model.breaker import Breaker, allowance, probing, takes_newest
+from onward.model.ledger import (
+    BACKGROUND,
+    BACKGROUND_EVERY,
+    HIGHEST_PRIORITY,
+    MAX_COMMIT_BYTES,
+    MAX_COMMIT_DOCUMENTS,
+    OVERDUE,
+    Delivery,
+    Input,
+    InputStatus,
+)
+
+SAMPLE_ROWS = 32
+"""Due rows that are read from each end of the queue while a dependency recovers."""
+
+
+def claim(
+    unit: UnitOfWork,
+    worker: str,
+    service: str,
+    *,
+    limit: int,
+    lease: float,
+    needs: Sequence[str],
+    with_health_call: Sequence[str],
+    suspects: bool,
+    claims_since_background: int = 0,
+) -> list[Delivery]:
+    """Claim due rows, as far as the breakers of the dependencies in `needs` allow.
+
+    `claims_since_background` is the number of rows claimed since the last one from the background.
+    """
+    if any(unit.breaker(dependency).limits_claims for dependency in needs):
+        unit.lock_breakers()  # only one claim in the fleet may probe
+    breakers = [unit.breaker(dependency) for dependency in needs]
+    for breaker in breakers:
+        allowed = _allowed(unit, breaker, with_health_call)
+        limit = limit if allowed is None else min(limit, allowed)
+    if limit <= 0:
+        return []
+    if suspects:
+        due = unit.db.read("due_suspects", service, unit.now, 1)
+    elif any(breaker.episode_began_at is not None for breaker in breakers):
+        due = _least_failed(unit, service, limit, newest_first=any(map(takes_newest, breakers)))
+    else:
+        due = _due(unit, service, limit, claims_since_background)
+    rows = _limited_by_documents(due)
+    if not rows:
+        return []
+    unit.db.send("claim_rows", worker, unit.now + lease, [values[0] for values in rows])
+    for breaker in breakers:
+        if breaker.open:
+            unit.save_breaker(probing(breaker, rows[0][0], unit.now))
+    deliveries = [_delivery(service, values) for values in rows]
+    _read_inputs(unit, deliveries, [values[9] for values in rows], adopt=True)
+    unit.write()
+    return deliveries
+
+
+def claimed(unit: UnitOfWork, worker: str) -> list[Delivery]:
+    """Return the deliveries that a worker holds, for the supervisor that settles them in its place."""
+    rows = unit.db.read("claimed_rows", worker)
+    deliveries = [_delivery(values[-1], values[:-1]) for values in rows]
+    _read_inputs(unit, deliveries, [values[9] for values in rows], adopt=False)
+    return deliveries
+
+
+def _allowed(unit: UnitOfWork, breaker: Breaker, with_health_call: Sequence[str]) -> int | None:
+    under_way = 0
+    if breaker.limit is not None:
+        users = [
+            subscription.service
+            for subscription in unit.subscriptions()
+            if breaker.dependency in subscription.needs
+        ]
+        under_way = unit.db.read("claimed_count", users)
+    return allowance(breaker, unit.now, under_way, has_health=breaker.dependency in with_health_call)
+
+
+def _least_failed(unit: UnitOfWork, service: str, limit: int, *, newest_first: bool) -> list[list[Any]]:
+    """Return due rows while a dependency recovers: those that have failed least, from both ends of the queue.
+
+    Perhaps only a part of the dependency is down. Documents that need other parts must be tried, too.
+    """
+    ids: list[int] = []
+    level = unit.db.read("next_priority", service, HIGHEST_PRIORITY)
+    while level is not None and len(ids) < limit:
+        sample = unit.db.read_unlocked("due_sample", service, level, unit.now, max(SAMPLE_ROWS, limit))
+        failed = sorted((row for row in sample if row[1]), key=lambda row: (row[1], row[2]))
+        fresh = sorted((row for row in sample if not row[1]), key=lambda row: (row[2], row[0]))
+        mixed = [row for pair in zip(fresh, reversed(fresh), strict=True) for row in pair][: len(fresh)]
+        if newest_first and fresh:
+            mixed.insert(0, mixed.pop(1 if len(mixed) > 1 else 0))
+        ids += [id for id, *_ in (mixed + failed)[: limit - len(ids)]]
+        level = unit.db.read("next_priority", service, level)
+    return unit.db.read("due_among", ids, service, unit.now) if ids else []
+
+
+def _due(unit: UnitOfWork, service: str, limit: int, claims_since_background: int) -> list[list[Any]]:
+    """Return due rows, one priority after the other, so that rows that are not due are never read.
+
+    Of every `BACKGROUND_EVERY` rows one is from the background, if one there is overdue by `OVERDUE` seconds.
+    """
+    overdue: list[list[Any]] = []
+    if share := (claims_since_background + limit) // BACKGROUND_EVERY:
+        overdue = unit.db.read("due_rows", service, BACKGROUND, unit.now - OVERDUE, share)
+    overdue_ids = {values[0] for values in overdue}
+    others: list[list[Any]] = []
+    level = HIGHEST_PRIORITY
+    while len(overdue) + len(others) < limit:
+        level = unit.db.read("next_priority", service, level)
+        if level is None:
+            break
+        more = unit.db.read("due_rows", service, level, unit.now, limit - len(others))
+        others += [values for values in more if values[0] not in overdue_ids][: limit - len(overdue) - len(others)]
+    for position, values in enumerate(overdue):
+        # Not first: `_limited_by_documents` drops the last rows.
+        others.insert((position + 1) * BACKGROUND_EVERY - 1 - claims_since_background, values)
+    return others
+
+
+def _limited_by_documents(rows: list[list[Any]]) -> list[list[Any]]:
+    """Return as many rows as name at most `MAX_COMMIT_DOCUMENTS` documents, but at least one."""
+    documents = 0
+    for position, values in enumerate(rows):
+        documents += len(values[9])
+        if documents > MAX_COMMIT_DOCUMENTS and position:
+            return rows[:position]
+    return rows
+
+
+def _delivery(service: str, values: Sequence[Any]) -> Delivery:
+    row, token, key, collection, lapses = *values[:2], *values[7:9], values[16]
+    # Positional: there are thousands a second, and keyword arguments would double the cost.
+    fields = [row, token + 1, service, *values[2:7], original_key(key), collection, [], *values[10:16], lapses > 0]
+    return Delivery(*fields, *values[17:])
+
+
+def _read_inputs(
+    unit: UnitOfWork, deliveries: Iterable[Delivery], named: Iterable[list[tuple[str, int]]], *, adopt: bool
+) -> None:
+    pairs = list(zip(deliveries, named, strict=True))
+    # Read without locks: a later change is detected when the work is settled.
+    named_keys = [(delivery.collection, id) for delivery, ids in pairs if delivery.collection for id, _ in ids]
+    unit.read_documents(named_keys, to_change=False)
+    unread: dict[int, Input] = {}
+    budget = MAX_COMMIT_BYTES
+    for delivery, ids in pairs:
+        if adopt and any(not round for _, round in ids):
+            ids[:] = _adopt(unit, delivery, ids)
+        for id, round in ids:
+            assert delivery.collection is not None, "a row with documents has their collection"
+            doc = unit.docs[delivery.collection, id]
+            status = _input_status(doc, delivery, round)
+            input = Input(id, status, doc.revision if doc else 0, doc.round if doc else 0)
+            delivery.inputs.append(input)
+            if doc is not None and status is InputStatus.READY and budget > 0:
+                budget -= doc.size
+                unread[doc.doc] = input
+    if unread:
+        for number, body in unit.db.read("bodies", list(unread)):
+            unread[number].body = body
+
+
+def _adopt(unit: UnitOfWork, delivery: Delivery, ids: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Begin the round of documents that were added after the event that names them."""
+    pairs: list[tuple[str, int]] = []
+    for id, round in ids:
+        key = (delivery.collection or "", id)
+        doc = unit.docs[key] if round else unit.document(key)
+        if round or doc is None or doc.final or not doc.untouched:
+            pairs.append((id, round))
+            continue
+        begin_round(doc, delivery.row, unit.now)
+        unit.change(key)
+        delivery.source = delivery.source or doc.source
+        delivery.round = max(delivery.round, doc.round)
+        pairs.append((id, doc.round))
+    if pairs != [tuple(pair) for pair in ids]:
+        generation = unit.generation(delivery.source)
+        unit.db.send("adopt", pairs, delivery.round, delivery.source, generation, delivery.row)
+    return pairs
+
+
+def _input_status(doc: DocumentRecord | None, delivery: Delivery, round: int) -> InputStatus:
+    if doc is None:
+        # A document that existed in an earlier round was removed since, and is not waited for.
+        return InputStatus.SUPERSEDED if round else InputStatus.MISSING
+    if doc.final:
+        return InputStatus.FINAL
+    return InputStatus.READY if doc.row == delivery.row else InputStatus.SUPERSEDED

@@ -1,0 +1,85 @@
+"""The port to a database: what a dialect (SQLite, PostgreSQL) implements for the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from onward.search.fulltext import SearchDatabase
+
+if TYPE_CHECKING:
+    from onward.ledger.wakeup import Bus
+    from onward.model.clock import Clock
+
+
+class Database(SearchDatabase, Protocol):
+    """Connections, transactions and named statements of one database.
+
+    Several transactions may write at the same time. A transaction locks what it reads until it ends, so that it
+    can change it. Rows that may not exist yet cannot be locked by reading; they are locked by name.
+    """
+
+    remote: bool
+    """Whether the database is a server. Then calls wait for the network and are kept off the event loop."""
+
+    def clock(self) -> Clock:
+        """Return the clock for due times and leases that all users of the database share."""
+        ...
+
+    def bus(self) -> Bus:
+        """Return what wakes a worker up when another process has committed."""
+        ...
+
+    def close(self) -> None: ...
+
+    def transaction(self, *, alone: bool = False) -> AbstractContextManager[None]:
+        """Hold the lock or connection for writing; nested blocks join the outermost one.
+
+        With `alone`, no other transaction runs at the same time; for rare changes that all others rely on.
+        """
+        ...
+
+    def in_transaction(self) -> bool:
+        """Return whether this thread is in a transaction."""
+        ...
+
+    def lock(self, kind: str, names: Sequence[str] = ("",)) -> bool:
+        """Lock these names against other transactions until the end; return False if there are no others."""
+        ...
+
+    def notify_on_commit(self, woken: set[str]) -> None:
+        """After the commit, wake workers in other processes, if `woken` has services by then."""
+        ...
+
+    def read(self, name: str, *parameters: Any) -> Any:
+        """Return the result of a named query, as plain lists and values; in a transaction, lock the rows."""
+        ...
+
+    def read_unlocked(self, name: str, *parameters: Any) -> Any:
+        """Return the result of a named query, as `read` does, without locking anything."""
+        ...
+
+    def fetch(self, name: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of a named query; for values that JSON cannot carry, such as bytes."""
+        ...
+
+    def run(self, name: str, *parameters: Any) -> int:
+        """Execute a named statement; return how many rows it changed."""
+        ...
+
+    def send(self, name: str, *parameters: Any) -> None:
+        """Execute a named statement without waiting; an error is raised later in the transaction."""
+        ...
+
+    def bulk(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Execute a named statement for many rows at once."""
+        ...
+
+    def reserve(self, table: str) -> int:
+        """Return a row id that was never used and that no other caller gets."""
+        ...
+
+    def sweep(self) -> None:
+        """In a transaction, remove old rows of tables that only this dialect has."""
+        ...

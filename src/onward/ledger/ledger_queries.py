@@ -1,0 +1,129 @@
+"""Questions about the ledger: rows, queues, claims, due times; failure groups and versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from onward.ledger.failure_groups import CountedFailure, read_group, write_failures
+from onward.ledger.reader import nested_counts
+from onward.ledger.transactions import TransactionalStore, transactional
+from onward.model.failures import Failure
+from onward.model.ledger import HIGHEST_PRIORITY, RowState
+from onward.model.ledger_views import FailureGroup, LedgerRow, QueueStatus, WorkerClaims
+
+
+class LedgerQueries(TransactionalStore):
+    """Reads ledger rows and failure groups."""
+
+    # -- rows
+
+    def ledger_row(self, id: int) -> LedgerRow | None:
+        """Return a ledger row, while it is kept."""
+        row = self.db.read("ledger_row", id)
+        return LedgerRow(*row) if row else None
+
+    def settled_rows_naming(self, collection: str, id: str, *, limit: int = 20) -> list[LedgerRow]:
+        """Return settled events that named a document and are still kept, oldest first."""
+        rows = self.db.read("settled_rows_naming", collection, id, limit)
+        return [LedgerRow(*row) for row in reversed(rows)]
+
+    def row_states(self, rows: Sequence[int]) -> dict[int, str]:
+        """Return the state of these ledger rows; a row that does not exist any more was done."""
+        states = dict(self.db.read("row_states", list(rows)))
+        return {row: states.get(row, str(RowState.DONE)) for row in rows}
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Count the rows of each service by state."""
+        return nested_counts(self.db.read("row_counts"))
+
+    def cursors(self, service: str) -> dict[str, Any]:
+        """Return the last checkpoints of a service's claimed deliveries, by the ids that the call was about."""
+        return {ids: cursor for cursors in self.db.read("cursors", service) for ids, cursor in cursors.items()}
+
+    # -- queues and claims
+
+    def queues(self, services: Sequence[str]) -> list[QueueStatus]:
+        """Count the waiting, claimed and dead rows of each service."""
+        now, queues = self.now(), []
+        for service, waiting, claimed, dead in self.db.read_unlocked("queue_counts", list(services)):
+            times = [self.db.read_unlocked("next_due", service, level) for level in self._priorities(service)]
+            times.append(self.db.read_unlocked("next_suspect", service))
+            oldest = min((due for due in times if due is not None and due <= now), default=None)
+            queues.append(QueueStatus(service, waiting, claimed, dead, oldest))
+        return queues
+
+    def claims_by_worker(self, *, examples: int = 3) -> list[WorkerClaims]:
+        """Return what every worker has claimed, by worker, then service, with some documents as examples."""
+        return [
+            WorkerClaims(worker, service, events, documents, until, tuple((kind, id) for kind, id in shown))
+            for worker, service, events, documents, until, shown in self.db.read_unlocked(
+                "claims_by_worker", examples
+            )
+        ]
+
+    def claimed_count(self, services: Sequence[str]) -> int:
+        """Count the claimed deliveries of these services."""
+        return int(self.db.read("claimed_count", list(services)))
+
+    def is_idle(self, services: Sequence[str], free: Sequence[str], *, until: float) -> bool:
+        """Return whether no delivery of `services` is claimed, and none of `free` falls due until then."""
+        return not self.db.read("is_busy", list(services), list(free), until)
+
+    def next_due(self, services: Sequence[str], *, suspects: bool = False) -> float | None:
+        """Return when the next waiting row of these services falls due; None: nothing is waiting."""
+        due: list[float] = []
+        for service in services:
+            due += [self.db.read("next_due", service, level) for level in self._priorities(service, lock=True)]
+            if suspects and (alone := self.db.read("next_suspect", service)) is not None:
+                due.append(alone)
+        return min(due, default=None)
+
+    def _priorities(self, service: str, *, lock: bool = False) -> Iterator[int]:
+        """Yield the priorities of a service's waiting rows, from the highest to the lowest."""
+        read = self.db.read if lock else self.db.read_unlocked
+        level = read("next_priority", service, HIGHEST_PRIORITY)
+        while level is not None:
+            yield level
+            level = read("next_priority", service, level)
+
+    def overdue_suspects(self, services: Sequence[str]) -> list[str]:
+        """Return the services that have due events which must run alone."""
+        now = self.now()
+        return [
+            service
+            for service in services
+            if (due := self.db.read("next_suspect", service)) is not None and due <= now
+        ]
+
+    # -- failure groups
+
+    def failure_groups(
+        self, *, service: str | None = None, since: float | None = None, limit: int = 1000
+    ) -> list[FailureGroup]:
+        """Return failure groups, the last seen first."""
+        groups = self.db.read("failure_groups", service, 0.0 if since is None else since, limit)
+        processed = {name: n for name, status, n in self.db.read("document_counts", None) if status == "processed"}
+        return [read_group(stored, processed) for stored in groups]
+
+    def failure_group(self, fingerprint: str) -> FailureGroup | None:
+        """Return the failure group with this fingerprint."""
+        group = self.db.read("failure_group", fingerprint)
+        if group is None:
+            return None
+        collection = group[2]
+        return read_group(group, {collection: self.db.read("processed_count", collection)} if collection else {})
+
+    @transactional
+    def report_failure(self, service: str, failure: Failure, *, collection: str | None = None) -> None:
+        """Count a failure that belongs to no event in its group: of other code, or reported from elsewhere."""
+        write_failures(self.db, [CountedFailure(service, collection, failure, 0)])
+
+    @transactional
+    def forget_group(self, fingerprint: str) -> bool:
+        """Delete a failure group; its documents and dead letters stay."""
+        return self.db.run("forget_group", fingerprint) > 0
+
+    def versions(self) -> list[tuple[str, float, float]]:
+        """Return each version of the workers with the times when it was first and last seen, oldest first."""
+        return [tuple(version) for version in self.db.read("versions")]

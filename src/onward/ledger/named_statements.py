@@ -1,0 +1,46 @@
+"""Loading named SQL statements from the `queries` folder of a dialect.
+
+Conventions of the `.sql` files:
+
+- A statement begins with `-- name: the_name`. Both dialects have a statement of each name that `ledger` uses, with
+  the same parameters in the same order and the same result (tests/store/test_statement_names.py).
+- SQLite: parameters are `?`, `?1` or `:name`. A query returns one row, its result as JSON (`json_group_array`). A
+  list is one parameter, read by `json_each`. A statement with `{values}` inserts many rows.
+- PostgreSQL: parameters are `$1::type` or `:name`. The header has the shape of the result: `:value`, `:row` or
+  `:column`; without it, rows. A list is an array parameter, many rows are one array per column, both read by
+  `unnest`. `{lock …}` is left out when a query only reads.
+- A statement that runs often has its plan in tests/store/test_plans.py.
+- Migrations are numbered in each dialect independently. A new one raises `SCHEMA_VERSION` of its dialect.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+_COMMENT = re.compile(r"^\s*--.*\n", re.MULTILINE)
+_HEADER = re.compile(r"^-- name: (\w+)(?: :(\w+))?$", re.MULTILINE)
+
+
+class NamedStatement(NamedTuple):
+    """The text of a statement, and the shape of its result where its header has one."""
+
+    text: str
+    shape: str
+
+
+@cache
+def load_statements(package: str) -> dict[str, NamedStatement]:
+    """Return all statements of a dialect's package by name.
+
+    A statement begins with a line `-- name: the_name`, or `-- name: the_name :shape`.
+    """
+    queries = [file for file in files(package).joinpath("queries").iterdir() if file.name.endswith(".sql")]
+    text = "\n".join(file.read_text() for file in sorted(queries, key=lambda file: file.name))
+    parts = _HEADER.split(text)[1:]
+    return {
+        name: NamedStatement(_COMMENT.sub("", body + "\n").strip().rstrip(";"), shape or "rows")
+        for name, shape, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+    }

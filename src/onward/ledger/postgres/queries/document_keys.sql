@@ -1,0 +1,88 @@
+-- The keys by which documents are found.
+
+-- name: insert_keys
+INSERT INTO keys (doc, name, value)
+SELECT (row ->> 0)::bigint, row ->> 1, (row -> 2)::jsonb FROM json_array_elements($1::json) AS row
+ON CONFLICT DO NOTHING;
+
+-- name: delete_keys
+DELETE FROM keys WHERE doc = ANY ($1::bigint[]);
+
+-- name: found
+SELECT k.value, d.id, d.status, d.revision, d.failed_batch IS NOT NULL
+FROM jsonb_array_elements($2::jsonb) AS wanted (value) CROSS JOIN LATERAL (
+  SELECT doc, value FROM keys WHERE name = $1 AND value = wanted.value OFFSET 0) AS k
+  JOIN documents d ON d.doc = k.doc
+WHERE d.collection || '' = $3;
+
+-- name: keyed_ids
+SELECT d.id
+FROM jsonb_array_elements($2::jsonb) AS wanted (value) CROSS JOIN LATERAL (
+  SELECT doc FROM keys WHERE name = $1 AND value = wanted.value OFFSET 0) AS k
+  JOIN documents d ON d.doc = k.doc
+WHERE d.collection || '' = $3;
+
+-- name: found_page
+SELECT k.doc, d.id, d.status, d.revision, d.failed_batch IS NOT NULL, o.value
+FROM (SELECT doc FROM keys WHERE name = $1 AND value = $2::jsonb -> 0 AND doc > $5::bigint ORDER BY doc OFFSET 0) AS k
+  JOIN documents d ON d.doc = k.doc
+  LEFT JOIN LATERAL (SELECT value FROM keys WHERE doc = k.doc AND name = $3 OFFSET 0) AS o ON true
+WHERE d.collection || '' = $4
+ORDER BY k.doc LIMIT $6::integer;
+
+-- name: value_counts
+SELECT k.value, d.status, count(*)
+FROM jsonb_array_elements($2::jsonb) AS wanted (value) CROSS JOIN LATERAL (
+  SELECT doc, value FROM keys WHERE name = $1 AND value = wanted.value OFFSET 0) AS k
+  JOIN documents d ON d.doc = k.doc
+WHERE d.collection || '' = $3
+GROUP BY k.value, d.status;
+
+-- name: highest_beside
+SELECT k.value, max((o.value #>> '{}')::float8)
+FROM jsonb_array_elements($2::jsonb) AS wanted (value) CROSS JOIN LATERAL (
+  SELECT doc, value FROM keys WHERE name = $1 AND value = wanted.value OFFSET 0) AS k
+  CROSS JOIN LATERAL (SELECT value FROM keys WHERE doc = k.doc AND name = $3 OFFSET 0) AS o
+  JOIN documents d ON d.doc = k.doc
+WHERE d.collection || '' = $4
+GROUP BY k.value;
+
+-- name: ordered_ids :column
+SELECT d.id
+FROM (SELECT doc FROM keys WHERE name = $1 AND value = $2::jsonb -> 0 OFFSET 0) AS k
+  JOIN documents d ON d.doc = k.doc
+  LEFT JOIN LATERAL (SELECT value FROM keys WHERE doc = k.doc AND name = $3 OFFSET 0) AS o ON true
+WHERE d.collection || '' = $4
+ORDER BY coalesce(o.value, '0'::jsonb), k.doc LIMIT $6::integer OFFSET $5::integer;
+
+-- name: ids_before :value
+SELECT count(*)
+FROM (SELECT doc FROM keys WHERE name = $1 AND value = $2::jsonb -> 0 OFFSET 0) AS k
+  JOIN documents d ON d.doc = k.doc
+  LEFT JOIN LATERAL (SELECT value FROM keys WHERE doc = k.doc AND name = $3 OFFSET 0) AS o ON true
+WHERE d.collection || '' = $4
+  AND (coalesce(o.value, '0'::jsonb), k.doc) < (SELECT coalesce(mo.value, '0'::jsonb), m.doc FROM documents m
+                                                LEFT JOIN keys mo ON mo.doc = m.doc AND mo.name = $3
+                                                WHERE m.collection = $4 AND m.id = $5);
+
+-- name: related
+SELECT DISTINCT k.value, o.value
+FROM jsonb_array_elements($2::jsonb) AS wanted (value) CROSS JOIN LATERAL (
+  SELECT doc, value FROM keys WHERE name = $1 AND value = wanted.value OFFSET 0) AS k
+  CROSS JOIN LATERAL (SELECT value FROM keys WHERE doc = k.doc AND name = $3 OFFSET 0) AS o
+  JOIN documents d ON d.doc = k.doc
+WHERE d.collection || '' = $4;
+
+-- name: unfinished :column
+SELECT DISTINCT k.value
+FROM jsonb_array_elements($2::jsonb) AS wanted (value) CROSS JOIN LATERAL (
+  SELECT doc, value FROM keys WHERE name = $1 AND value = wanted.value OFFSET 0) AS k
+  JOIN documents d ON d.doc = k.doc
+WHERE d.collection || '' = $3
+  AND ((d.status = 'pending' AND d.failed_batch IS NULL) OR EXISTS (
+        SELECT 1 FROM documents c
+        WHERE c.parent = $3 || '/' || d.id AND c.collection || '' = $4
+          AND c.status = 'pending' AND c.failed_batch IS NULL));
+
+-- name: key_values :column
+SELECT DISTINCT value FROM keys WHERE name = $1;

@@ -1,0 +1,137 @@
+-- State and content of documents.
+-- The conventions are in ledger/named_statements.py. Many ids are looked up one by one (LATERAL … OFFSET 0): a planner
+-- with statistics of a small table would read the whole table instead.
+
+-- name: documents
+SELECT d.*
+FROM unnest($2::text[]) AS wanted (id) CROSS JOIN LATERAL (
+  SELECT doc, id, status, attempt_count, last_attempt_time, last_error, attempts, retry_at, priority, revision, round,
+         "row", dead_letter, source, parent, size, failed_batch, fingerprint
+  FROM documents WHERE collection = $1 AND id = wanted.id OFFSET 0 {lock FOR UPDATE}) AS d;
+
+-- name: document :row
+SELECT status, attempt_count, last_attempt_time, created_at, updated_at, last_error, attempts, retry_at, priority,
+       revision, round, "row", dead_letter, source, parent, failed_batch
+FROM documents WHERE collection = $1 AND id = $2;
+
+-- name: bodies
+SELECT doc, body FROM bodies WHERE doc = ANY ($1::bigint[]);
+
+-- name: bodies_by_id
+SELECT d.id, d.revision, b.body
+FROM unnest($2::text[]) AS wanted (id) CROSS JOIN LATERAL (
+  SELECT doc, id, revision FROM documents WHERE collection = $1 AND id = wanted.id OFFSET 0) AS d
+  JOIN bodies b ON b.doc = d.doc;
+
+-- name: insert_documents
+INSERT INTO documents (doc, collection, id, status, attempt_count, last_attempt_time, created_at, updated_at,
+                       last_error, attempts, priority, round, "row", source, parent, size, fingerprint)
+SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::int[], $6::float8[], $7::float8[],
+                     $8::float8[], $9::text[], $10::text[], $11::int[], $12::int[], $13::bigint[], $14::text[],
+                     $15::text[], $16::int[], $17::text[]);
+
+-- name: insert_bodies
+INSERT INTO bodies (doc, body) SELECT * FROM unnest($1::bigint[], $2::text[]);
+
+-- name: update_documents
+UPDATE documents SET
+  status = v.status, attempt_count = v.attempt_count, last_attempt_time = v.last_attempt_time,
+  updated_at = v.updated_at, last_error = v.last_error, attempts = v.attempts, retry_at = v.retry_at,
+  priority = v.priority, revision = v.revision, round = v.round, "row" = v.live, dead_letter = v.dead_letter,
+  size = v.size, failed_batch = v.failed_batch, fingerprint = v.fingerprint, check_at = 0
+FROM unnest($1::bigint[], $2::text[], $3::int[], $4::float8[], $5::float8[], $6::text[], $7::text[], $8::float8[],
+            $9::int[], $10::int[], $11::int[], $12::bigint[], $13::bigint[], $14::int[], $15::text[], $16::text[])
+  AS v (doc, status, attempt_count, last_attempt_time, updated_at, last_error, attempts, retry_at, priority, revision,
+        round, live, dead_letter, size, failed_batch, fingerprint)
+WHERE documents.doc = v.doc;
+
+-- name: update_bodies
+UPDATE bodies SET body = v.body FROM unnest($1::bigint[], $2::text[]) AS v (doc, body) WHERE bodies.doc = v.doc;
+
+-- name: delete_documents
+DELETE FROM documents WHERE doc = ANY ($1::bigint[]);
+
+-- name: delete_bodies
+DELETE FROM bodies WHERE doc = ANY ($1::bigint[]);
+
+-- name: children
+SELECT collection, id FROM documents WHERE parent = ANY ($1::text[]);
+
+-- name: children_of
+SELECT parent, id, status, revision, failed_batch IS NOT NULL
+FROM documents
+WHERE parent = ANY ($1::text[]) AND collection || '' = $2 AND ($3::text IS NULL OR status <> $3);
+
+-- name: children_counts
+SELECT collection, status, count(*) FROM documents WHERE parent = $1 GROUP BY collection, status;
+
+-- name: statuses
+SELECT d.id, d.status
+FROM unnest($2::text[]) AS wanted (id) CROSS JOIN LATERAL (
+  SELECT id, status FROM documents WHERE collection = $1 AND id = wanted.id OFFSET 0) AS d;
+
+-- name: states_by_id
+SELECT d.*
+FROM unnest($2::text[]) AS wanted (id) CROSS JOIN LATERAL (
+  SELECT id, status, attempt_count, last_attempt_time, created_at, updated_at, last_error, attempts, retry_at,
+         priority, revision, round, "row", dead_letter, source, parent, failed_batch
+  FROM documents WHERE collection = $1 AND id = wanted.id OFFSET 0 {lock FOR UPDATE}) AS d;
+
+-- name: document_page
+SELECT id, status, attempt_count, last_attempt_time, created_at, updated_at, last_error, attempts, retry_at, priority,
+       revision, round, "row", dead_letter, source, parent, failed_batch
+FROM documents
+WHERE collection = $1 AND ($2::text IS NULL OR status = $2) AND ($3::text IS NULL OR source = $3) AND id > $4
+ORDER BY id LIMIT $5;
+
+-- name: found_states
+SELECT collection, id, status, attempt_count, last_attempt_time, created_at, updated_at, last_error, attempts, retry_at,
+       priority, revision, round, "row", dead_letter, source, parent, failed_batch
+FROM documents
+WHERE collection = $1 AND id > $2 AND ($3::text IS NULL OR status = $3) AND ($4::text IS NULL OR source = $4)
+  AND ($5::float8 IS NULL OR coalesce(updated_at, 0) < $5::float8)
+ORDER BY id LIMIT $6;
+
+-- name: unfinished_states
+SELECT collection, id, status, attempt_count, last_attempt_time, created_at, updated_at, last_error, attempts, retry_at,
+       priority, revision, round, "row", dead_letter, source, parent, failed_batch
+FROM documents
+WHERE collection = $1 AND id > $2 AND status = $3
+  AND status NOT IN ('processed', 'failed', 'failed_max_retries', 'discarded') AND doc > 0
+  AND ($4::text IS NULL OR source = $4) AND ($5::float8 IS NULL OR coalesce(updated_at, 0) < $5::float8)
+ORDER BY id LIMIT $6;
+
+-- name: given_up_states
+SELECT collection, id, status, attempt_count, last_attempt_time, created_at, updated_at, last_error, attempts, retry_at,
+       priority, revision, round, "row", dead_letter, source, parent, failed_batch
+FROM documents
+WHERE collection = $1 AND id > $2 AND status = $3
+  AND status IN ('failed', 'failed_max_retries', 'discarded') AND ($4::text IS NULL OR source = $4)
+  AND ($5::float8 IS NULL OR coalesce(updated_at, 0) < $5::float8)
+ORDER BY id LIMIT $6;
+
+-- name: group_states
+SELECT collection, id, status, attempt_count, last_attempt_time, created_at, updated_at, last_error, attempts, retry_at,
+       priority, revision, round, "row", dead_letter, source, parent, failed_batch
+FROM documents
+WHERE fingerprint = $1 AND (collection, id) > ($2, $3) AND ($4::text IS NULL OR collection = $4)
+  AND ($5::text IS NULL OR status = $5) AND ($6::text IS NULL OR source = $6)
+  AND ($7::float8 IS NULL OR coalesce(updated_at, 0) < $7::float8)
+ORDER BY collection, id LIMIT $8;
+
+-- name: ids_like
+SELECT d.collection, d.id
+FROM (SELECT DISTINCT collection FROM status_counts) c
+  CROSS JOIN LATERAL (SELECT collection, id FROM documents
+                      WHERE collection = c.collection AND id >= $1 AND id < $2 ORDER BY id LIMIT $3::bigint) d
+ORDER BY d.collection, d.id LIMIT $3::bigint;
+
+-- name: documents_of_source
+SELECT collection, id FROM documents WHERE source = $1 LIMIT 1000;
+
+-- name: generations
+SELECT source, generation FROM sources WHERE source = ANY ($1::text[]);
+
+-- name: bump_generation
+INSERT INTO sources AS known (source, generation) VALUES ($1, 1)
+ON CONFLICT (source) DO UPDATE SET generation = known.generation + 1;

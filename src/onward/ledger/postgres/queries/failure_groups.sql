@@ -1,0 +1,56 @@
+-- Failures, counted by fingerprint.
+
+-- name: group_counts
+SELECT fingerprint, kinds, versions, dependencies FROM failure_groups WHERE fingerprint = ANY ($1::text[]);
+
+-- name: count_failures
+INSERT INTO failure_groups AS known (fingerprint, service, collection, error_type, message, place, traceback,
+                                     first_seen, last_seen, failures, documents, kinds, versions, dependencies,
+                                     processed_before)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
+                     $8::float8[], $9::float8[], $10::bigint[], $11::bigint[], $12::json[], $13::json[], $14::json[],
+                     $15::bigint[])
+ON CONFLICT (fingerprint) DO UPDATE SET
+  message = excluded.message,
+  place = excluded.place,
+  traceback = CASE excluded.traceback WHEN '' THEN known.traceback ELSE excluded.traceback END,
+  first_seen = least(known.first_seen, excluded.first_seen),
+  last_seen = greatest(known.last_seen, excluded.last_seen),
+  failures = known.failures + excluded.failures,
+  documents = known.documents + excluded.documents,
+  kinds = excluded.kinds,
+  versions = excluded.versions,
+  dependencies = excluded.dependencies;
+
+-- name: prune_groups
+DELETE FROM failure_groups WHERE fingerprint = ANY (ARRAY (
+  SELECT fingerprint FROM failure_groups
+  WHERE last_seen <= (SELECT last_seen FROM failure_groups ORDER BY last_seen DESC OFFSET $1::bigint LIMIT 1)
+  ORDER BY last_seen LIMIT 1000 FOR UPDATE SKIP LOCKED));
+
+-- name: failure_groups
+-- Discarded documents are not counted as affected.
+SELECT fingerprint, service, collection, error_type, message, place, traceback, first_seen, last_seen,
+       failures, documents, kinds, versions, dependencies, processed_before,
+       (SELECT count(*) FROM documents d WHERE d.fingerprint = g.fingerprint AND d.status <> 'discarded'),
+       (SELECT count(*) FROM ledger l WHERE l.fingerprint = g.fingerprint AND l.state = 'dead')
+FROM (SELECT * FROM failure_groups
+      WHERE last_seen >= $2::float8 AND ($1::text IS NULL OR service = $1) ORDER BY last_seen DESC LIMIT $3) g
+ORDER BY last_seen DESC;
+
+-- name: failure_group :row
+SELECT fingerprint, service, collection, error_type, message, place, traceback, first_seen, last_seen,
+       failures, documents, kinds, versions, dependencies, processed_before,
+       (SELECT count(*) FROM documents d WHERE d.fingerprint = g.fingerprint AND d.status <> 'discarded'),
+       (SELECT count(*) FROM ledger l WHERE l.fingerprint = g.fingerprint AND l.state = 'dead')
+FROM failure_groups g WHERE fingerprint = $1;
+
+-- name: forget_unused_groups
+-- Deletes those of the groups that no document and no dead letter belongs to.
+DELETE FROM failure_groups
+WHERE fingerprint = ANY ($1::text[])
+  AND NOT EXISTS (SELECT 1 FROM documents d WHERE d.fingerprint = failure_groups.fingerprint)
+  AND NOT EXISTS (SELECT 1 FROM ledger l WHERE l.fingerprint = failure_groups.fingerprint AND l.state = 'dead');
+
+-- name: forget_group
+DELETE FROM failure_groups WHERE fingerprint = $1;

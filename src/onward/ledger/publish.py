@@ -1,0 +1,244 @@
+"""Putting events on the ledger: routing, deduplication, counting of rounds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from onward.ledger.records import DocumentRecord
+from onward.ledger.unit_of_work import UnitOfWork
+from onward.model.documents import Status
+from onward.model.events import Envelope, idempotency_key, new_id
+from onward.model.failures import Failure, remember
+from onward.model.ledger import MAX_RAW_BYTES, Published, RowState, Subscription
+
+
+@dataclass(slots=True)
+class _RoutedEvent:
+    """An event for one service, before it is known whether the same event is waiting already."""
+
+    position: int
+    envelope: Envelope
+    subscription: Subscription
+    ids: list[str]
+    source: str | None = None
+    key: str = ""
+
+
+def publish(unit: UnitOfWork, envelopes: Sequence[Envelope]) -> list[Published]:
+    """Put events on the ledger, one row per consuming service."""
+    consumers: dict[str, list[Subscription]] = {}
+    for subscription in unit.subscriptions():
+        consumers.setdefault(subscription.event_type, []).append(subscription)
+    events: list[_RoutedEvent] = []
+    rows = [0] * len(envelopes)
+    duplicates = [0] * len(envelopes)
+    unrouted: list[int] = []
+    foreign: set[str] = set()
+    for position, envelope in enumerate(envelopes):
+        if envelope.foreign:
+            if envelope.event_id in foreign or not _is_new(unit, envelope.event_id):
+                duplicates[position] += 1
+                continue
+            foreign.add(envelope.event_id)
+        wanted = consumers.get(envelope.event_type, ())
+        if not wanted and not envelope.notice:
+            unrouted.append(position)
+        events += [_RoutedEvent(position, envelope, consumer, _ids(envelope, consumer)) for consumer in wanted]
+    for event in _insert_new(unit, _by_source(unit, events), duplicates):
+        rows[event.position] += 1
+    _keep_unrouted(unit, [envelopes[position] for position in unrouted])
+    return [
+        Published(envelope.event_id, rows[position], duplicates[position], position in unrouted)
+        for position, envelope in enumerate(envelopes)
+    ]
+
+
+def _is_new(unit: UnitOfWork, event_id: str) -> bool:
+    """Return whether an event of another program is new, and remember its id."""
+    if unit.db.read("known_event", event_id):
+        return False
+    return unit.db.run("remember_foreign_event", event_id, unit.now) > 0
+
+
+def _ids(envelope: Envelope, subscription: Subscription) -> list[str]:
+    if subscription.ids_field is None:
+        return []
+    named = json.loads(envelope.data).get(subscription.ids_field)
+    found = [named] if isinstance(named, str) else named if isinstance(named, list) else []
+    return list(dict.fromkeys(id for id in found if isinstance(id, str)))
+
+
+def _by_source(unit: UnitOfWork, events: list[_RoutedEvent]) -> list[_RoutedEvent]:
+    """Split events by source: a row belongs to one source, so that forgetting it touches no other."""
+    unit.read_documents(
+        (event.subscription.finishes, id) for event in events if event.subscription.finishes for id in event.ids
+    )
+    divided: list[_RoutedEvent] = []
+    for event in events:
+        by_source: dict[str | None, list[str]] = {}
+        for id, doc in _documents(unit, event):
+            by_source.setdefault((doc and doc.source) or event.envelope.source, []).append(id)
+        for source, ids in (by_source or {event.envelope.source: event.ids}).items():
+            divided.append(replace(event, ids=ids, source=source))
+    return divided
+
+
+def _insert_new(unit: UnitOfWork, events: list[_RoutedEvent], duplicates: list[int]) -> list[_RoutedEvent]:
+    """Insert rows for the events that are not waiting already; return those events."""
+    keys: dict[str, list[str]] = {}
+    for event in events:
+        named = _documents(unit, event)
+        event.key = idempotency_key(
+            event.envelope.event_type,
+            event.envelope.data,
+            [(id, doc.revision if doc else 0) for id, doc in named],
+            event.subscription.naming,
+        )
+        keys.setdefault(event.subscription.service, []).append(event.key)
+    waiting: dict[tuple[str, str], int | None] = {
+        (service, key): row
+        for service, many in keys.items()
+        for key, row in unit.db.read("waiting_keys", service, many)
+    }
+    unit.read_generations(event.source for event in events)
+    fresh: list[_RoutedEvent] = []
+    for event in events:
+        identity = (event.subscription.service, event.key)
+        waiting_row = waiting.get(identity)
+        if identity in waiting and (waiting_row is None or _covers(unit, waiting_row, event)):
+            duplicates[event.position] += 1
+            continue
+        if waiting_row is not None:
+            unit.free_key(waiting_row)
+        waiting[identity] = None
+        fresh.append(event)
+    if fresh:
+        unit.db.bulk("insert_rows", [_row(unit, event, unit.db.reserve("ledger")) for event in fresh])
+        unit.woken.update(event.subscription.service for event in fresh)
+    return fresh
+
+
+def _covers(unit: UnitOfWork, waiting_row: int, event: _RoutedEvent) -> bool:
+    """Return whether a waiting row covers all documents of an event; one that was reset is not covered."""
+    if event.subscription.finishes is None:
+        # A row with a checkpoint does not process again what is before it.
+        row = unit.row(waiting_row)
+        return row is None or row.cursor is None
+    return all(doc is None or doc.final or doc.row == waiting_row for _, doc in _documents(unit, event))
+
+
+def _documents(unit: UnitOfWork, event: _RoutedEvent) -> list[tuple[str, DocumentRecord | None]]:
+    collection = event.subscription.finishes
+    return [(id, unit.docs[collection, id]) for id in event.ids] if collection else []
+
+
+def _row(unit: UnitOfWork, event: _RoutedEvent, row: int) -> tuple[Any, ...]:
+    envelope, collection = event.envelope, event.subscription.finishes
+    priority, round = envelope.priority, 0
+    named: list[tuple[str, int]] = []
+    for id, doc in _documents(unit, event):
+        if doc is None:
+            named.append((id, 0))
+            continue
+        if priority >= 0 or doc.priority > 0:
+            # A background retry stays in the background, unless an operator has raised a document's priority.
+            priority = max(priority, doc.priority)
+        if not doc.final:
+            begin_round(doc, row, unit.now)
+            unit.change((str(collection), id))
+            round = max(round, doc.round)
+        named.append((id, max(1, doc.round)))
+    return (
+        row,
+        event.subscription.service,
+        str(RowState.WAITING),
+        envelope.event_id,
+        envelope.event_type,
+        envelope.version,
+        envelope.data,
+        envelope.timestamp,
+        envelope.trace,
+        event.key,
+        collection,
+        json.dumps(named),
+        round,
+        priority,
+        unit.now + envelope.due_in,
+        event.source,
+        unit.generation(event.source),
+    )
+
+
+def begin_round(doc: DocumentRecord, row: int, now: float) -> None:
+    """Begin a document's next round. Rounds are counted only here."""
+    doc.status = Status.PENDING
+    doc.round += 1
+    doc.attempt_count += 1
+    doc.last_attempt_time = now
+    doc.retry_at = None
+    doc.row = row
+
+
+def _keep_unrouted(unit: UnitOfWork, envelopes: Sequence[Envelope]) -> None:
+    if not envelopes:
+        return
+    unit.db.bulk(
+        "insert_rows",
+        [
+            (
+                unit.db.reserve("ledger"),
+                "",
+                str(RowState.UNROUTED),
+                envelope.event_id,
+                envelope.event_type,
+                envelope.version,
+                envelope.data,
+                envelope.timestamp,
+                envelope.trace,
+                envelope.event_id,
+                None,
+                "[]",
+                0,
+                envelope.priority,
+                unit.now + envelope.due_in,
+                envelope.source,
+                unit.generation(envelope.source),
+            )
+            for envelope in envelopes
+        ],
+    )
+
+
+def route_unrouted(unit: UnitOfWork, event_type: str) -> None:
+    """Route the stored events of a type that had no consumer when they were published."""
+    waiting = unit.db.read("unrouted", event_type)
+    if not waiting:
+        return
+    envelopes = []
+    for _, event_id, kind, version, data, timestamp, trace, source, generation, priority, due in waiting:
+        if generation == unit.generation(source):
+            due_in = max(0.0, due - unit.now)
+            envelopes.append(Envelope(kind, data, event_id, timestamp, version, trace, source, priority, due_in))
+    unit.db.send("delete_rows", [row[0] for row in waiting])
+    publish(unit, envelopes)
+
+
+def keep_malformed(unit: UnitOfWork, raw: bytes, failure: Failure, event_type: str) -> None:
+    """Store bytes that are no event as a dead letter of each service of that event type, or of no service."""
+    services = [consumer.service for consumer in unit.subscriptions() if consumer.event_type == event_type] or [""]
+    if len(raw) > MAX_RAW_BYTES:
+        kept = f"; only the first {MAX_RAW_BYTES:,} of its {len(raw):,} bytes are kept"
+        failure, raw = replace(failure, message=failure.message + kept), raw[:MAX_RAW_BYTES]
+    errors = json.dumps(remember(None, failure.as_dict()))
+    for service in services:
+        id = new_id()
+        row, now = unit.db.reserve("ledger"), unit.now
+        unit.db.send(
+            "insert_malformed",
+            *(row, service, id, event_type, now, id, now, errors, raw, now, failure.fingerprint),
+        )
+        unit.count_failure(service, None, failure, 1)
+    unit.write()

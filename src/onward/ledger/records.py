@@ -1,0 +1,151 @@
+"""Documents and ledger rows, as one transaction reads and changes them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from onward.model.documents import FINAL, Status
+from onward.model.failures import outcomes, read_history, remember
+
+
+def original_key(key: str) -> str:
+    """Return the idempotency key of the published event; a row that was split off has a number after it."""
+    return key.partition("/")[0]
+
+
+@dataclass(slots=True)
+class DocumentRecord:
+    """A document's state."""
+
+    doc: int
+    id: str
+    status: str = Status.PENDING
+    attempt_count: int = 0
+    last_attempt_time: float | None = None
+    last_error: str | None = None
+    attempts: str | None = None
+    retry_at: float | None = None
+    priority: int = 0
+    revision: int = 1
+    round: int = 0
+    row: int | None = None
+    dead_letter: int | None = None
+    source: str | None = None
+    parent: str | None = None
+    size: int = 0
+    failed_batch: str | None = None
+    fingerprint: str | None = None
+    """The fingerprint of its last error."""
+    stored_status: str = ""
+    """The status in the database. The counts by status follow the difference to `status`."""
+
+    @property
+    def final(self) -> bool:
+        return self.status in FINAL and not (self.untouched and self.status == Status.PROCESSED)
+
+    @property
+    def untouched(self) -> bool:
+        """Whether no event has begun a round of it yet."""
+        return self.round == 0 and self.row is None
+
+    def fingerprints(self) -> set[str]:
+        """Return the failure groups that it is or was in, as far as its history goes back."""
+        found = {
+            self.fingerprint,
+            *(outcome.get("fingerprint") for outcome in outcomes(read_history(self.attempts))),
+        }
+        return {fingerprint for fingerprint in found if isinstance(fingerprint, str)}
+
+    def record(self, outcome: dict[str, Any]) -> None:
+        """Add an outcome to its history."""
+        self.attempts = json.dumps(remember(read_history(self.attempts), outcome))
+
+
+@dataclass(slots=True)
+class RowRecord:
+    """A ledger row without its event, which stays in the database."""
+
+    id: int
+    service: str
+    state: str
+    key: str
+    collection: str | None
+    ids: list[tuple[str, int]]
+    """Its documents, each with its round; round 0 if the document did not exist when the event came."""
+    round: int
+    priority: int
+    due: float
+    tries: int
+    not_ready: int
+    given_back: int
+    """Failures that were not charged, because a dependency caused them."""
+    openings: int
+    """How often its failures helped to open a breaker."""
+    able: float
+    deaths: int
+    lapses: int
+    started: int
+    token: int
+    lease: float | None
+    worker: str | None
+    batch: int | None
+    cursor: str | None
+    source: str | None
+    generation: int
+    reason: str | None
+    settled_at: float | None
+    fingerprint: str | None
+    failed_at: float | None
+    failed_trace: str | None
+    errors: str | None = None
+    """Its failures, once `read_errors` has read them, for they are long. None leaves the stored ones unchanged."""
+
+    def record(self, failure: dict[str, Any]) -> None:
+        """Add a failure to its history. Only the last failure keeps its traceback."""
+        history = read_history(self.errors)
+        if "traceback" in failure:
+            for earlier in outcomes(history):
+                earlier.pop("traceback", None)
+        self.errors = json.dumps(remember(history, failure))
+        self.failed_at = failure["at"] if self.failed_at is None else self.failed_at
+        trace = failure.get("trace", "")
+        # A trace with a blank names the try itself; one without comes from an event that was never tried.
+        if trace and (" " in trace or " " not in (self.failed_trace or "")):
+            self.failed_trace = trace
+
+    def stored(self) -> dict[str, Any]:
+        """Return the columns that a transaction may change."""
+        return {
+            "id": self.id,
+            "state": str(self.state),
+            "ids": json.dumps(self.ids),
+            "round": self.round,
+            "due": self.due,
+            "tries": self.tries,
+            "not_ready": self.not_ready,
+            "given_back": self.given_back,
+            "openings": self.openings,
+            "able": self.able,
+            "deaths": self.deaths,
+            "lapses": self.lapses,
+            "started": self.started,
+            "lease": self.lease,
+            "batch": self.batch,
+            "cursor": self.cursor,
+            "errors": self.errors,
+            "failed_at": self.failed_at,
+            "failed_trace": self.failed_trace,
+            "reason": self.reason,
+            "settled_at": self.settled_at,
+            "fingerprint": self.fingerprint,
+        }
+
+
+class ClosedRow(NamedTuple):
+    """The fields that are needed of a row that was settled without reading it."""
+
+    row: int
+    source: str | None
+    generation: int

@@ -1,0 +1,331 @@
+"""The SQLite dialect: connections, transactions, named statements and errors of one file."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import from_json
+
+from onward.ledger.sqlite import fulltext as sqlite_fulltext
+from onward.ledger.sqlite.connections import ReaderPool
+from onward.ledger.sqlite.statements import bulk_statement, statement
+from onward.ledger.sqlite.wakeup import PollingBus
+from onward.ledger.store_errors import StoreError, StoreFull, StoreGone, StoreUnavailable
+from onward.model.clock import Clock, SystemClock
+from onward.search import vector_spaces
+
+if TYPE_CHECKING:
+    from onward.ledger.wakeup import Bus
+    from onward.search.fulltext import FullText
+
+SCHEMA_VERSION = 6
+BUSY_SECONDS = 30.0
+BUSY_STEP_SECONDS = 0.001
+WRITER_CACHE_KB, READER_CACHE_KB = 8_000, 1_000
+"""There is one writer and up to `MAX_READERS` readers: all caches together must stay small."""
+_LAST_ROW = {
+    "ledger": "SELECT seq FROM sqlite_sequence WHERE name = 'ledger'",
+    "documents": "SELECT max(doc) FROM documents",
+}
+_BULK_ROWS = (256, 64, 16, 4, 1)
+"""Rows per statement: a few fixed sizes, so that prepared statements are reused."""
+
+
+class SQLiteDatabase:
+    """A database file, or `:memory:`. Writes go through one connection; reads have their own."""
+
+    remote = False
+    fulltext: FullText = sqlite_fulltext
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = str(path)
+        self.in_memory = self.path == ":memory:"
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._broken = False
+        self._reserved: dict[str, int] = {}
+        """The last row id of a table that this transaction has reserved."""
+        self._file: tuple[int, int] | None = None
+        """Device and inode of the file that is open."""
+        self.readers = ReaderPool(
+            self.path, lambda: self._connect(f"cache_size = -{READER_CACHE_KB}", "query_only = ON")
+        )
+        if not self.in_memory:
+            try:
+                Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise StoreFull(
+                    f"the folder of {self.path} cannot be made: {error.strerror}. Make it writable, or name "
+                    "another one with ONWARD_HOME or ONWARD_STORE"
+                ) from error
+        with self._errors():
+            self._writer = self._connect(f"cache_size = -{WRITER_CACHE_KB}")
+        try:
+            with self._errors():
+                self._use_wal()
+                self._writer.execute("PRAGMA synchronous = FULL")
+                self._writer.execute("PRAGMA busy_timeout = 0")
+            self._migrate()
+            self._file = None if self.in_memory else _identity(self.path)
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self, *pragmas: str) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.path,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=512,
+        )
+        try:
+            for pragma in pragmas:
+                connection.execute(f"PRAGMA {pragma}")
+        except sqlite3.Error:
+            connection.close()
+            raise
+        return connection
+
+    def _use_wal(self) -> None:
+        # Changing the mode does not wait for a lock as other statements do, and another process may be opening the
+        # same new file.
+        gives_up = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                self._writer.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > gives_up:
+                    raise
+            time.sleep(0.01)
+
+    def _schema_version(self) -> int:
+        (found,) = self._writer.execute("PRAGMA user_version").fetchone()
+        if found > SCHEMA_VERSION:
+            raise StoreError(
+                f"{self.path} has schema version {found}, written by a newer Onward; this one knows "
+                f"version {SCHEMA_VERSION}. Upgrade: pip install --upgrade onward"
+            )
+        return int(found)
+
+    def _migrate(self) -> None:
+        with self._errors():
+            if self._schema_version() == SCHEMA_VERSION:
+                return
+        with self.transaction():
+            found = self._schema_version()  # another process may have migrated it
+            steps = sorted(files(__package__).joinpath("migrations").iterdir(), key=lambda step: step.name)
+            for number, step in enumerate(steps, start=1):
+                if number > found:
+                    for statement in _statements(step.read_text()):
+                        self._writer.execute(statement)
+                    self._writer.execute(f"PRAGMA user_version = {number}")
+
+    def _check_file(self) -> None:
+        """Refuse to use a file that was deleted or replaced: SQLite would go on with the deleted one.
+
+        It is checked before each statement or transaction, which takes about a microsecond.
+        """
+        if self._file is None or (found := _identity(self.path)) == self._file:
+            return
+        raise StoreGone(
+            f"{self.path} was {'replaced' if found else 'deleted'} while this process had it open: nothing that "
+            "it does now would be kept. Put the data folder back, or start again to go on with what is there"
+        )
+
+    def clock(self) -> Clock:
+        return SystemClock()
+
+    def bus(self) -> Bus:
+        return PollingBus(self)
+
+    def close(self) -> None:
+        self.readers.close()
+        with self._lock:
+            self._writer.close()
+
+    @contextmanager
+    def transaction(self, *, alone: bool = False) -> Iterator[None]:
+        """Hold the write lock; commit at the end of the outermost block, or roll everything back."""
+        # `alone` changes nothing: there is one writer at a time.
+        with self._lock, self._errors():
+            if self._depth:
+                self._depth += 1
+                try:
+                    yield
+                except BaseException:
+                    self._broken = True
+                    raise
+                finally:
+                    self._depth -= 1
+                return
+            self._check_file()
+            self._begin()
+            self._depth = 1
+            self._broken = False
+            self._reserved.clear()
+            try:
+                yield
+                if self._broken:
+                    raise StoreError("a step of this transaction failed, so nothing of it was written")
+                self._writer.execute("COMMIT")
+            except BaseException:
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+                raise
+            finally:
+                self._depth = 0
+
+    def _begin(self) -> None:
+        # SQLite's own busy handler sleeps up to 0.1 s, most of it while the lock is free.
+        gives_up = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                self._writer.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > gives_up:
+                    raise
+            time.sleep(BUSY_STEP_SECONDS)
+
+    def read(self, name: str, *parameters: Any) -> Any:
+        """Return the JSON value of a named query. Outside of a transaction it does not wait for writers."""
+        found = self.fetch(name, *parameters)
+        if not found:
+            return None
+        value = found[0][0]
+        return from_json(value) if isinstance(value, str) else value
+
+    def read_unlocked(self, name: str, *parameters: Any) -> Any:
+        """Read: the one writer has locked everything."""
+        return self.read(name, *parameters)
+
+    def lock(self, kind: str, names: Sequence[str] = ("",)) -> bool:
+        """Do nothing: there is one writer at a time."""
+        return False
+
+    def notify_on_commit(self, woken: set[str]) -> None:
+        """Do nothing: waiting processes poll the file."""
+
+    def in_transaction(self) -> bool:
+        """Return whether this thread is inside a transaction; transactions of other threads do not count."""
+        if not self._depth or not self._lock.acquire(blocking=False):
+            return False
+        try:
+            return self._depth > 0
+        finally:
+            self._lock.release()
+
+    def run(self, name: str, *parameters: Any) -> int:
+        """Execute a named statement inside a transaction; return how many rows it changed."""
+        return self._writer.execute(*_bound(name, parameters)).rowcount
+
+    def send(self, name: str, *parameters: Any) -> None:
+        """Execute a named statement inside a transaction."""
+        self.run(name, *parameters)
+
+    def bulk(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Execute a named `{values}` statement for many rows, in few steps."""
+        start = 0
+        for size in _BULK_ROWS:
+            while len(rows) - start >= size:
+                chunk = rows[start : start + size]
+                text = bulk_statement(name, len(chunk[0]), size)
+                self._writer.execute(text, [value for row in chunk for value in row])
+                start += size
+
+    def fetch(self, name: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of a named query; for bytes, which JSON cannot carry."""
+        text, values = _bound(name, parameters)
+        with self._errors():
+            if self.in_memory or self.in_transaction():
+                with self._lock:
+                    return self._writer.execute(text, values).fetchall()
+            self._check_file()
+            return self.readers.fetch(text, values)
+
+    def reserve(self, table: str) -> int:
+        """Return a row id that no row has had."""
+        if table not in self._reserved:
+            found = self._writer.execute(_LAST_ROW[table]).fetchone()
+            self._reserved[table] = (found and found[0]) or 0
+        self._reserved[table] += 1
+        return self._reserved[table]
+
+    def sweep(self) -> None:
+        # A process that is further behind reads its whole vector space again, and needs no older change.
+        self.send("prune_vector_changes", vector_spaces.MAX_CHANGES + 1)
+
+    def changes(self) -> int:
+        """Return a number that changes when another connection commits."""
+        self._check_file()
+        with self._lock, self._errors():
+            (version,) = self._writer.execute("PRAGMA data_version").fetchone()
+        return int(version)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._explain(error) from error
+
+    def _explain(self, error: sqlite3.Error) -> Exception:
+        code = _code(error)
+        if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM):
+            return StoreFull(
+                f"{self.path} cannot be written ({error}). Nothing was lost. Free some disk space, or make "
+                "the file and its folder writable, and start again"
+            )
+        if code == sqlite3.SQLITE_CANTOPEN:
+            return StoreFull(f"{self.path} cannot be opened ({error}). Check the path and its permissions")
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            return StoreUnavailable(
+                f"{self.path} was locked by another program for {BUSY_SECONDS:.0f} s. "
+                "Close what holds it open, or wait"
+            )
+        if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+            return StoreError(f"{self.path} is no intact SQLite database ({error}). Restore it from a copy")
+        return StoreError(f"{self.path}: {error}") if isinstance(error, sqlite3.OperationalError) else error
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Return device and inode of a file, or None if it does not exist."""
+    try:
+        found = os.stat(path)  # noqa: PTH116  # `Path` takes twice as long
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _bound(name: str, parameters: Sequence[Any]) -> tuple[str, Any]:
+    """Return a named statement and the values of its placeholders; lists are given as JSON."""
+    text, order = statement(name)
+    if len(parameters) == 1 and isinstance(parameters[0], Mapping):
+        return text, parameters[0]
+    values = [json.dumps(value) if isinstance(value, list | tuple) else value for value in parameters]
+    return text, [values[position] for position in order] if order else values
+
+
+def _code(error: sqlite3.Error) -> int:
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
+def _statements(script: str) -> Iterator[str]:
+    # executescript() would commit the transaction that the migration runs in.
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

@@ -1,0 +1,157 @@
+"""Inspecting a store's file for `onward doctor`, without creating, migrating or changing anything."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from onward.ledger.sqlite.dialect import SCHEMA_VERSION
+
+LEAST_SQLITE = (3, 35)
+MAX_QUERY_SECONDS = 20.0
+"""The time limit of a query that reads the whole file."""
+MAX_CHECKED_BYTES = 2_000_000_000
+"""Larger files are not checked before version 3.41 of SQLite, which cannot interrupt a check."""
+_STEPS = 10_000
+_FUTURE = "SELECT count(*), max(updated_at) FROM documents WHERE updated_at > ?"
+_COLUMNS = """
+SELECT t.name, c.name FROM sqlite_master t, pragma_table_info(t.name) c WHERE t.type = 'table'
+"""
+_ASTRAY = """
+SELECT count(*) FROM documents d
+WHERE row IS NOT NULL AND NOT EXISTS (SELECT 1 FROM ledger l WHERE l.id = d.row)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class MissingObject:
+    """A missing table, column or index, and the statement that makes a missing index."""
+
+    what: str
+    statement: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FileInspection:
+    """The result of inspecting a file. A field is None if it was not checked, or if the check took too long."""
+
+    schema: int
+    known_schema: int = SCHEMA_VERSION
+    damage: tuple[str, ...] | None = None
+    missing: tuple[MissingObject, ...] = ()
+    """Tables, columns and indexes of this schema version that the file lacks."""
+    future: int | None = None
+    """Documents that were changed in the future."""
+    latest: float | None = None
+    astray: int | None = None
+    """Documents that point to ledger rows that do not exist."""
+
+    @property
+    def usable(self) -> bool:
+        """Whether the file can be opened as a store."""
+        return not self.damage and not self.missing
+
+
+class Unreadable(Exception):
+    """The file cannot be read as a database; the message says why."""
+
+
+def examine(path: Path, *, now: float, seconds: float = MAX_QUERY_SECONDS) -> FileInspection:
+    """Inspect a file, with a time limit for each query."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(16)
+    except OSError as error:
+        raise Unreadable(f"it cannot be read: {error.strerror}") from None
+    if start and start != b"SQLite format 3\0":
+        raise Unreadable("it is no SQLite database")
+    try:
+        with closing(_open(path)) as connection:
+            (schema,) = connection.execute("PRAGMA user_version").fetchone()
+            if not schema or schema > SCHEMA_VERSION:
+                return FileInspection(schema)
+            damage = None
+            if sqlite3.sqlite_version_info >= (3, 41) or path.stat().st_size <= MAX_CHECKED_BYTES:
+                damage = _query(connection, seconds, "PRAGMA quick_check(5)")
+            found = tuple(str(line) for (line,) in damage if line != "ok") if damage is not None else None
+            if found:
+                return FileInspection(schema, damage=found)
+            if missing := _missing(connection, schema):
+                return FileInspection(schema, damage=found, missing=missing)
+            future = _query(connection, seconds, _FUTURE, now)
+            astray = _query(connection, seconds, _ASTRAY)
+    except sqlite3.DatabaseError as error:
+        if _code(error) in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_BUSY):
+            raise Unreadable(f"it cannot be read: {error}") from None
+        raise Unreadable(f"it is no intact SQLite database ({error})") from None
+    many, latest = future[0] if future else (None, None)
+    return FileInspection(
+        schema, damage=found, future=many, latest=latest, astray=astray[0][0] if astray else None
+    )
+
+
+def _missing(connection: sqlite3.Connection, schema: int) -> tuple[MissingObject, ...]:
+    """Compare a file with what the migrations up to its schema version make."""
+    with closing(sqlite3.connect(":memory:")) as model:
+        steps = sorted(files(__package__).joinpath("migrations").iterdir(), key=lambda step: step.name)
+        for step in steps[:schema]:
+            model.executescript(step.read_text())
+        wanted, there = _tables(model), _tables(connection)
+        # Not the indexes of missing tables.
+        indexes = {
+            name: statement
+            for name, table, statement in model.execute(
+                "SELECT name, tbl_name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"
+            )
+            if table in there
+        }
+    existing = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
+    return (
+        *(MissingObject(f"the table {name}") for name in wanted if name not in there),
+        *(
+            MissingObject(f"the column {column} of {name}")
+            for name, columns in wanted.items()
+            for column in columns
+            if name in there and column not in there[name]
+        ),
+        *(MissingObject(f"the index {name}", made) for name, made in indexes.items() if name not in existing),
+    )
+
+
+def _tables(connection: sqlite3.Connection) -> dict[str, list[str]]:
+    tables: dict[str, list[str]] = {}
+    for table, column in connection.execute(_COLUMNS):
+        tables.setdefault(table, []).append(column)
+    return tables
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    # Even a reader of a file in WAL mode creates files next to it. If there are none, no process has it open.
+    quiet = not path.with_name(path.name + "-wal").exists()
+    mode = "immutable=1" if quiet else "mode=ro"
+    return sqlite3.connect(f"file:{quote(str(path.absolute()))}?{mode}", uri=True, isolation_level=None)
+
+
+def _query(
+    connection: sqlite3.Connection, seconds: float, query: str, *values: Any
+) -> list[tuple[Any, ...]] | None:
+    ends = time.monotonic() + seconds
+    connection.set_progress_handler(lambda: time.monotonic() > ends, _STEPS)
+    try:
+        return connection.execute(query, values).fetchall()
+    except sqlite3.OperationalError as error:
+        if _code(error) == sqlite3.SQLITE_INTERRUPT:
+            return None
+        raise
+    finally:
+        connection.set_progress_handler(None, 0)
+
+
+def _code(error: sqlite3.Error) -> int:
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF

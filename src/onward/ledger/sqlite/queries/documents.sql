@@ -1,0 +1,145 @@
+-- State and content of documents.
+-- The conventions are in ledger/named_statements.py. A query returns one row of JSON: stepping through rows would
+-- release the interpreter lock at every step, and with a busy handler it takes milliseconds to get it again.
+
+-- name: documents
+SELECT json_group_array(json_array(doc, id, status, attempt_count, last_attempt_time,
+                                   iif(typeof(last_error) = 'text', last_error, NULL),
+                                   iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision,
+                                   round, row, dead_letter, source, parent, size, failed_batch, fingerprint))
+FROM documents WHERE collection = ? AND id IN (SELECT value FROM json_each(?));
+
+-- name: document
+SELECT json_array(status, attempt_count, last_attempt_time, created_at, updated_at,
+                  iif(typeof(last_error) = 'text', last_error, NULL),
+                  iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision, round, row,
+                  dead_letter, source, parent, failed_batch)
+FROM documents WHERE collection = ? AND id = ?;
+
+-- name: bodies
+SELECT json_group_array(json_array(doc, body)) FROM bodies WHERE doc IN (SELECT value FROM json_each(?));
+
+-- name: bodies_by_id
+SELECT json_group_array(json_array(d.id, d.revision, b.body))
+FROM documents d JOIN bodies b ON b.doc = d.doc
+WHERE d.collection = ? AND d.id IN (SELECT value FROM json_each(?));
+
+-- name: insert_documents
+INSERT INTO documents (doc, collection, id, status, attempt_count, last_attempt_time, created_at, updated_at,
+                       last_error, attempts, priority, round, row, source, parent, size, fingerprint)
+VALUES {values};
+
+-- name: insert_bodies
+INSERT INTO bodies (doc, body) VALUES {values};
+
+-- name: update_documents
+UPDATE documents SET
+  status = v.column2, attempt_count = v.column3, last_attempt_time = v.column4, updated_at = v.column5,
+  last_error = v.column6, attempts = v.column7, retry_at = v.column8, priority = v.column9,
+  revision = v.column10, round = v.column11, row = v.column12, dead_letter = v.column13, size = v.column14,
+  failed_batch = v.column15, fingerprint = v.column16, check_at = 0
+FROM (VALUES {values}) AS v WHERE documents.doc = v.column1;
+
+-- name: update_bodies
+UPDATE bodies SET body = v.column2 FROM (VALUES {values}) AS v WHERE bodies.doc = v.column1;
+
+-- name: delete_documents
+DELETE FROM documents WHERE doc IN (SELECT value FROM json_each(?));
+
+-- name: delete_bodies
+DELETE FROM bodies WHERE doc IN (SELECT value FROM json_each(?));
+
+-- name: children
+SELECT json_group_array(json_array(collection, id))
+FROM documents WHERE parent IN (SELECT value FROM json_each(?));
+
+-- name: children_of
+SELECT json_group_array(json_array(parent, id, status, revision, failed_batch IS NOT NULL))
+FROM documents
+WHERE parent IN (SELECT value FROM json_each(?1)) AND +collection = ?2 AND (?3 IS NULL OR status <> ?3);
+
+-- name: children_counts
+SELECT json_group_array(json_array(collection, status, n))
+FROM (SELECT collection, status, count(*) AS n FROM documents WHERE parent = ? GROUP BY collection, status);
+
+-- name: statuses
+SELECT json_group_array(json_array(id, status))
+FROM documents WHERE collection = ? AND id IN (SELECT value FROM json_each(?));
+
+-- name: states_by_id
+SELECT json_group_array(json_array(id, status, attempt_count, last_attempt_time, created_at, updated_at,
+                                   iif(typeof(last_error) = 'text', last_error, NULL),
+                                   iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision,
+                                   round, row, dead_letter, source, parent, failed_batch))
+FROM documents WHERE collection = ? AND id IN (SELECT value FROM json_each(?));
+
+-- name: document_page
+SELECT json_group_array(json_array(id, status, attempt_count, last_attempt_time, created_at, updated_at,
+                                   iif(typeof(last_error) = 'text', last_error, NULL),
+                                   iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision,
+                                   round, row, dead_letter, source, parent, failed_batch))
+FROM (SELECT * FROM documents
+      WHERE collection = ?1 AND (?2 IS NULL OR status = ?2) AND (?3 IS NULL OR source = ?3) AND id > ?4
+      ORDER BY id LIMIT ?5);
+
+-- name: found_states
+SELECT json_group_array(json_array(collection, id, status, attempt_count, last_attempt_time, created_at,
+                                   updated_at, iif(typeof(last_error) = 'text', last_error, NULL),
+                                   iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision,
+                                   round, row, dead_letter, source, parent, failed_batch))
+FROM (SELECT * FROM documents
+      WHERE collection = ?1 AND id > ?2 AND (?3 IS NULL OR status = ?3) AND (?4 IS NULL OR source = ?4)
+        AND (?5 IS NULL OR coalesce(updated_at, 0) < ?5)
+      ORDER BY id LIMIT ?6);
+
+-- name: unfinished_states
+SELECT json_group_array(json_array(collection, id, status, attempt_count, last_attempt_time, created_at,
+                                   updated_at, iif(typeof(last_error) = 'text', last_error, NULL),
+                                   iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision,
+                                   round, row, dead_letter, source, parent, failed_batch))
+FROM (SELECT * FROM documents INDEXED BY documents_unfinished
+      WHERE collection = ?1 AND id > ?2 AND status = ?3
+        AND status NOT IN ('processed', 'failed', 'failed_max_retries', 'discarded')
+        AND (?4 IS NULL OR source = ?4) AND (?5 IS NULL OR coalesce(updated_at, 0) < ?5)
+      ORDER BY id LIMIT ?6);
+
+-- name: given_up_states
+SELECT json_group_array(json_array(collection, id, status, attempt_count, last_attempt_time, created_at,
+                                   updated_at, iif(typeof(last_error) = 'text', last_error, NULL),
+                                   iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision,
+                                   round, row, dead_letter, source, parent, failed_batch))
+FROM (SELECT * FROM documents
+      WHERE collection = ?1 AND id > ?2 AND status = ?3
+        AND status IN ('failed', 'failed_max_retries', 'discarded') AND (?4 IS NULL OR source = ?4)
+        AND (?5 IS NULL OR coalesce(updated_at, 0) < ?5)
+      ORDER BY id LIMIT ?6);
+
+-- name: group_states
+SELECT json_group_array(json_array(collection, id, status, attempt_count, last_attempt_time, created_at,
+                                   updated_at, iif(typeof(last_error) = 'text', last_error, NULL),
+                                   iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision,
+                                   round, row, dead_letter, source, parent, failed_batch))
+FROM (SELECT * FROM documents
+      WHERE fingerprint = ?1 AND (collection, id) > (?2, ?3) AND (?4 IS NULL OR collection = ?4)
+        AND (?5 IS NULL OR status = ?5) AND (?6 IS NULL OR source = ?6)
+        AND (?7 IS NULL OR coalesce(updated_at, 0) < ?7)
+      ORDER BY collection, id LIMIT ?8);
+
+-- name: ids_like
+SELECT json_group_array(json_array(collection, id))
+FROM (SELECT d.collection, d.id
+      FROM (SELECT DISTINCT collection FROM status_counts) c CROSS JOIN documents d
+      WHERE d.collection = c.collection AND d.id >= ?1 AND d.id < ?2
+      ORDER BY d.collection, d.id LIMIT ?3);
+
+-- name: documents_of_source
+SELECT json_group_array(json_array(collection, id))
+FROM (SELECT collection, id FROM documents WHERE source = ? LIMIT 1000);
+
+-- name: generations
+SELECT json_group_array(json_array(source, generation))
+FROM sources WHERE source IN (SELECT value FROM json_each(?));
+
+-- name: bump_generation
+INSERT INTO sources (source, generation) VALUES (?, 1)
+ON CONFLICT (source) DO UPDATE SET generation = generation + 1;

@@ -1,0 +1,59 @@
+-- Failures, counted by fingerprint.
+
+-- name: group_counts
+SELECT json_group_array(json_array(fingerprint, json(kinds), json(versions), json(dependencies)))
+FROM failure_groups WHERE fingerprint IN (SELECT value FROM json_each(?));
+
+-- name: count_failures
+INSERT INTO failure_groups (fingerprint, service, collection, error_type, message, place, traceback, first_seen,
+                            last_seen, failures, documents, kinds, versions, dependencies, processed_before)
+VALUES {values}
+ON CONFLICT (fingerprint) DO UPDATE SET
+  message = excluded.message,
+  place = excluded.place,
+  traceback = CASE excluded.traceback WHEN '' THEN traceback ELSE excluded.traceback END,
+  first_seen = min(first_seen, excluded.first_seen),
+  last_seen = max(last_seen, excluded.last_seen),
+  failures = failures + excluded.failures,
+  documents = documents + excluded.documents,
+  kinds = excluded.kinds,
+  versions = excluded.versions,
+  dependencies = excluded.dependencies;
+
+-- name: prune_groups
+DELETE FROM failure_groups WHERE fingerprint IN
+  (SELECT fingerprint FROM failure_groups ORDER BY last_seen DESC LIMIT -1 OFFSET ?);
+
+-- name: failure_groups
+-- Discarded documents are not counted as affected.
+SELECT json_group_array(json_array(
+         fingerprint, service, collection, error_type, message, place, traceback, first_seen, last_seen,
+         failures, documents, json(kinds), json(versions), json(dependencies), processed_before,
+         (SELECT count(*) FROM documents INDEXED BY documents_fingerprint
+          WHERE documents.fingerprint = g.fingerprint AND status <> 'discarded'),
+         (SELECT count(*) FROM ledger INDEXED BY ledger_dead_group
+          WHERE ledger.fingerprint = g.fingerprint AND state = 'dead')))
+FROM (SELECT * FROM failure_groups INDEXED BY failure_groups_seen
+      WHERE last_seen >= ?2 AND (?1 IS NULL OR service = ?1) ORDER BY last_seen DESC LIMIT ?3) g;
+
+-- name: failure_group
+SELECT json_array(
+         fingerprint, service, collection, error_type, message, place, traceback, first_seen, last_seen,
+         failures, documents, json(kinds), json(versions), json(dependencies), processed_before,
+         (SELECT count(*) FROM documents INDEXED BY documents_fingerprint
+          WHERE documents.fingerprint = g.fingerprint AND status <> 'discarded'),
+         (SELECT count(*) FROM ledger INDEXED BY ledger_dead_group
+          WHERE ledger.fingerprint = g.fingerprint AND state = 'dead'))
+FROM failure_groups g WHERE fingerprint = ?;
+
+-- name: forget_unused_groups
+-- Deletes those of the groups that no document and no dead letter belongs to.
+DELETE FROM failure_groups
+WHERE fingerprint IN (SELECT value FROM json_each(?))
+  AND NOT EXISTS (SELECT 1 FROM documents d INDEXED BY documents_fingerprint
+                  WHERE d.fingerprint = failure_groups.fingerprint)
+  AND NOT EXISTS (SELECT 1 FROM ledger l INDEXED BY ledger_dead_group
+                  WHERE l.fingerprint = failure_groups.fingerprint AND l.state = 'dead');
+
+-- name: forget_group
+DELETE FROM failure_groups WHERE fingerprint = ?;

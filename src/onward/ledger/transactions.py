@@ -1,0 +1,78 @@
+"""The base of all parts of the store: the database, the clock, transactions that are repeated after a conflict."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
+from onward.ledger.dialect import Database
+from onward.ledger.reader import Reader
+from onward.ledger.store_errors import StoreConflict
+from onward.ledger.unit_of_work import UnitOfWork
+from onward.model.clock import Clock
+
+P = ParamSpec("P")
+T = TypeVar("T")
+S = TypeVar("S", bound="TransactionalStore")
+
+MAX_CONFLICT_RETRIES = 9
+MAX_CONFLICT_RETRIES_ALONE = 59
+"""A transaction that must be alone waits only briefly for the others, and so fails more often."""
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.002, 2.0
+
+
+class TransactionalStore(Reader):
+    """A database, a clock and transactions."""
+
+    def __init__(self, db: Database, clock: Clock | None = None) -> None:
+        super().__init__(db)
+        self.clock = clock or db.clock()
+
+    @property
+    def remote(self) -> bool:
+        """Whether calls wait for a server; then they are kept off the event loop."""
+        return self.db.remote
+
+    def now(self) -> float:
+        """Return the time of the store's clock, in seconds since the epoch."""
+        return self.clock.now()
+
+    def transaction(self, *, alone: bool = False) -> AbstractContextManager[None]:
+        """Make several calls one transaction: all of it, or nothing. It may end in `StoreConflict`."""
+        return self.db.transaction(alone=alone)
+
+    def atomically(self, steps: Callable[[], T], *, alone: bool = False) -> T:
+        """Run `steps` in one transaction, and repeat it from the start after a conflict with another one."""
+        if self.db.in_transaction():
+            with self.db.transaction(alone=alone):
+                return steps()  # the outermost caller repeats the whole transaction
+        retries = MAX_CONFLICT_RETRIES_ALONE if alone else MAX_CONFLICT_RETRIES
+        for retry in range(retries + 1):
+            try:
+                with self.db.transaction(alone=alone):
+                    return steps()
+            except StoreConflict:
+                if retry == retries:
+                    raise
+            # A random pause, so that the same transactions do not conflict again.
+            time.sleep(random.uniform(0, min(FIRST_PAUSE_SECONDS * 2**retry, LONGEST_PAUSE_SECONDS)))
+        raise AssertionError("the loop returns or raises")
+
+    def _unit_of_work(self) -> UnitOfWork:
+        unit = UnitOfWork(self.db, self.now())
+        self.db.notify_on_commit(unit.woken)
+        return unit
+
+
+def transactional(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Make a method one transaction, or part of the one that it is called in."""
+
+    @wraps(method)
+    def whole(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.atomically(lambda: method(self, *args, **kwargs))
+
+    return whole

@@ -1,0 +1,20 @@
+"""Time is always read from a clock, so that a test can run three days in milliseconds."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """A source of time."""
+
+    def now(self) -> float:
+        """Return the time in seconds since the epoch."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clock."""
+
+    now = staticmethod(time.time)

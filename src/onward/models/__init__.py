@@ -1,0 +1,1 @@
+"""Models: embedders and summarizers, built in or behind HTTP."""

@@ -1,0 +1,99 @@
+"""The protocols of models: vectors for texts, and summaries with citations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:  # numpy comes with the extra that embeds
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class Model(Protocol):
+    """A model of any kind; callable from any thread."""
+
+    @property
+    def model(self) -> str:
+        """The name: of an embedder's vector space (`static:wordllama-l2-256`), or of a summarizer."""
+        ...
+
+    @property
+    def remote(self) -> bool:
+        """Whether it is a dependency that may be down, and has a health call."""
+        ...
+
+    def healthy(self) -> bool:
+        """Return whether it can be used now; a local model always can."""
+        ...
+
+    def close(self) -> None:
+        """Close its connections."""
+        ...
+
+
+class Embedder(Model, Protocol):
+    """Turns texts into vectors: the closer two vectors, the closer the meanings."""
+
+    @property
+    def dimensions(self) -> int | None:
+        """The length of a vector; None before the first response of a remote model."""
+        ...
+
+    @property
+    def max_tokens(self) -> int:
+        """The longest text that is embedded whole; a longer one is embedded in parts."""
+        ...
+
+    @property
+    def batch(self) -> int:
+        """The number of texts that a call should contain."""
+        ...
+
+    def embed(self, texts: Sequence[str], *, key: str = "") -> NDArray[np.float32]:
+        """Return one vector of length 1 for each text, of length 0 for a blank text.
+
+        `key` identifies the call, so that a server can return the same result without computing it again.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """The text that one message adds to its thread."""
+
+    id: str
+    author: str
+    date: float | None
+    text: str
+    """Without quotes and signature."""
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """The sentence, word for word, that a number in a summary cites."""
+
+    number: int
+    message_id: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenSummary:
+    """A summary, its citations and its cost."""
+
+    markdown: str
+    citations: tuple[Citation, ...]
+    model: str
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    seconds: float
+
+
+class Summarizer(Model, Protocol):
+    """Writes what a thread is about, with citations of its messages."""
+
+    def summarize(self, subject: str, passages: Sequence[Passage], *, key: str = "") -> WrittenSummary:
+        """Summarise the messages of a thread, given in their order."""
+        ...

@@ -1,0 +1,111 @@
+"""The tokens of texts, word by word, for the built-in embedder and the chunker.
+
+No token of this vocabulary spans the end of a word or a line, so a text's tokens are those of its words.
+Most words repeat: tokenizing each word once is several times faster than tokenizing whole texts.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import threading
+from collections.abc import Sequence
+from functools import cache
+from itertools import chain
+from pathlib import Path
+
+from onward.retry import OnwardError
+
+WHEEL = "wordllama"
+TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
+
+_WORD = re.compile(r" *[^ \n]+|\n| +")
+_MAX_KNOWN_WORDS = 20_000
+_MAX_KNOWN_CHARACTERS = 64
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class ModelMissing(OnwardError):
+    """The files of a built-in model are not installed."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f'the built-in model cannot be used: {why}; run: pip install "onward[pipeline]"')
+
+
+class Tokenizer:
+    """Tokenizes words, and keeps the tokens of the last `_MAX_KNOWN_WORDS`."""
+
+    def __init__(self) -> None:
+        try:
+            from tokenizers import Tokenizer as Reader
+            from tokenizers import normalizers
+        except ImportError as error:
+            raise ModelMissing(f"{error.name} is not installed") from error
+        path = model_folder() / TOKENIZER
+        if not path.is_file():
+            raise ModelMissing(f"{path} is not there")
+        self._reader = Reader.from_file(str(path))
+        self._reader.no_padding()
+        self._reader.no_truncation()
+        # Its input is single words, each with the space before it; "<s>" in a text is text.
+        self._reader.normalizer = normalizers.Replace(" ", "▁")
+        self._reader.encode_special_tokens = True
+        self._newline = self._ids("\n")
+        self._known: dict[str, tuple[int, ...]] = {"\n": self._newline}
+
+    def tokens(self, text: str) -> list[int]:
+        """Return the tokens of a text; none for a blank text."""
+        if not text or text.isspace():
+            return []
+        return list(chain.from_iterable(self.of_words(split_words(" " + text))))
+
+    def of_words(self, words: Sequence[str]) -> list[tuple[int, ...]]:
+        """Return the tokens of each word."""
+        known = self._known  # another thread may replace it
+        try:
+            return list(map(known.__getitem__, words))
+        except KeyError:
+            found = self._learn({word for word in words if word not in known})
+            return [found.get(word) or known[word] for word in words]
+
+    def _learn(self, words: set[str]) -> dict[str, tuple[int, ...]]:
+        ordered = list(words)
+        # One call for all words: a line end is always a token of its own.
+        ids = self._ids("\n".join(ordered))
+        found: dict[str, tuple[int, ...]] = {}
+        start = 0
+        for word in ordered:
+            end = ids.index(self._newline[0], start) if len(found) + 1 < len(ordered) else len(ids)
+            found[word] = ids[start:end]
+            start = end + 1
+        if len(self._known) > _MAX_KNOWN_WORDS:
+            self._known = {"\n": self._newline}
+        self._known.update((word, tokens) for word, tokens in found.items() if len(word) <= _MAX_KNOWN_CHARACTERS)
+        return found
+
+    def _ids(self, text: str) -> tuple[int, ...]:
+        return tuple(self._reader.encode(_SURROGATE.sub("\ufffd", text), add_special_tokens=False).ids)
+
+
+def split_words(text: str) -> list[str]:
+    """Split a text into words with the spaces before them, line ends and blanks; none of it is lost."""
+    return _WORD.findall(text)
+
+
+_lock = threading.Lock()
+_make_tokenizer = cache(Tokenizer)
+
+
+def open_tokenizer() -> Tokenizer:
+    """Return the tokenizer of this process: there is only one, because it takes 25 MB."""
+    with _lock:
+        return _make_tokenizer()
+
+
+def model_folder() -> Path:
+    """Return the folder with the files of the built-in model."""
+    # Not imported: importing the package configures logging for the whole process.
+    spec = importlib.util.find_spec(WHEEL)
+    if spec is None or not spec.submodule_search_locations:
+        raise ModelMissing(f"the package {WHEEL} is not installed")
+    return Path(spec.submodule_search_locations[0])

@@ -1,0 +1,193 @@
+"""Finds sources, documents and failure groups by names or ids in part, and makes commands for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from onward.ops.bad_input import BadInput, NotFound
+from onward.ops.queries.failure_groups import KNOWN, error_text, shortened, weight
+from onward.ops.text.format import SHORT_ID, number, one_line, printable, shell_command, source_name
+from onward.retry.redact import redact
+from onward.settings import Settings
+
+if TYPE_CHECKING:
+    from onward import App
+    from onward.ledger.store import Store
+    from onward.model.ledger_views import FailureGroup
+
+SERVERS = ("postgresql://", "postgres://")
+EMPTY = "Nothing has been ingested yet. Begin with:\n  onward ingest SOURCE…   (a mailbox, a folder or a URL)"
+PIPELINE_SERVICES = ("ingestion", "parsing", "chunking", "embedding", "orchestration", "summarization")
+LEAST_PREFIX = 4
+_SHOWN_MATCHES = 10
+_DERIVED = re.compile(r"[0-9a-f]{32}")
+"""An id that `Document.make_id` made; it is shown and accepted by its beginning."""
+_PREFERRED = ("messages", "threads", "archives", "chunks", "summaries", "tasks", "reports")
+
+
+# -- stores
+
+
+def store_file(settings: Settings) -> Path | None:
+    """Return the file that holds the store, if it is one."""
+    return _file_of(settings.store)
+
+
+def _file_of(store: str) -> Path | None:
+    rest = store.partition("://")[2].removeprefix("/")
+    return Path(rest) if store.startswith("sqlite:") and rest != ":memory:" else None
+
+
+def is_server(url: str) -> bool:
+    """Return whether a URL names a PostgreSQL database."""
+    return url.startswith(SERVERS)
+
+
+def store_exists(store: str) -> bool:
+    """Return whether there is a store; none is created."""
+    if (file := _file_of(store)) is not None:
+        return file.exists()
+    if not is_server(store):
+        return True
+    try:
+        from onward.ledger.postgres.inspection import exists
+    except ModuleNotFoundError:
+        return True  # opening it raises an error that names the package to install
+    return exists(store)
+
+
+def check_store(store: str) -> None:
+    """Refuse to go on where there is no store."""
+    if not store_exists(store):
+        raise NotFound(f"there is no store at {_file_of(store) or redact(store)}.\n{EMPTY}")
+
+
+def worker_command(store: Store) -> str:
+    """Return the command that starts a worker for this store, which may be that of another app."""
+    ours = all(
+        subscription.service.partition(".")[0] in PIPELINE_SERVICES for subscription in store.subscriptions()
+    )
+    return "onward worker" if ours else "onward worker --app MODULE:APP"
+
+
+# -- sources, services and collections
+
+
+def resolve_source(app: App, location: str) -> str:
+    """Return the ingested source with this location, or with a location that ends so."""
+    from onward.pipeline.sources import known_source
+
+    source = known_source(app, location)
+    sources = app.store.sources()
+    if source not in sources:
+        listed = "\n".join(f"  {source_name(one)}" for one in sorted(sources)) or "  (none)"
+        raise NotFound(f"there is no source {one_line(location)!r}. The known ones are:\n{listed}")
+    return source
+
+
+def check_service(app: App, service: str) -> None:
+    """Refuse a service that has never subscribed."""
+    names = sorted(subscription.service for subscription in app.store.subscriptions())
+    if service not in names:
+        known = ", ".join(names) or "(none)"
+        raise BadInput(f"there is no service {service!r}; there are: {known}")
+
+
+def check_collection(app: App, collection: str) -> None:
+    """Refuse a collection that has no documents: it is likely misspelt."""
+    names = sorted(app.store.document_counts())
+    if names and collection not in names:
+        raise BadInput(f"{collection!r} has no documents; there are: {', '.join(names)}")
+
+
+# -- documents
+
+
+def resolve(app: App, given: str, among: Sequence[str] = ()) -> tuple[str, str]:
+    """Return the collection and id of the document with this id, beginning of an id, or COLLECTION/ID.
+
+    A thread and its summary share their id, as may an order and its invoice: of such documents the first
+    collection wins, and one that a service finishes.
+    """
+    order = [*(among or _PREFERRED)]
+    prefix = printable(given.strip())
+    found = _exactly(app, printable(given), among) or _exactly(app, prefix, among)
+    collection, slash, rest = prefix.partition("/")
+    if not found and slash and not among and collection in app.store.document_counts():
+        return resolve(app, printable(given).lstrip().partition("/")[2], [collection])
+    if not found and len(prefix) < LEAST_PREFIX:
+        raise BadInput(
+            f"no document has the id {one_line(prefix)!r}, which is too short for the beginning of one: "
+            f"give at least the first {LEAST_PREFIX} characters"
+        )
+    found = found or [one for one in app.store.ids_like(prefix, limit=1000) if not among or one[0] in among]
+    if not found:
+        of = f" of {' or '.join(among)}" if rest or len(among) == 1 else ""
+        raise NotFound(f"no document{of} has an id that begins with {one_line(prefix)!r}; see `onward documents`")
+    if len({id for _, id in found}) > 1:
+        ids = sorted({id: name for name, id in reversed(found)}.items(), key=lambda one: one[0])
+        lines = [f"  {one_line(id)}  ({name})" for id, name in ids[:_SHOWN_MATCHES]]
+        more = len(ids) - _SHOWN_MATCHES
+        lines += [f"  … and {number(more)} more"] if more > 0 else []
+        matches = "\n".join(lines)
+        raise NotFound(
+            f"{one_line(prefix)!r} begins the ids of {number(len(ids))} documents; give more of one:\n{matches}"
+        )
+    finished = {subscription.finishes for subscription in app.store.subscriptions()}
+    return min(
+        found, key=lambda one: (order.index(one[0]) if one[0] in order else len(order), one[0] not in finished)
+    )
+
+
+def _exactly(app: App, id: str, among: Sequence[str]) -> list[tuple[str, str]]:
+    keys = [(name, id) for name in (among or app.store.document_counts())]
+    return [(state.collection, state.id) for state in app.store.states_of(keys)]
+
+
+def short_ids(app: App, ids: Sequence[str]) -> dict[str, str]:
+    """Return a unique beginning of each id: 8 characters or more of derived ids, and others whole."""
+    shorter = {}
+    for id in ids:
+        length = SHORT_ID if _DERIVED.fullmatch(id) else len(id)
+        while length < len(id) and len({one for _, one in app.store.ids_like(id[:length], limit=4)}) > 1:
+            length += 4
+        shorter[id] = id[:length]
+    return shorter
+
+
+def show_command(app: App, collection: str, id: str) -> str:
+    """Return the command that shows a document."""
+    short = short_ids(app, [id])[id]
+    shown = shell_command("onward show", short if short != id else f"{collection}/{id}")
+    return shown or "onward documents --json   (its id has characters that nobody can type)"
+
+
+# -- failure groups
+
+
+def find_group(app: App, given: str) -> FailureGroup:
+    """Return the failure group with this fingerprint, or beginning of one."""
+    given = given.strip()
+    if given and (exact := app.store.failure_group(given)) is not None:
+        return exact
+    known = app.store.failure_groups(limit=KNOWN)
+    found = [one for one in known if given and one.fingerprint.startswith(given.lower())]
+    if len(found) == 1:
+        return app.store.failure_group(found[0].fingerprint) or found[0]
+    listed = sorted(found or known, key=lambda one: (-weight(one), -one.last_seen))
+    short = shortened([one.fingerprint for one in known])
+    lines = [f"  {short[one.fingerprint]}  {one.service}: {error_text(one, 60)}" for one in listed[:10]]
+    lines += [f"  … and {number(len(listed) - 10)} more: onward failures list --all"] if len(listed) > 10 else []
+    shown = one_line(given, 40)
+    problem = f"{shown!r} begins {number(len(found))} failure groups; give more of one" if found else ""
+    problem = problem or f"there is no failure group {shown!r}. The known ones are"
+    raise BadInput("\n".join([f"{problem}:", *(lines or ["  (none: nothing has failed)"])]))
+
+
+def fingerprint_of(app: App, given: str) -> str:
+    """Return the fingerprint that was given in whole or in part; documents may have one without a group."""
+    given = given.strip()
+    return given if app.store.find_states(fingerprint=given, limit=1) else find_group(app, given).fingerprint

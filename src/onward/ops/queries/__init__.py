@@ -1,0 +1,1 @@
+"""Typed queries that the command line, the console and the API share."""

@@ -1,0 +1,105 @@
+"""The retry ladder in words and numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onward.retry.ladder import OTHER_ROUNDS, Ladder
+from onward.retry.policy import RetryPolicy
+
+_SHOWN_WAITS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One rung of the ladder in words and numbers."""
+
+    rung: int
+    name: str
+    when: str
+    waits: tuple[tuple[float, float], ...]
+    """The shortest and the longest of each of the first waits, in seconds."""
+    endless: bool
+    gives_up: str
+    then: str
+
+    def describe_waits(self) -> str:
+        """Return the waits in words; a random one as its range."""
+        if not self.waits:
+            return "–"
+        minutes = all(wait and wait % 60 == 0 for both in self.waits for wait in both)
+        unit, per = ("min", 60) if minutes else ("s", 1)
+        pairs = [(f"{low / per:g}", f"{high / per:g}") for low, high in self.waits]
+        waits = [high if low == high else f"{low}–{high}" for low, high in pairs]
+        if not self.endless:
+            return f"{', '.join(waits)} {unit}"
+        if waits[-1] != waits[-2]:
+            return f"{', '.join(waits)}, … {unit}"
+        until = waits.index(waits[-1]) + 1
+        return f"{', '.join(waits[:until])} {unit}, then every {waits[-1]} {unit}"
+
+
+def describe_ladder(ladder: Ladder) -> list[Rung]:
+    """Return the rungs of a ladder in words and numbers."""
+    give_up_round = "dead letter; the document stays pending, for rung 4"
+    rounds = {**ladder.rounds, "others": OTHER_ROUNDS}
+    return [
+        _rung(
+            1,
+            ladder.not_ready,
+            when="the event came before its document can be read",
+            then="dead letter",
+        ),
+        _rung(2, ladder.transient, when="the handler raised something that may pass", then=give_up_round),
+        _rung(2, ladder.fetching, when="a source could not be fetched, which may pass", then=give_up_round),
+        _rung(
+            3,
+            ladder.failed_batch,
+            when="part of a task failed",
+            then=f"from retry {ladder.failed_batch.persistent_from} on, shown to the operator as persistent",
+        ),
+        _rung(
+            4,
+            ladder.retry_job,
+            when="a document is unfinished and its time has come",
+            gives_up=", ".join(f"{name} {most}" for name, most in rounds.items()) + " rounds",
+            then="the document is failed_max_retries",
+        ),
+        Rung(
+            rung=5,
+            name="operator",
+            when="someone decides",
+            waits=(),
+            endless=False,
+            gives_up="–",
+            then="requeue, schedule, reset, export, archive, purge",
+        ),
+    ]
+
+
+def _rung(number: int, policy: RetryPolicy, *, when: str, then: str, gives_up: str = "") -> Rung:
+    return Rung(
+        rung=number,
+        name=policy.name,
+        when=when,
+        waits=policy.schedule(_SHOWN_WAITS),
+        endless=policy.max_tries is None,
+        gives_up=gives_up or _limits(policy),
+        then=then,
+    )
+
+
+def describe_archive(ladder: Ladder) -> str:
+    """Say how the rungs multiply."""
+    rounds, tries = ladder.max_rounds("archives"), ladder.transient.max_tries
+    return (
+        f"So an archive gets up to {rounds} × {tries} tries before it is given up:\n"
+        f"{rounds} rounds of the retry job, {tries} tries in each."
+    )
+
+
+def _limits(policy: RetryPolicy) -> str:
+    tries = {None: "", 1: "1 try"}.get(policy.max_tries, f"{policy.max_tries} tries")
+    time = f"{policy.max_elapsed / 60:g} min of being able to try" if policy.max_elapsed is not None else ""
+    limits = " or ".join(filter(None, (tries, time)))
+    return f"after {limits}" if limits else "never"

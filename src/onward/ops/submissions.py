@@ -1,0 +1,137 @@
+"""Sources that are submitted to a server: a URL, an upload or a text."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from onward.app import App
+from onward.ops.bad_input import BadInput, NotPossible
+from onward.ops.text.format import one_line
+
+MAX_URL_LENGTH = 2_000
+"""An index of the store has to hold it."""
+_SCHEMES = ("http://", "https://")
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A source that was submitted."""
+
+    id: str
+    """The id of the document that represents it."""
+    source: str
+    new: bool
+    """False: it was known already, and nothing was done."""
+
+
+def submit_url(app: App, url: str) -> Submitted:
+    """Submit a page or file on the web; a worker checks whether its address may be reached."""
+    return submit_source(app, url_source(url))
+
+
+def submit_upload(app: App, name: str, stream: BinaryIO) -> Submitted:
+    """Submit a file; its bytes are stored before its event is published."""
+    submitted = submit_source(app, upload_source(app, name, stream))
+    keep_upload(app, submitted.source, stream)
+    return submitted
+
+
+def submit_text(app: App, text: str, title: str = "") -> Submitted:
+    """Submit a text."""
+    submitted = submit_source(app, text_source(app, text, title))
+    keep_upload(app, submitted.source, text_stream(text))
+    return submitted
+
+
+# -- which source it is
+
+
+def url_source(url: str) -> str:
+    """Return the source of a URL; refuse a path, and anything else that is no URL of the web."""
+    from onward.pipeline.fetch import canonical
+
+    given = url.strip()
+    if not given.lower().startswith(_SCHEMES):
+        raise BadInput(
+            f"url is {one_line(given, 100)!r}, and must begin with http:// or https://; send a file as an upload"
+        )
+    if len(given) > MAX_URL_LENGTH:
+        raise BadInput(f"url has {len(given)} characters, and may have {MAX_URL_LENGTH}: give a shorter one")
+    source = canonical(given)
+    if len(source) > MAX_URL_LENGTH:
+        raise BadInput(
+            f"url is longer than {MAX_URL_LENGTH} characters when it is written out: give a shorter one"
+        )
+    return source
+
+
+def upload_source(app: App, name: str, stream: BinaryIO) -> str:
+    """Store the bytes of an upload piece by piece, and return its source; no event is published yet."""
+    from onward.pipeline.uploads import Upload, clean_name
+
+    check_takes_sources(app)
+    blob = app.blobs.put(lambda target: shutil.copyfileobj(stream, target, 1 << 20))
+    if not blob.size:
+        raise BadInput(f"the upload {clean_name(name)!r} is empty: send a file that holds something")
+    return Upload(blob.digest, clean_name(name)).location
+
+
+def text_source(app: App, text: str, title: str = "") -> str:
+    """Store a text, and return its source; the title serves as the name of its file."""
+    from onward.pipeline.fetch.file_kinds import claims_text
+
+    if not text.strip():
+        raise BadInput("content is empty: give some text")
+    name = title.strip() or "text"
+    return upload_source(app, name if claims_text(name) else f"{name}.txt", text_stream(text))
+
+
+def text_stream(text: str) -> BinaryIO:
+    """Return the bytes of a text, as an upload has them."""
+    return io.BytesIO(text.encode())
+
+
+def keep_upload(app: App, source: str, stream: BinaryIO) -> None:
+    """Store the bytes of a submitted upload again if they were deleted meanwhile.
+
+    Until its commit no document named them, so that `forget` of a source with the same bytes may have deleted
+    them. From now on it sees the document, or that the bytes were stored again.
+    """
+    from onward.pipeline.uploads import read_location
+
+    upload = read_location(source)
+    if upload is not None and not app.blobs.renew(upload.digest):
+        stream.seek(0)
+        app.blobs.put(lambda target: shutil.copyfileobj(stream, target, 1 << 20))
+
+
+# -- submitting it
+
+
+def check_takes_sources(app: App) -> None:
+    """Refuse an app whose services fetch nothing."""
+    if "ingestion" not in app.registry.services:
+        raise NotPossible(
+            "nothing is ingested here: this store is that of an app that has no ingestion service, "
+            "whose own program makes its documents"
+        )
+
+
+def submit_source(app: App, source: str) -> Submitted:
+    """Submit a source that is new; leave a known one as it is."""
+    from onward.pipeline.documents import Archive, source_id
+    from onward.pipeline.sources import submit
+
+    check_takes_sources(app)
+    id = source_id(source)
+
+    def put() -> Submitted:
+        if app.state(Archive, id) is not None:
+            return Submitted(id, source, new=False)
+        submit(app, source)
+        return Submitted(id, source, new=True)
+
+    return app.atomically(put)

@@ -1,0 +1,200 @@
+"""Formats counts, times and texts; the result is harmless on a terminal, whatever a document holds."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from onward.retry.redact import redact
+
+SHORT_ID = 8
+"""Characters of a derived id that are shown, where they are enough to name it."""
+_ORDINAL_ENDINGS = {1: "st", 2: "nd", 3: "rd"}
+
+# Control characters drive a terminal, direction marks reorder what is read, half a surrogate cannot be printed.
+_HARMFUL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def harmless(text: str) -> str:
+    """Return text of several lines without control characters that a terminal would obey."""
+    return _HARMFUL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def one_line(text: str, most: int = 0) -> str:
+    """Return harmless text on one line, cut after `most` characters."""
+    line = " ".join(harmless(text).split())
+    return line[: most - 1].rstrip() + "…" if 0 < most < len(line) else line
+
+
+def printable(text: str) -> str:
+    """Return typed text with bytes that are no text replaced: no document has them in its text."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def source_name(source: str) -> str:
+    """Return the location of a source on one line, without credentials."""
+    return one_line(redact(source))
+
+
+def number(count: float) -> str:
+    """Return a count with its thousands separated: 3 000."""
+    return f"{count:,.0f}".replace(",", " ")
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count and what is counted: 1 message, 3 000 messages."""
+    plural = noun[:-1] + "ies" if noun.endswith("ry") else noun + ("es" if noun.endswith("ch") else "s")
+    return f"{number(count)} {noun if count == 1 else plural}"
+
+
+def counted_in(count: int, collection: str) -> str:
+    """Return the number of documents of a collection, whose name is a plural: 1 thread, 3 summaries."""
+    if count != 1:
+        return f"{number(count)} {collection}"
+    return f"1 {collection[:-3] + 'y' if collection.endswith('ies') else collection.removesuffix('s')}"
+
+
+def ordinal(number: int) -> str:
+    """Return 1st, 2nd, 3rd, 4th, … 11th, 21st."""
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else _ORDINAL_ENDINGS.get(number % 10, 'th')}"
+
+
+def be(count: int) -> str:
+    """Return the verb for a count: is, are."""
+    return "is" if count == 1 else "are"
+
+
+def size(count: float) -> str:
+    """Return a number of bytes: 1.4 MB."""
+    if count < 1000:
+        return f"{count:.0f} bytes"
+    for unit in ("kB", "MB"):
+        count /= 1000
+        if count < 1000:
+            return f"{count:.1f} {unit}"
+    return f"{count / 1000:.1f} GB"
+
+
+# -- times
+
+
+def duration(seconds: float) -> str:
+    """Return a time span: 1.5 s (of a float below 10), 40 s, 9 min, 5 h, 3 days."""
+    if seconds < 10 and not isinstance(seconds, int):
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 2 * 3600:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} days"
+
+
+def whole_duration(seconds: float) -> str:
+    """Return a time span without fractions, at least 0 s."""
+    return duration(max(0, round(seconds)))
+
+
+def moment(at: float | None) -> str:
+    """Return a point in time with its date, in the reader's time zone."""
+    if at is None:
+        return ""
+    try:
+        return datetime.fromtimestamp(at, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
+    except (OverflowError, OSError, ValueError):
+        return ""
+
+
+def clock_time(at: float) -> str:
+    """Return a point in time in the reader's time zone: of today, without its date and with seconds."""
+    there = datetime.fromtimestamp(at, UTC).astimezone()
+    today = datetime.now(UTC).astimezone().date()
+    return there.strftime("%H:%M:%S" if there.date() == today else "%Y-%m-%d %H:%M")
+
+
+def iso(at: float | None) -> str | None:
+    """Return a point in time for programs."""
+    if at is None:
+        return None
+    try:
+        return datetime.fromtimestamp(at, UTC).isoformat()
+    except (OverflowError, OSError, ValueError):
+        return None
+
+
+TimeFormat = Callable[[float, float], str]
+"""Formats a point in time; the second argument is the time now."""
+
+
+def local_time(at: float, now: float) -> str:
+    """Return a point in time in the reader's time zone: of the same day, the hour and minute."""
+    try:
+        there, here = (datetime.fromtimestamp(time, UTC).astimezone() for time in (at, now))
+    except (OverflowError, OSError, ValueError):
+        return "a time that no calendar has"
+    return there.strftime("%H:%M" if there.date() == here.date() else "%Y-%m-%d %H:%M")
+
+
+def utc_time(at: float, now: float) -> str:
+    """Return a point in time with its date and zone, for readers in any time zone."""
+    try:
+        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (OverflowError, OSError, ValueError):
+        return local_time(at, now)
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """A point in time inside a sentence; a page shows it in the reader's time zone and keeps it fresh."""
+
+    at: float
+    relative: bool = False
+    """Shown as the span from now until then: in 5 min."""
+
+
+Sentence = tuple[str | Instant, ...]
+"""A sentence in parts: text, and points in time that each reader formats."""
+
+
+def sentence_text(sentence: Sentence, now: float, time_format: TimeFormat = local_time) -> str:
+    """Return a sentence as text."""
+    return "".join(
+        part
+        if isinstance(part, str)
+        else f"in {whole_duration(part.at - now)}"
+        if part.relative
+        else time_format(part.at, now)
+        for part in sentence
+    )
+
+
+# -- workers and commands
+
+
+def worker_process(worker: str) -> str:
+    """Return a worker's host and process id: the rest of its name means nothing to a person."""
+    return ":".join(worker.split(":")[:2])
+
+
+def shell_command(text: str, *words: str) -> str:
+    """Return a command with words that come from documents quoted: onward show 'notes/my note'.
+
+    Empty if a word has characters that nobody can see or type.
+    """
+    if not all(word.isprintable() for word in words):
+        return ""
+    first = ["--"] if any(word.startswith("-") for word in words) else []
+    return " ".join([text, *first, *(shlex.quote(word) for word in words)])
+
+
+def made_visible(data: bytes) -> bytes:
+    """Return bytes that are safe to print on a terminal: control characters are written as \\x1b."""
+    text = data.decode("utf-8", "backslashreplace").replace("\r\n", "\n")
+    return "".join(
+        character
+        if character in "\n\t" or (character != "\r" and harmless(character))
+        else f"\\x{ord(character):02x}"
+        for character in text
+    ).encode()

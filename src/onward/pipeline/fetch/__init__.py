@@ -1,0 +1,78 @@
+"""Fetch a source: yield the pages, files and mailboxes of a file, a folder or a URL."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import urlsplit
+
+from onward.pipeline import uploads
+from onward.pipeline.fetch.address_rules import AddressGuard
+from onward.pipeline.fetch.fetch_errors import NothingToIngest
+from onward.pipeline.fetch.fetched_item import FetchedItem, FetchLimits
+from onward.pipeline.fetch.files_and_folders import fetch_path, take_file
+from onward.pipeline.fetch.location import canonical, is_url, shown
+from onward.pipeline.fetch.skipped_files import SkippedFiles
+from onward.pipeline.fetch.unpacker import FoundFile, Unpacker
+
+__all__ = ["AddressGuard", "FetchLimits", "FetchedItem", "SkippedFiles", "canonical", "fetch"]
+
+
+def fetch(
+    location: str,
+    limits: FetchLimits,
+    scratch: Path,
+    *,
+    guard: AddressGuard | None = None,
+    open_blob: Callable[[str], BinaryIO] | None = None,
+    skipped: SkippedFiles | None = None,
+) -> Iterator[FetchedItem]:
+    """Yield the items of a source; raise if the source itself cannot be fetched.
+
+    `location` is canonical. An item can be copied until the next one is requested. A part of the source that
+    cannot be fetched is an item with a `problem`. Temporary files in `scratch` are removed when the iterator
+    ends or is closed. `open_blob` opens the bytes of an upload. What is skipped is counted in `skipped`, which
+    is complete when the iterator ends.
+    """
+    with tempfile.TemporaryDirectory(dir=scratch, prefix="fetch-") as folder:
+        unpacker = Unpacker(limits, Path(folder), SkippedFiles() if skipped is None else skipped)
+        if open_blob is not None and (upload := uploads.read_location(location)) is not None:
+            items = _take_upload(upload, unpacker, open_blob)
+        elif is_url(location):
+            items = _fetch_url(location, unpacker, guard or AddressGuard(allow_private=limits.allow_private))
+        else:
+            items = fetch_path(Path(location), unpacker)
+        empty = True
+        for item in items:
+            if empty and item.path == "" and item.problem is not None:
+                raise item.problem
+            empty = False
+            yield item
+        if empty:
+            raise NothingToIngest(
+                f"there is nothing to ingest in {shown(location)!r}: {unpacker.skipped}; give mail, web pages, "
+                "PDF, Markdown, reST, source code or other text"
+            )
+
+
+def _take_upload(
+    upload: uploads.Upload, unpacker: Unpacker, open_blob: Callable[[str], BinaryIO]
+) -> Iterator[FetchedItem]:
+    with closing(open_blob(upload.digest)) as stream:
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(0)
+        yield from unpacker.items(FoundFile("", upload.name, stream, size, file=stream))
+
+
+def _fetch_url(url: str, unpacker: Unpacker, guard: AddressGuard) -> Iterator[FetchedItem]:
+    from onward.pipeline.fetch.download import download  # slow to import, and not needed for files
+
+    file = unpacker.scratch / "answer"
+    with file.open("wb") as target:
+        answer = download(url, target, unpacker.limits, guard)
+    name = answer.name or urlsplit(answer.url).netloc
+    yield from take_file(file, "", unpacker, name=name, media_type=answer.media_type, url=answer.url)

@@ -1,0 +1,240 @@
+"""The kind of a file: by its content first, by its name second."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from onward.pipeline.fetch.fetch_errors import NotWhatItClaims
+from onward.pipeline.fetch.skipped_files import BINARY, EMPTY, SkipReason
+from onward.pipeline.read.mbox import looks_like_mbox
+
+HEAD_BYTES = 8192
+"""The bytes at the start of a file that its kind is detected from."""
+
+CONTAINERS = frozenset({"gzip", "bzip2", "xz", "zip", "tar"})
+
+_MAGIC = {
+    "gzip": (b"\x1f\x8b",),
+    "xz": (b"\xfd7zXZ\0",),
+    "zip": (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08"),
+}
+_BZIP2 = re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")
+_BOMS = (b"\xff\xfe", b"\xfe\xff", b"\xff\xfe\0\0", b"\0\0\xfe\xff", b"\xef\xbb\xbf")
+_HTML = re.compile(
+    rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
+)
+_HEADER = re.compile(rb"[!-9;-~]+:[ \t]", re.MULTILINE)
+_MAIL_HEADERS = re.compile(
+    rb"^(?:from|date|message-id|received|return-path|delivered-to|mime-version|to):", re.IGNORECASE | re.MULTILINE
+)
+_SHEBANG = re.compile(rb"#![ \t]*\S*?/(?:env[ \t]+(?:-S[ \t]*)?)?(python|bash|sh|zsh|perl|ruby|node|lua|php)\b")
+
+# The kinds that a suffix claims. A file with one of these suffixes must be of that kind.
+_CLAIMS = {
+    ".gz": "gzip", ".tgz": "gzip", ".bz2": "bzip2", ".tbz2": "bzip2", ".tbz": "bzip2", ".xz": "xz", ".txz": "xz",
+    ".zip": "zip", ".tar": "tar", ".pdf": "pdf", ".mbox": "mbox", ".mbx": "mbox",
+}  # fmt: skip
+_TAR_CLAIMS = (".tgz", ".tbz2", ".tbz", ".txz", ".tar.gz", ".tar.bz2", ".tar.xz")
+_KIND_NOUNS = {
+    "gzip": "gzip file", "bzip2": "bzip2 file", "xz": "xz file", "zip": "zip archive", "tar": "tar archive",
+    "pdf": "PDF", "mbox": "mailbox", "html": "web page", "eml": "mail",
+}  # fmt: skip
+
+# Suffixes of files that are skipped, by the kind they are counted as. Some are zip files, but with members that
+# are no text.
+_UNREADABLE = {
+    kind: frozenset(suffixes.split())
+    for kind, suffixes in {
+        "office": ".doc .docx .docm .dot .dotx .xls .xlsx .xlsm .xlsb .ppt .pptx .pptm .pps .ppsx .odt .ods .odp"
+        " .odg .pages .numbers .key .msg .pub .vsd .vsdx .mdb .accdb .one",
+        "picture": ".png .jpg .jpeg .jpe .gif .bmp .tif .tiff .webp .heic .heif .avif .ico .psd .xcf .raw .cr2"
+        " .nef .dng .sketch .cbz",
+        "audio": ".mp3 .wav .flac .ogg .oga .opus .m4a .aac .wma .aiff .aif .mid .midi",
+        "video": ".mp4 .m4v .mov .avi .mkv .webm .wmv .mpg .mpeg .flv .ogv .3gp",
+        "archive": ".7z .rar .zst .lz4 .lzma .z .cab .iso .dmg .cpio .rpm .deb .lzh .ace .sit",
+        "program": ".exe .dll .so .dylib .o .a .obj .lib .class .pyc .pyd .wasm .msi .jar .war .ear .apk .aar .ipa"
+        " .whl .egg .nupkg .vsix .xpi .crx",
+        "font": ".ttf .otf .woff .woff2 .eot",
+        "ebook": ".epub .mobi .azw .azw3",
+        "binary": ".kmz .npz .pt .pth",
+    }.items()
+}
+_KIND_BY_SUFFIX = {suffix: kind for kind, suffixes in _UNREADABLE.items() for suffix in suffixes}
+_KIND_BY_START = {
+    "office": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",),
+    "picture": (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*"),
+    "archive": (b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07", b"\x28\xb5\x2f\xfd"),
+    "program": (b"\x7fELF", b"MZ"),
+    "audio": (b"ID3", b"OggS", b"fLaC"),
+    "font": (b"wOFF", b"wOF2"),
+}
+
+_BY_MEDIA_TYPE = {
+    "text/html": "html", "application/xhtml+xml": "html", "text/markdown": "markdown",
+    "text/x-markdown": "markdown",
+    "text/x-rst": "rst", "text/prs.fallenstein.rst": "rst", "message/rfc822": "eml",
+}  # fmt: skip
+_BY_SUFFIX = {
+    ".html": "html", ".htm": "html", ".xhtml": "html", ".eml": "eml", ".md": "markdown", ".markdown": "markdown",
+    ".mdown": "markdown", ".mkd": "markdown", ".rst": "rst", ".rest": "rst", ".txt": "text", ".text": "text",
+    ".log": "text", ".csv": "text", ".tsv": "text", ".org": "text", ".adoc": "text", ".asciidoc": "text",
+    ".tex": "text",
+}  # fmt: skip
+_LANGUAGES = {
+    language: frozenset(suffixes.split())
+    for language, suffixes in {
+        "python": ".py .pyi .pyx .pxd", "rust": ".rs", "go": ".go", "c": ".c .h",
+        "cpp": ".cc .cpp .cxx .hh .hpp .hxx",
+        "csharp": ".cs", "java": ".java", "kotlin": ".kt .kts", "scala": ".scala", "swift": ".swift",
+        "objective-c": ".m .mm", "javascript": ".js .mjs .cjs .jsx", "typescript": ".ts .mts .cts .tsx",
+        "ruby": ".rb", "php": ".php", "perl": ".pl .pm", "lua": ".lua", "r": ".r", "julia": ".jl", "dart": ".dart",
+        "haskell": ".hs", "ocaml": ".ml .mli", "erlang": ".erl .hrl", "elixir": ".ex .exs",
+        "clojure": ".clj .cljs",
+        "lisp": ".lisp .el", "scheme": ".scm", "fsharp": ".fs .fsx", "zig": ".zig", "nim": ".nim", "d": ".d",
+        "shell": ".sh .bash .zsh .fish", "powershell": ".ps1 .psm1", "batch": ".bat .cmd", "sql": ".sql",
+        "css": ".css .scss .sass .less", "vue": ".vue", "svelte": ".svelte", "xml": ".xml .xsl .xsd .svg",
+        "json": ".json .jsonl .json5", "yaml": ".yaml .yml", "toml": ".toml", "ini": ".ini .cfg .conf",
+        "protobuf": ".proto", "graphql": ".graphql", "terraform": ".tf", "nix": ".nix", "cmake": ".cmake",
+        "make": ".mk", "assembly": ".s .asm", "fortran": ".f90 .f .for", "pascal": ".pas", "vb": ".vb",
+        "groovy": ".groovy .gradle", "verilog": ".v .sv", "vhdl": ".vhd .vhdl", "solidity": ".sol",
+    }.items()
+}  # fmt: skip
+_LANGUAGE_BY_SUFFIX = {suffix: language for language, suffixes in _LANGUAGES.items() for suffix in suffixes}
+_LANGUAGE_BY_NAME = {
+    "makefile": "make", "gnumakefile": "make", "dockerfile": "docker", "containerfile": "docker",
+    "cmakelists.txt": "cmake", "rakefile": "ruby", "gemfile": "ruby", "jenkinsfile": "groovy", "justfile": "make",
+}  # fmt: skip
+_SHEBANG_LANGUAGES = {"bash": "shell", "sh": "shell", "zsh": "shell", "node": "javascript"}
+_MEDIA_TYPES = {
+    "mbox": "application/mbox", "eml": "message/rfc822", "html": "text/html", "markdown": "text/markdown",
+    "rst": "text/x-rst", "pdf": "application/pdf", "text": "text/plain", "code": "text/plain",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class FileKind:
+    """The kind of an item, or one of `CONTAINERS`; or why the file is skipped."""
+
+    kind: str
+    media_type: str = ""
+    language: str = ""
+    skip: SkipReason | None = None
+
+
+def detect_kind(head: bytes, name: str, media_type: str = "") -> FileKind:
+    """Return the kind of a file from its first bytes, its name and the media type that a server sent.
+
+    Raises `NotWhatItClaims` if its content contradicts its name.
+    """
+    name = PurePosixPath(name).name.lower()
+    suffix = PurePosixPath(name).suffix
+    if not head:
+        return FileKind("", skip=EMPTY)
+    found = _by_content(head)
+    claim = _CLAIMS.get(suffix)
+    if found == "zip" and suffix in _KIND_BY_SUFFIX:
+        return FileKind("", skip=_by_suffix(suffix))
+    binary = b"\0" in head[:HEAD_BYTES] and not head.startswith(_BOMS)
+    if claim is not None and claim != found:
+        unknown = "binary data" if binary else "something else"
+        content = f"a {_KIND_NOUNS[found]}" if found in _KIND_NOUNS else unknown
+        raise NotWhatItClaims(
+            f"{name!r} claims to be a {_KIND_NOUNS[claim]}, but its content is {content}: "
+            "fetch or save it again, or give it the name of what it is"
+        )
+    if found in CONTAINERS:
+        return FileKind(found)
+    if binary and found not in ("mbox", "pdf"):
+        if suffix == ".eml":
+            raise NotWhatItClaims(f"{name!r} claims to be a mail, but its content is binary data: save it again")
+        return FileKind("", skip=_unreadable(head, suffix))
+    if found in ("mbox", "pdf"):
+        return FileKind(found, _MEDIA_TYPES[found])
+    kind, language = _as_text(head, found, name, suffix, media_type)
+    return FileKind(kind, media_type or _MEDIA_TYPES[kind], language)
+
+
+def _unreadable(head: bytes, suffix: str) -> SkipReason:
+    """Return the reason to skip binary data, by its name, else by its first bytes."""
+    if suffix in _KIND_BY_SUFFIX:
+        return _by_suffix(suffix)
+    kind = next((kind for kind, starts in _KIND_BY_START.items() if head.startswith(starts)), None)
+    return BINARY if kind is None else SkipReason(kind, f"{kind}, by its content")
+
+
+def _by_suffix(suffix: str) -> SkipReason:
+    return SkipReason(_KIND_BY_SUFFIX[suffix], f"{suffix[1:]} file")
+
+
+def claims_tar(name: str) -> bool:
+    """Return whether a compressed file has the name of a tar archive."""
+    return name.lower().endswith(_TAR_CLAIMS)
+
+
+def claims_text(name: str) -> bool:
+    """Return whether a file has the name of a text file."""
+    suffix = PurePosixPath(name.lower()).suffix
+    return suffix in _BY_SUFFIX or suffix in _LANGUAGE_BY_SUFFIX
+
+
+def inner_name(name: str) -> str:
+    """Return the name of the content of a compressed file: "a.mbox" for "a.mbox.gz", "a.tar" for "a.tgz"."""
+    stem, dot, suffix = name.rpartition(".")
+    suffix = dot + suffix.lower()
+    if suffix in (".tgz", ".tbz2", ".tbz", ".txz"):
+        return stem + ".tar"
+    return stem if suffix in (".gz", ".bz2", ".xz") else name
+
+
+def _by_content(head: bytes) -> str:
+    for kind, starts in _MAGIC.items():
+        if head.startswith(starts):
+            return kind
+    if _BZIP2.match(head):
+        return "bzip2"
+    if _is_tar(head):
+        return "tar"
+    # A few other bytes before it are common, and accepted by readers.
+    if b"%PDF-" in head[:1024] and not head.lstrip().startswith(b"<"):
+        return "pdf"
+    if looks_like_mbox(head):
+        return "mbox"
+    return "html" if _HTML.match(head.removeprefix(b"\xef\xbb\xbf")) else ""
+
+
+def _is_tar(head: bytes) -> bool:
+    """Check the checksum, which every tar header has; only newer ones have "ustar"."""
+    block = head[:512]
+    if len(block) < 512:
+        return False
+    try:
+        claimed = int(block[148:156].strip(b" \0") or b"-", 8)
+    except ValueError:
+        return False
+    return claimed == sum(block[:148]) + 8 * ord(" ") + sum(block[156:])
+
+
+def _as_text(head: bytes, found: str, name: str, suffix: str, media_type: str) -> tuple[str, str]:
+    media = media_type.partition(";")[0].strip().lower()
+    if (kind := _BY_MEDIA_TYPE.get(media)) is not None:
+        return kind, ""
+    if (language := _LANGUAGE_BY_NAME.get(name) or _LANGUAGE_BY_SUFFIX.get(suffix)) is not None:
+        return "code", language
+    kind = _BY_SUFFIX.get(suffix, "")
+    if kind in ("", "text") and found == "html":
+        return "html", ""
+    if kind:
+        return kind, ""
+    if (shebang := _SHEBANG.match(head)) is not None:
+        language = shebang[1].decode()
+        return "code", _SHEBANG_LANGUAGES.get(language, language)
+    return ("eml" if _looks_like_mail(head) else "text"), ""
+
+
+def _looks_like_mail(head: bytes) -> bool:
+    headers = re.split(rb"\r?\n\r?\n", head, maxsplit=1)[0]
+    return (
+        _HEADER.match(headers) is not None and len({name.lower() for name in _MAIL_HEADERS.findall(headers)}) >= 3
+    )

@@ -1,0 +1,191 @@
+"""The items of a file: the file itself, or the members of a container, at any depth."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from onward import OnwardError
+from onward.pipeline.fetch.decompression import (
+    BLOCK_BYTES,
+    PeekStream,
+    Readable,
+    UnpackBudget,
+    decompressed,
+    naming_damage,
+)
+from onward.pipeline.fetch.fetch_errors import NotWhatItClaims, TooLarge, UnsafeMember
+from onward.pipeline.fetch.fetched_item import FetchedItem, FetchLimits, problem_item, reason_to_skip
+from onward.pipeline.fetch.file_kinds import (
+    CONTAINERS,
+    HEAD_BYTES,
+    FileKind,
+    claims_tar,
+    claims_text,
+    detect_kind,
+    inner_name,
+)
+from onward.pipeline.fetch.location import printable
+from onward.pipeline.fetch.skipped_files import EMPTY_ARCHIVE, SkippedFiles
+from onward.pipeline.fetch.zip_and_tar import Member, member_path, tar_members, zip_members
+
+
+@dataclass(slots=True)
+class FoundFile:
+    """A file or a member of a container, before its kind is known."""
+
+    path: str  # relative to the source; "" for the source itself
+    name: str
+    stream: Readable
+    size: int | None = None
+    media_type: str = ""
+    url: str = ""
+    depth: int = 0  # how many containers it is in
+    file: BinaryIO | None = None  # the same as a seekable file, if there is one
+
+    @property
+    def shown(self) -> str:
+        """Its name in error messages."""
+        return self.path or self.name
+
+
+@dataclass(slots=True)
+class Unpacker:
+    """Yields the items of files, and counts what it skips."""
+
+    limits: FetchLimits
+    scratch: Path
+    skipped: SkippedFiles = field(default_factory=SkippedFiles)
+
+    def items(self, found: FoundFile, budget: UnpackBudget | None = None) -> Iterator[FetchedItem]:
+        """Yield a file as one item, or a container as one item for each member.
+
+        An item can be copied until the next one is requested. A problem of a member is an item of its own; a
+        problem of the container is the last item.
+        """
+        try:
+            stream = PeekStream(found.stream, found.shown)
+            kind = detect_kind(stream.peek(HEAD_BYTES), found.name, found.media_type)
+            if kind.skip is not None:
+                self.skipped.add(kind.skip, found.shown)
+            elif kind.kind in CONTAINERS:
+                yield from self._unpack(found, stream, kind.kind, budget)
+            else:
+                yield self._item(found, stream, kind)
+        except (OnwardError, OSError) as error:
+            yield problem_item(found.path, error)
+
+    def _item(self, found: FoundFile, stream: PeekStream, kind: FileKind) -> FetchedItem:
+        # Everything but an mbox is read as a whole.
+        limit = None if kind.kind == "mbox" else self.limits.max_file_bytes
+        if limit is not None and found.size is not None and found.size > limit:
+            return problem_item(found.path, _too_large(found, limit))
+        copied = False
+
+        def copy_to(target: BinaryIO) -> None:
+            nonlocal copied
+            if copied:
+                raise RuntimeError(f"{found.shown!r} was copied before; a stream can be read only once")
+            copied = True
+            size = 0
+            while data := stream.read(BLOCK_BYTES):
+                size += len(data)
+                if limit is not None and size > limit:
+                    raise _too_large(found, limit)
+                target.write(data)
+
+        return FetchedItem(found.path, kind.kind, copy_to, kind.media_type, kind.language, found.url, found.name)
+
+    def _unpack(
+        self, found: FoundFile, stream: PeekStream, kind: str, budget: UnpackBudget | None
+    ) -> Iterator[FetchedItem]:
+        if found.depth >= self.limits.max_depth:
+            raise TooLarge(
+                f"{found.shown!r} is a container within {found.depth} others, and no more than "
+                f"{self.limits.max_depth} are opened: unpack it yourself"
+            )
+        if budget is None:
+            budget = UnpackBudget(self.limits, found.shown, found.size or 0)
+        if kind == "zip":
+            yield from self._unzip(found, stream, budget)
+        elif kind == "tar":
+            yield from self._members(found, tar_members(stream, found.shown), budget)
+        else:
+            yield from self._decompress(found, stream, kind, budget)
+
+    def _decompress(
+        self, found: FoundFile, stream: PeekStream, kind: str, budget: UnpackBudget
+    ) -> Iterator[FetchedItem]:
+        unpacked = decompressed(kind, stream, found.shown, budget)
+        name = inner_name(found.name)
+        if (head := unpacked.peek(HEAD_BYTES)) and detect_kind(head, name).kind == "tar":
+            yield from self._members(found, tar_members(unpacked, found.shown), budget)
+            _drain(unpacked)  # the checksum is at the end
+        elif claims_tar(found.name):
+            raise NotWhatItClaims(
+                f"{found.shown!r} claims to be a tar archive, but holds none: fetch or pack it again"
+            )
+        else:
+            inner = FoundFile(found.path, name, unpacked, url=found.url, depth=found.depth + 1)
+            taken = False
+            for item in self.items(inner, budget):
+                taken = True
+                yield item
+            if not taken and claims_text(name):
+                _drain(unpacked)  # damaged text can look like binary data; only the checksum shows it
+
+    def _unzip(self, found: FoundFile, stream: PeekStream, budget: UnpackBudget) -> Iterator[FetchedItem]:
+        with tempfile.TemporaryFile(dir=self.scratch) as spool:
+            file = found.file
+            if file is None:
+                # The table of contents of a zip is at its end, so a zip within a container is written out first.
+                shutil.copyfileobj(stream, spool, BLOCK_BYTES)
+                file = cast("BinaryIO", spool)  # a wrapper with the same methods
+            members = zip_members(file, found.shown, self.limits)
+            # The bytes of a tar are counted when it is decompressed, those of a zip member when it is read.
+            yield from self._members(found, members, budget, spend=budget)
+
+    def _members(
+        self, found: FoundFile, members: Iterator[Member], budget: UnpackBudget, spend: UnpackBudget | None = None
+    ) -> Iterator[FetchedItem]:
+        seen: set[str] = set()
+        empty = True
+        for member in members:
+            empty = False
+            budget.count_member()
+            name = printable(member.name)
+            # Never "", which is the path of the source itself.
+            path = f"{found.path}/{name}" if found.path else name or "(no name)"
+            try:
+                name = member_path(name)
+                path = f"{found.path}/{name}" if found.path else name
+                if (reason := reason_to_skip(name)) is not None:
+                    self.skipped.add(reason, path)
+                    continue
+                if member.problem is not None:
+                    raise member.problem
+                if name in seen:
+                    raise UnsafeMember(f"there is more than one member {name!r}, and only the first is taken")
+                seen.add(name)
+                with naming_damage(path):
+                    opened = member.open()
+            except (OnwardError, OSError) as error:
+                yield problem_item(path, error)
+                continue
+            content = PeekStream(opened, path, spend)
+            yield from self.items(FoundFile(path, name, content, member.size, depth=found.depth + 1), budget)
+        if empty:
+            self.skipped.add(EMPTY_ARCHIVE, found.shown)
+
+
+def _drain(stream: Readable) -> None:
+    while stream.read(BLOCK_BYTES):
+        pass
+
+
+def _too_large(found: FoundFile, limit: int) -> TooLarge:
+    return TooLarge(f"{found.shown!r} has more than {limit:,} bytes, too many for one document: split it")

@@ -1,0 +1,265 @@
+"""Read one mail: author, recipients, date, text and attachments, also of a damaged mail."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from onward import Permanent
+from onward.pipeline.read import mail_headers as fields
+from onward.pipeline.read.body_spans import BodySpan, body_spans
+from onward.pipeline.read.charsets import clean, decode
+from onward.pipeline.read.html_text import html_to_text
+from onward.pipeline.read.mime_parts import MailPart, PartBudget, payload, read_part, text_of
+
+MAX_ATTACHMENT_BYTES: Final = 1_000_000
+_MAX_DEFECTS: Final = 20
+# A plain text shorter than `_TRIVIAL` beside an HTML text `_LONGER` times as long only says that there is HTML.
+_TRIVIAL: Final = 200
+_LONGER: Final = 5
+
+_TEXT_TYPES: Final = frozenset(
+    {"application/json", "application/xml", "application/x-patch", "application/x-diff", "application/ics",
+     "application/x-sh", "application/x-yaml", "application/yaml", "application/toml", "application/csv",
+     "application/javascript", "application/x-perl", "application/x-python", "message/delivery-status"}
+)  # fmt: skip
+_TEXT_NAME: Final = re.compile(
+    r"\.(?:txt|patch|diff|log|md|rst|csv|tsv|json|ya?ml|toml|ini|cfg|conf|xml|ics|sh|py|pl|rb|c|h|cc|cpp|hpp|rs|go|java"
+    r"|js|ts|sql|tex|el|mk)$",
+    re.IGNORECASE,
+)
+_ENCRYPTED: Final = frozenset({"multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"})
+
+
+class UnreadableMail(Permanent):
+    """These bytes are not a mail."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file that came with a mail."""
+
+    name: str
+    content_type: str
+    size: int
+    text: str | None
+    """Its text, of at most `MAX_ATTACHMENT_BYTES`; None if it is no text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """One mail; all its text can be stored."""
+
+    message_id: str
+    """Without angle brackets; empty if it has none."""
+    references: tuple[str, ...]
+    """Message ids of the mails before it in the thread, oldest first."""
+    subject: str
+    author: str
+    """The name, else the address."""
+    author_email: str
+    recipients: tuple[str, ...]
+    """The addresses of To and Cc."""
+    date: float | None
+    """Unix seconds, from its Date or else its last Received header."""
+    body: str
+    """With quotes and signature."""
+    spans: tuple[BodySpan, ...]
+    """(kind, start, end), without gaps; the kind is `new`, `quote` or `signature`."""
+    attachments: tuple[Attachment, ...]
+    defects: tuple[str, ...]
+    """What was damaged or unusual."""
+
+
+def read_mail(raw: bytes) -> Mail:
+    """Read a mail, as far as it is undamaged; `defects` lists the damage.
+
+    Raises UnreadableMail for bytes without any header.
+    """
+    defects: list[str] = []
+    start = 0
+    if b"\n" not in raw[:100_000] and b"\r" in raw:
+        raw = raw.replace(b"\r", b"\n")
+    if raw.startswith((b"From ", b">From ")):
+        start = raw.find(b"\n") + 1  # the separator line of an mbox
+    root = read_part(raw, start, len(raw), defects, PartBudget())
+    if not root.headers:
+        raise UnreadableMail(
+            f"no headers in a mail of {len(raw)} bytes that begins with {raw[:8]!r}; check that it is mail"
+        )
+    content = _Content(raw, defects)
+    content.read_root(root)
+    body = clean(content.body())
+    message_id = _message_id(root)
+    subject = fields.plain(_value(root, b"subject", defects), defects)
+    author, author_email = _author(root, defects)
+    return Mail(
+        message_id=message_id,
+        references=_references(root, message_id),
+        subject=subject,
+        author=author,
+        author_email=author_email,
+        recipients=_recipients(root, defects),
+        date=_date(raw, start, root, defects),
+        body=body,
+        spans=body_spans(body, subject),
+        attachments=tuple(content.attachments),
+        defects=tuple(fields.one_line(defect, 120) for defect in dict.fromkeys(defects))[:_MAX_DEFECTS],
+    )
+
+
+def _value(part: MailPart, name: bytes, defects: list[str] | None = None) -> str:
+    value = part.headers.get(name)
+    return fields.unfold(value, defects) if value else ""
+
+
+def _message_id(root: MailPart) -> str:
+    value = _value(root, b"message-id")
+    if "=?" in value:
+        value = fields.plain(value)
+    found = fields.ids(value)
+    return found[0] if found else fields.clean_id(value)
+
+
+def _references(root: MailPart, message_id: str) -> tuple[str, ...]:
+    found = fields.ids(_value(root, b"references"))
+    reply = _value(root, b"in-reply-to").strip()
+    if reply:
+        # "<id> of your message", or "Joe <joe@example.com> wrote <id>".
+        parents = fields.ids(reply)
+        parent = parents[:1] if reply.startswith("<") else parents[-1:]
+        found += [id for id in parent if id not in found]
+    return tuple(id for id in found if id != message_id)
+
+
+def _author(root: MailPart, defects: list[str]) -> tuple[str, str]:
+    for header in (b"from", b"sender", b"reply-to"):
+        value = _value(root, header, defects)
+        if not value.strip():
+            continue
+        pairs = fields.addresses(value)
+        if "=?" in value and not any(address for _, address in pairs):
+            pairs = fields.addresses(fields.plain(value))  # the whole header is encoded, with the address
+        if pairs:
+            name, address = next((pair for pair in pairs if pair[1]), pairs[0])
+            return fields.plain(name, defects, 200).strip("\"' ") or address, address
+    return "", ""
+
+
+def _recipients(root: MailPart, defects: list[str]) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for header in (b"to", b"cc"):
+        for _, address in fields.addresses(_value(root, header, defects)):
+            if address:
+                found[address] = None
+    return tuple(found)
+
+
+def _date(raw: bytes, start: int, root: MailPart, defects: list[str]) -> float | None:
+    value = _value(root, b"date").strip()
+    date = fields.timestamp(value) if value else None
+    if date is None:
+        defects.append(f"bad date {fields.one_line(value, 40)!r}" if value else "no date")
+        stamps = map(fields.timestamp, fields.received(raw, start, root.start))
+        date = next((stamp for stamp in stamps if stamp is not None), None)
+    return date
+
+
+@dataclass(slots=True)
+class _Content:
+    """The texts and attachments of a mail."""
+
+    raw: bytes
+    defects: list[str]
+    texts: list[str] = field(default_factory=list)
+    attachments: list[Attachment] = field(default_factory=list)
+
+    def body(self) -> str:
+        return "\n".join(
+            text if text.endswith("\n") or text is self.texts[-1] else text + "\n" for text in self.texts
+        )
+
+    def read_root(self, root: MailPart) -> None:
+        # The only part of a mail is its body, even if it has a name.
+        if root.main_type == "text" and not root.children:
+            text = text_of(self.raw, root, self.defects)
+            self.texts.append(html_to_text(text) if root.content_type == "text/html" else text)
+        else:
+            self.read(root)
+
+    def read(self, part: MailPart) -> None:
+        if part.content_type in _ENCRYPTED:
+            self.defects.append("encrypted")
+        if part.content_type == "multipart/alternative":
+            self._read_alternatives(part)
+        elif part.main_type == "message" and part.children:
+            self._read_forwarded(part)
+        elif part.children:
+            for child in part.children:
+                self.read(child)
+        elif _is_body(part):
+            text = text_of(self.raw, part, self.defects)
+            self.texts.append(html_to_text(text) if part.content_type == "text/html" else text)
+        else:
+            self._attach(part)
+
+    def _read_alternatives(self, part: MailPart) -> None:
+        """Read one of several forms of a text: the plain one, unless it only says that there is HTML."""
+        plain = ""
+        html = ""
+        for child in part.children:
+            if child.content_type == "text/plain" and _is_body(child) and not plain.strip():
+                plain = text_of(self.raw, child, self.defects)
+                continue
+            if child.content_type == "text/html" and len(plain.strip()) > _TRIVIAL:
+                continue
+            inner = _Content(self.raw, self.defects)
+            inner.read(child)
+            self.attachments += inner.attachments
+            html = html or inner.body()
+        better = html.strip() and (
+            not plain.strip() or (len(html) > _LONGER * len(plain) and len(plain) < _TRIVIAL)
+        )
+        if better or plain.strip():
+            self.texts.append(html if better else plain)
+
+    def _read_forwarded(self, part: MailPart) -> None:
+        """Read a mail within a mail as an attachment."""
+        inner_root = part.children[0]
+        inner = _Content(self.raw, self.defects)
+        inner.read_root(inner_root)
+        lines = []
+        for title in ("Subject", "From", "Date"):
+            value = fields.plain(_value(inner_root, title.lower().encode()))
+            if value:
+                lines.append(f"{title}: {value}")
+        subject = fields.plain(_value(inner_root, b"subject"), limit=255)
+        text = clean("\n".join((*lines, "", inner.body())))[:MAX_ATTACHMENT_BYTES]
+        size = part.end - part.start
+        self.attachments.append(Attachment(part.name or subject, part.content_type, size, text))
+        self.attachments += inner.attachments
+
+    def _attach(self, part: MailPart) -> None:
+        data = payload(self.raw, part, self.defects)
+        text = None
+        if (
+            part.main_type == "text"
+            or part.content_type in _TEXT_TYPES
+            or part.content_type.endswith(("+xml", "+json"))
+        ):
+            text = text_of(self.raw, part, self.defects, MAX_ATTACHMENT_BYTES)
+            if part.content_type == "text/html":
+                text = html_to_text(text)
+        elif (
+            part.content_type == "application/octet-stream" and _TEXT_NAME.search(part.name) and b"\0" not in data
+        ):
+            text = decode(data[:MAX_ATTACHMENT_BYTES], part.charset, self.defects)
+        self.attachments.append(
+            Attachment(part.name, part.content_type[:120], len(data), clean(text) if text is not None else None)
+        )
+
+
+def _is_body(part: MailPart) -> bool:
+    readable = part.content_type in ("text/plain", "text/html")
+    return readable and part.disposition != "attachment" and not part.name

@@ -1,0 +1,90 @@
+"""Web pages: the article of a page, with its title, author and date."""
+
+from __future__ import annotations
+
+import logging
+import re
+from datetime import UTC, datetime
+
+import trafilatura
+from selectolax.lexbor import LexborHTMLParser
+
+from onward.pipeline.read.charsets import clean
+from onward.pipeline.read.text_files import NoText, PageText, read_text
+
+_log = logging.getLogger(__name__)
+# Their warnings repeat our errors.
+for _name in ("trafilatura", "htmldate"):
+    logging.getLogger(_name).setLevel(logging.CRITICAL)
+
+_MAX_ARTICLE_BYTES = 10_000_000
+"""The article of a larger page takes minutes to find; such pages are tables or logs."""
+_UNSEEN = "script, style, noscript, template, svg, head, iframe, object"
+_BLANK_LINES = re.compile(r"\s*\n\s*\n\s*")
+_META_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]{1,40})""", re.IGNORECASE)
+
+
+def read_page(data: bytes, url: str, charset: str = "") -> PageText:
+    """Return the article of a web page as Markdown, or, if none is found, all of its visible text.
+
+    `charset` comes from the server. Raises `NoText` if the page has no text.
+    """
+    if not charset and (claimed := _META_CHARSET.search(data[:4096])):
+        charset = claimed[1].decode("ascii", "replace")
+    html = read_text(data, charset)
+    page = _read_article(html, url) if len(data) <= _MAX_ARTICLE_BYTES else None
+    tree = LexborHTMLParser(html)
+    title = page.title if page and page.title else _title(tree)
+    text = page.text if page and page.text else _visible_text(tree)
+    if not text:
+        raise NoText(
+            f"the page {url or title!r} has no text: it may be made by scripts in a browser; save what "
+            "you see there as HTML or PDF and ingest that"
+        )
+    return PageText(title, page.author if page else "", page.date if page else None, text)
+
+
+def _read_article(html: str, url: str) -> PageText | None:
+    try:
+        found = trafilatura.bare_extraction(
+            html,
+            url=url or None,
+            include_formatting=True,  # headings, lists and emphasis as in Markdown
+            with_metadata=True,
+            include_comments=False,
+            # Otherwise any number on the page may be read as a date.
+            date_extraction_params={"extensive_search": False, "original_date": True},
+        )
+    except Exception as error:  # of any type: real pages trigger bugs in the parser
+        _log.warning("no article found in %s: %s", url, type(error).__name__)
+        return None
+    if found is None or isinstance(found, dict):
+        return None
+    text = found.text or ""
+    return PageText(
+        clean(found.title or "").strip(), clean(found.author or ""), _day(found.date), clean(text).strip()
+    )
+
+
+def _day(date: str | None) -> float | None:
+    try:
+        return datetime.fromisoformat(date).replace(tzinfo=UTC).timestamp() if date else None
+    except ValueError:
+        return None
+
+
+def _title(tree: LexborHTMLParser) -> str:
+    for selector in ("title", "h1"):
+        node = tree.css_first(selector)
+        if node is not None and (title := " ".join(clean(node.text()).split())):
+            return title
+    return ""
+
+
+def _visible_text(tree: LexborHTMLParser) -> str:
+    for node in tree.css(_UNSEEN):
+        node.decompose()
+    if tree.root is None:
+        return ""
+    text = clean(tree.root.text(separator="\n", strip=True))
+    return _BLANK_LINES.sub("\n\n", text).strip()

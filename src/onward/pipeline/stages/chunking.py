@@ -1,0 +1,97 @@
+"""Chunking: split messages into chunks that fit into the context of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from onward import App, DocumentState, Permanent, Reader, Work
+from onward.pipeline.chunker import TextPiece, split
+from onward.pipeline.documents import Chunk, Message
+from onward.pipeline.events import ChunksPrepared, EmbeddingsGenerated, JSONParsed
+from onward.pipeline.stages.parsing import read_again
+
+CHECKPOINT_CHUNKS = 400
+
+
+def requeue(states: Sequence[DocumentState], store: Reader) -> Iterator[JSONParsed]:
+    """Yield the events that chunk messages again."""
+    by_archive: dict[str, list[str]] = {}
+    for state in states:
+        # One at a time: a single message may be large.
+        if (message := store.get(Message, state.id)) is not None:
+            by_archive.setdefault(message.archive_id, []).append(message.id)
+    for archive, ids in by_archive.items():
+        yield JSONParsed(archive_id=archive, message_doc_ids=ids)
+
+
+def chunk(app: App, messages: Sequence[Message], work: Work) -> None:
+    """Chunk the new text of each message; quotes are found by full text only."""
+    messages = list(_readable(app, messages, work))
+    done = int(work.cursor or 0)
+    made: list[Chunk] = []
+    threads: set[str] = set()
+    for number, (message, position, piece) in enumerate(_pieces(app, messages, work, threads)):
+        if number < done:
+            continue  # committed by an earlier try
+        made.append(
+            work.add(
+                Chunk(
+                    id=Chunk.make_id("chunk", message.id, position, piece.text),
+                    message_id=message.id,
+                    thread_id=message.thread_id,
+                    position=position,
+                    start=piece.start,
+                    end=piece.end,
+                    text=piece.text,
+                    tokens=piece.tokens,
+                ),
+                parent=message,
+            )
+        )
+        app.metrics.increment("chunks_created_total")
+        app.metrics.observe("chunk_size_tokens", piece.tokens)
+        if len(made) >= CHECKPOINT_CHUNKS:
+            work.emit(ChunksPrepared.of(made))
+            work.checkpoint(number + 1)
+            made, done = [], number + 1
+    if done:
+        # The chunks of a checkpoint may already be embedded; then their threads wait only for these messages.
+        threads |= {message.thread_id for message in messages}
+    if made:
+        # So may the chunks of an earlier try without a usable cursor: its batch was halved, or reset.
+        known = work.store.statuses(Chunk, [chunk.id for chunk in made])
+        threads |= {chunk.thread_id for chunk in made if chunk.id in known}
+        work.emit(ChunksPrepared.of(made))
+    if threads:
+        work.emit(EmbeddingsGenerated(thread_ids=sorted(threads)))
+
+
+def _readable(app: App, messages: Sequence[Message], work: Work) -> Iterator[Message]:
+    """Yield messages with their text; those that could not be read before are read again."""
+    for message in messages:
+        read = message if message.blob is None else read_again(app, message, work)
+        if isinstance(read, Permanent):
+            work.fail(message, read)
+        else:
+            yield read
+
+
+def _pieces(
+    app: App, messages: Sequence[Message], work: Work, empty_threads: set[str]
+) -> Iterator[tuple[Message, int, TextPiece]]:
+    settings = app.settings
+    with work.computing():
+        split_up = [
+            split(
+                message.new_text(),
+                kind=message.kind,
+                max_tokens=settings.chunk_tokens,
+                overlap=settings.chunk_overlap,
+            )
+            for message in messages
+        ]
+    for message, pieces in zip(messages, split_up, strict=True):
+        if not pieces:
+            empty_threads.add(message.thread_id)
+        for position, piece in enumerate(pieces):
+            yield message, position, piece

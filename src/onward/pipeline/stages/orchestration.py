@@ -1,0 +1,230 @@
+"""Orchestration: find threads that are complete and have changed, and request their summaries."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from onward import DocumentState, Event, Reader, Status, Work
+from onward.pipeline.documents import Archive, Chunk, Message, Summary, Thread
+from onward.pipeline.events import (
+    ChunkingFailed,
+    EmbeddingGenerationFailed,
+    EmbeddingsGenerated,
+    ParsingFailed,
+    SummarizationRequested,
+)
+from onward.pipeline.stages.parsing import thread_of
+
+THREAD_PAGE = 200
+MAX_CONTEXT = 200
+"""Messages of a thread that are summarised: the first `EARLIEST`, and the last ones."""
+EARLIEST = MAX_CONTEXT // 4
+MESSAGE_PAGE = 2_000
+"""Messages of several threads that are listed at once."""
+
+
+def orchestrate(event: EmbeddingsGenerated, work: Work) -> None:
+    """Check the threads of an event, `THREAD_PAGE` at a time."""
+    ids = list(event.thread_ids)
+    if event.origin:
+        related = work.store.related(Message, "origin", [event.origin], "thread_id")
+        ids += [str(thread) for _, thread in related]
+    ids = sorted(id for id in set(ids) if id > (work.cursor or ""))
+    for start in range(0, len(ids), THREAD_PAGE):
+        page = ids[start : start + THREAD_PAGE]
+        _request_summaries(page, work)
+        if page[-1] != ids[-1]:
+            work.checkpoint(page[-1])
+
+
+def after_failed_archives(event: ParsingFailed, work: Work) -> None:
+    """Check the threads of an archive that was given up: they wait for it no longer."""
+    for archive in work.store.get_many(Archive, [event.archive_id]):
+        work.emit(EmbeddingsGenerated(origin=archive.origin))
+
+
+def after_failed_messages(event: ChunkingFailed, work: Work) -> None:
+    """Check the threads of messages that were given up."""
+    messages = work.store.get_many(Message, event.message_doc_ids)
+    _check_threads((message.thread_id for message in messages), work)
+
+
+def after_failed_chunks(event: EmbeddingGenerationFailed, work: Work) -> None:
+    """Check the threads of chunks that were given up or set aside."""
+    chunks = work.store.get_many(Chunk, event.chunk_ids)
+    _check_threads((chunk.thread_id for chunk in chunks), work)
+
+
+def _check_threads(threads: Iterable[str], work: Work) -> None:
+    if found := sorted(set(threads)):
+        work.emit(EmbeddingsGenerated(thread_ids=found))
+
+
+def requeue(states: Sequence[DocumentState], store: Reader) -> Iterator[Event]:
+    """Yield the events that summarise complete threads again; the others are requested when they are complete."""
+    contents = _thread_contents([state.id for state in states], store)
+    whole = [id for id, content in contents.items() if not content.waits]
+    threads = store.get_many(Thread, whole)
+    requested = [thread.id for thread in threads if thread.covers == contents[thread.id].digest()]
+    if requested:
+        yield SummarizationRequested(thread_ids=requested)
+    # Complete, but without a request: the threads are checked again.
+    if others := sorted(set(whole) - set(requested)):
+        yield EmbeddingsGenerated(thread_ids=others)
+
+
+class _ThreadMessage(NamedTuple):
+    """The fields of a message that its thread depends on."""
+
+    thread: str
+    id: str
+    revision: int
+    status: str
+    date: float = 0.0
+
+
+@dataclass(slots=True)
+class _ThreadContent:
+    """The messages and missing chunks of a thread, as a digest, and the messages that are summarised.
+
+    It holds at most `MAX_CONTEXT` messages of a thread of any length.
+    """
+
+    messages: int = 0
+    missing: int = 0
+    processed: int = 0
+    waits: bool = False
+    _covered: int = 0
+    _absent: int = 0
+    _earliest: list[tuple[float, int, str]] = field(default_factory=list)
+    """A heap with the latest first; times and places are negative."""
+    _latest: list[tuple[float, int, str]] = field(default_factory=list)
+    """A heap with the earliest first."""
+
+    def add_message(self, message: _ThreadMessage) -> None:
+        """Add a message; messages with the same date keep the order in which they are added."""
+        self._covered += _number(message.id, message.revision, message.status)
+        self.messages += 1
+        if message.status != Status.PROCESSED:
+            return
+        self.processed += 1
+        entry = (message.date, self.messages, message.id)
+        if len(self._latest) < MAX_CONTEXT - EARLIEST:
+            heapq.heappush(self._latest, entry)
+            return
+        at, place, id = heapq.heappushpop(self._latest, entry)
+        push = heapq.heappush if len(self._earliest) < EARLIEST else heapq.heappushpop
+        push(self._earliest, (-at, -place, id))
+
+    def add_missing(self, chunk: str) -> None:
+        """Add a chunk without a vector."""
+        self._absent += _number(chunk)
+        self.missing += 1
+
+    def digest(self) -> str:
+        """Return a digest of the messages and missing chunks, independent of their order."""
+        return Thread.make_id("covers", self.messages, str(self._covered), self.missing, str(self._absent))
+
+    def context(self) -> list[str]:
+        """Return the messages to summarise: all, or the first and the last ones of a long thread."""
+        if self.processed <= MAX_CONTEXT:
+            return sorted(id for _, _, id in self._earliest + self._latest)
+        return [id for _, _, id in sorted(self._earliest, reverse=True) + sorted(self._latest)]
+
+
+def _number(*parts: object) -> int:
+    """Return a hash as a number; the sum of such numbers is independent of their order."""
+    return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest())
+
+
+def _request_summaries(ids: Sequence[str], work: Work) -> None:
+    contents = _thread_contents(ids, work.store)
+    whole = [id for id, content in contents.items() if content.messages and not content.waits]
+    empty = [id for id, content in contents.items() if not content.messages and not content.waits]
+    requested = [
+        _with_content(thread, contents[thread.id])
+        for thread in work.store.get_many(Thread, whole)
+        if thread.covers != contents[thread.id].digest()
+    ]
+    for thread in requested:
+        work.replace(thread)
+    lost = [_with_content(thread, contents[thread.id]) for thread in _removed_threads(whole, contents, work)]
+    requested += [work.add(thread, parent=None) for thread in lost]
+    if requested:
+        work.emit(SummarizationRequested.of(requested))
+    for thread in work.store.get_many(Thread, empty):
+        work.remove(thread)
+    for summary in work.store.get_many(Summary, empty):
+        work.remove(summary)
+
+
+def _removed_threads(whole: Sequence[str], contents: dict[str, _ThreadContent], work: Work) -> list[Thread]:
+    """Return threads that were removed as empty while a message of theirs was added."""
+    gone = set(whole) - work.store.statuses(Thread, whole).keys()
+    # A message that could not be read has no thread.
+    read = [contents[id].context() for id in sorted(gone)]
+    return [thread_of(message) for message in work.store.get_many(Message, [ids[0] for ids in read if ids])]
+
+
+def _thread_contents(ids: Sequence[str], store: Reader) -> dict[str, _ThreadContent]:
+    """Return the content of each thread; of a thread that waits for a document, only that it waits."""
+    contents = {id: _ThreadContent() for id in ids}
+    origins = store.related(Message, "thread_id", ids, "origin")
+    archives = store.find(Archive, "origin", sorted({str(origin) for _, origin in origins}))
+    unread = {archive.value for archive in archives if archive.status == Status.PENDING}
+    for thread, origin in origins:
+        if origin in unread:
+            contents[str(thread)].waits = True
+    read = [id for id, content in contents.items() if not content.waits]
+    for id in store.unfinished(Message, "thread_id", read, children=Chunk):
+        contents[str(id)].waits = True
+    for page in _message_pages([id for id, content in contents.items() if not content.waits], store):
+        of_message = {message.id: contents[message.thread] for message in page}
+        for message in page:
+            contents[message.thread].add_message(message)
+        for chunk in store.children(Chunk, Message, list(of_message), unlike=Status.PROCESSED):
+            of_message[str(chunk.value)].add_missing(chunk.id)
+    return contents
+
+
+def _message_pages(threads: Sequence[str], store: Reader) -> Iterator[list[_ThreadMessage]]:
+    """Yield the messages of threads, `MESSAGE_PAGE` at a time; those of long threads with their dates."""
+    counts = store.value_counts(Message, "thread_id", threads)
+    together: list[str] = []
+    messages = 0
+    for thread in threads:
+        size = sum(counts.get(thread, {}).values())
+        if size > MAX_CONTEXT:
+            for page in store.find_pages(Message, "thread_id", thread, beside="date"):
+                yield [
+                    _ThreadMessage(thread, row.id, row.revision, row.status, float(date or 0))
+                    for row, date in page
+                ]
+            continue
+        if messages + size > MESSAGE_PAGE:
+            yield _messages_of(together, store)
+            together, messages = [], 0
+        together.append(thread)
+        messages += size
+    yield _messages_of(together, store)
+
+
+def _messages_of(threads: Sequence[str], store: Reader) -> list[_ThreadMessage]:
+    found = store.find(Message, "thread_id", threads)
+    return [_ThreadMessage(str(row.value), row.id, row.revision, row.status) for row in found]
+
+
+def _with_content(thread: Thread, content: _ThreadContent) -> Thread:
+    """Return the thread with the messages that its summary covers."""
+    return thread.model_copy(
+        update={
+            "message_ids": content.context(),
+            "messages": content.messages,
+            "missing": content.missing,
+            "covers": content.digest(),
+        }
+    )

@@ -1,0 +1,319 @@
+"""Parsing: read the messages of an archive, thread them, and keep the unreadable ones."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, BinaryIO
+
+from onward import App, Document, DocumentState, Permanent, Reader, Work
+from onward.pipeline.documents import MAIL, Archive, Message, Report, Thread, report_id
+from onward.pipeline.events import ArchiveIngested, EmbeddingsGenerated, JSONParsed
+from onward.pipeline.message_index import MessageIndex, find_offset
+from onward.pipeline.read.mbox import RawMessage, split_mbox
+from onward.pipeline.read.message_reader import ReadMessage, read_file, read_message
+from onward.pipeline.stages.ingestion import read_others_again, remove_messages
+
+CHECKPOINT_MESSAGES = 250
+CHECKPOINT_BYTES = 1_000_000
+MAX_JSON_BYTES = 5_000_000
+"""The size of a message as JSON, without its indexed text."""
+_MESSAGE_ID = re.compile(rb"message-id:\s*<?([^\s<>]+)", re.IGNORECASE)
+_BODY = re.compile(rb"\r?\n\r?\n")
+
+
+class UnreadableMessage(Permanent):
+    """A message of an archive cannot be read; its bytes are kept."""
+
+
+def parse(app: App, archive: Archive, work: Work) -> None:
+    """Read an archive from where an earlier try stopped, then remove the older archives of its place."""
+    _ArchiveParser(app, archive, work).run()
+
+
+def requeue(states: Sequence[DocumentState], store: Reader) -> Iterator[ArchiveIngested]:
+    """Yield the events that parse archives again."""
+    for archive in store.get_many(Archive, [state.id for state in states]):
+        if archive.blob is not None:
+            yield ArchiveIngested.of(archive)
+
+
+@dataclass(slots=True)
+class _MessageCounts:
+    """The messages of an archive by outcome."""
+
+    messages: int = 0
+    parsed: int = 0
+    failed: int = 0
+    duplicates: int = 0
+    new: int = 0
+
+
+@dataclass(slots=True)
+class _ArchiveParser:
+    """Parses one archive."""
+
+    app: App
+    archive: Archive
+    work: Work
+    seen: set[bytes] = field(default_factory=set)
+    index: MessageIndex = field(default_factory=MessageIndex)
+    counts: _MessageCounts = field(default_factory=_MessageCounts)
+    removes: bool = False
+    """An earlier try has removed messages that other archives may also have."""
+
+    def run(self) -> None:
+        blob = self.archive.blob
+        if blob is None:
+            raise Permanent(f"archive {self.archive.id} has no blob; ingest {self.archive.source} again")
+        with closing(self.app.blobs.open(blob)) as stream:
+            start = self._resume(stream)
+            self._read(stream, start)
+        # Before older archives are removed: their messages are then found by the index of the report.
+        self._report()
+        self._replace_older_archives()
+        self.work.emit(EmbeddingsGenerated(origin=self.archive.origin))
+
+    def _report(self) -> None:
+        archive, counts = self.archive, self.counts
+        index = None
+        if archive.kind == "mbox" and counts.new < counts.parsed + counts.failed:
+            index = self.app.blobs.put(self.index.write).digest
+        self.work.add(
+            Report(
+                id=report_id(archive),
+                source=archive.source,
+                archive_id=archive.id,
+                counts=asdict(counts),
+                index=index,
+            )
+        )
+
+    def _resume(self, stream: BinaryIO) -> int:
+        """Return where to continue; the ids before that are computed again, too many for a cursor."""
+        cursor: dict[str, Any] = self.work.cursor or {}
+        if not cursor:
+            return 0
+        self.counts = _MessageCounts(**cursor["counts"])
+        self.removes = cursor.get("removes", False)
+        start: int = cursor["end"]
+        for raw in _split(self.archive, stream):
+            if raw.end > start:
+                break
+            self._is_new(bytes.fromhex(message_id(self.archive, raw)), raw)
+        return start
+
+    def _is_new(self, id: bytes, raw: RawMessage) -> bool:
+        """Add a message to the index; return False if this archive had it before."""
+        if id in self.seen:
+            return False
+        self.seen.add(id)
+        self.index.add(id, raw.offset)
+        return True
+
+    def _read(self, stream: BinaryIO, start: int) -> None:
+        batch: list[tuple[str, RawMessage]] = []
+        size, end = 0, start
+        for raw in _split(self.archive, stream, start):
+            # Stored text is longer than the raw bytes, so a large message gets a commit of its own.
+            if len(batch) >= CHECKPOINT_MESSAGES or (batch and size + len(raw.raw) > CHECKPOINT_BYTES):
+                self._write(batch)
+                self.work.checkpoint({"end": end, "counts": asdict(self.counts)})
+                batch, size = [], 0
+            end = raw.end
+            self.counts.messages += 1
+            id = message_id(self.archive, raw)
+            if not self._is_new(bytes.fromhex(id), raw):
+                self.counts.duplicates += 1
+                continue
+            batch.append((id, raw))
+            size += len(raw.raw)
+        self._write(batch)
+
+    def _write(self, batch: list[tuple[str, RawMessage]]) -> None:
+        known = self.work.store.statuses(Message, [id for id, _ in batch])
+        failed = sum(status == "failed" for status in known.values())
+        self.counts.failed += failed
+        self.counts.parsed += len(known) - failed
+        new = [(id, raw) for id, raw in batch if id not in known]
+        self.counts.new += len(new)
+        with self.work.computing():
+            outcomes = [_try_reading(self.archive, id, raw) for id, raw in new]
+        messages: list[Message] = []
+        for (id, raw), read in zip(new, outcomes, strict=True):
+            if isinstance(read, Permanent):
+                self._keep_failed(id, raw, read)
+                continue
+            self.counts.parsed += 1
+            self.work.add(thread_of(read.message), parent=None)
+            self.work.index(read.message, title=read.message.subject, text=read.text, quoted=read.quoted)
+            messages.append(self.work.add(read.message, parent=None))
+        if messages:
+            self.work.emit(JSONParsed.of(messages, archive_id=self.archive.id))
+
+    def _keep_failed(self, id: str, raw: RawMessage, error: Permanent) -> None:
+        """Keep an unreadable message with its bytes, as failed; the others of the archive are parsed."""
+        self.counts.failed += 1
+        with closing(self.app.blobs.open(str(self.archive.blob))) as stream:
+            blob = self.app.blobs.put(lambda file: _copy(stream, file, raw.offset, raw.end))
+        message = Message.from_archive(
+            self.archive,
+            id,
+            thread_id=Document.make_id("thread", self.archive.source, id),
+            subject=f"(unreadable: {self.archive.title}, byte {raw.offset:,})",
+            offset=raw.offset,
+            length=raw.end - raw.offset,
+            blob=blob.digest,
+        )
+        self.work.add(message, parent=None, failed=error)
+
+    def _replace_older_archives(self) -> None:
+        """Remove older archives of the same place, and the messages that are not in this one."""
+        archive, work = self.archive, self.work
+        found = work.store.find(Archive, "origin", [archive.origin])
+        others = work.store.get_many(Archive, [row.id for row in found if row.id != archive.id])
+        # Archives without a blob are requests, or could not be fetched.
+        others = [other for other in others if other.blob is not None]
+        if any(other.submission > archive.submission for other in others):
+            return  # a newer archive will do this
+        for other in others:
+            work.remove(other)
+        end = {"end": archive.size, "counts": asdict(self.counts), "removes": self.removes}
+        if others:
+            work.checkpoint(end)  # from now on no message is read from them
+        stored = work.store.ids(Message, "origin", archive.origin)
+        gone = [id for id in stored if bytes.fromhex(id) not in self.seen]
+        end["removes"] = self.removes or bool(gone)
+        remove_messages(work, gone, cursor=end)
+        if end["removes"] and archive.kind in MAIL:
+            read_others_again(work, archive.source_id, lambda: work.checkpoint(end), but=archive.id)
+
+
+def _try_reading(archive: Archive, id: str, raw: RawMessage) -> ReadMessage | Permanent:
+    """Return the message, or the error if its bytes cannot be read."""
+    try:
+        return _read_one(archive, id, raw)
+    except Permanent as error:
+        return error
+    except Exception as error:  # a reader has no other input, so any error is about these bytes
+        why = f"{type(error).__name__}: {error}"
+        unreadable = UnreadableMessage(
+            f"the message at byte {raw.offset:,} of {archive.title} cannot be read: {why}"
+        )
+        unreadable.__cause__ = error
+        return unreadable
+
+
+def _read_one(archive: Archive, id: str, raw: RawMessage) -> ReadMessage:
+    if raw.problem:
+        raise UnreadableMessage(f"the message at byte {raw.offset:,} of {archive.title}: {raw.problem}")
+    read = read_message(archive, id, raw) if archive.kind in MAIL else read_file(archive, id, raw.raw)
+    size = len(read.message.to_json())
+    if len(raw.raw) > CHECKPOINT_BYTES and size > MAX_JSON_BYTES:
+        raise UnreadableMessage(
+            f"the message at byte {raw.offset:,} of {archive.title} is hardly text: "
+            f"it would take {size:,} bytes to store, more than {MAX_JSON_BYTES:,}"
+        )
+    return read
+
+
+def read_again(app: App, message: Message, work: Work) -> Message | Permanent:
+    """Read a failed message again from its kept bytes, and write it with its thread and its text."""
+    found = work.store.find(Archive, "origin", [message.origin])
+    archives = work.store.get_many(Archive, [message.archive_id, *(row.id for row in found)])
+    archive = next((archive for archive in archives if archive.blob is not None), None)
+    if archive is None:
+        return Permanent(f"the archive of message {message.id} is gone; ingest {message.source} again")
+    with closing(app.blobs.open(str(message.blob))) as stream:
+        (kept,) = _split(archive.model_copy(update={"size": message.length}), stream)
+    raw = replace(kept, offset=message.offset, end=message.offset + message.length)
+    with work.computing():
+        read = _try_reading(archive, message.id, raw)
+    if isinstance(read, Permanent):
+        return read
+    work.replace(read.message)
+    work.add(thread_of(read.message), parent=None)
+    work.index(read.message, title=read.message.subject, text=read.text, quoted=read.quoted)
+    return read.message
+
+
+def _split(archive: Archive, stream: BinaryIO, start: int = 0) -> Iterator[RawMessage]:
+    if archive.kind == "mbox":
+        stream.seek(0)
+        return split_mbox(stream, start=start)
+    if start:
+        return iter(())
+    stream.seek(0)
+    return iter([RawMessage(0, archive.size, stream.read())])
+
+
+def message_id(archive: Archive, raw: RawMessage) -> str:
+    """Return an id of source, Message-ID and body: two bodies under one Message-ID are two messages."""
+    source = archive.source
+    if archive.kind not in MAIL:
+        return Document.make_id("message", source, archive.path, hashlib.sha256(raw.raw).hexdigest())
+    if raw.problem:
+        return Document.make_id("message", source, archive.path, raw.offset, raw.end, raw.problem)
+    head, body = _halves(raw.raw)
+    named = _MESSAGE_ID.match(head, max(0, head.lower().find(b"\nmessage-id:") + 1))
+    digest = hashlib.sha256(body.replace(b"\r\n", b"\n").rstrip(b"\n") if named else raw.raw.rstrip(b"\r\n"))
+    return Document.make_id("message", source, named[1] if named else b"", digest.hexdigest())
+
+
+def _halves(raw: bytes) -> tuple[bytes, bytes]:
+    """Split a mail at the first empty line into headers and body."""
+    plain = raw.find(b"\n\n")
+    if raw.find(b"\r\n\r\n", 0, plain if plain >= 0 else len(raw)) < 0 and plain >= 0:
+        return raw[:plain], raw[plain + 2 :]
+    end = _BODY.search(raw)
+    return (raw[: end.start()], raw[end.end() :]) if end else (raw, b"")
+
+
+def find_original(app: App, message: Message) -> tuple[str, int, int] | None:
+    """Return blob, offset and length of the bytes of a message, or None.
+
+    If a newer archive has replaced the one it was read from, the index of the newer one has its offset.
+    """
+    if message.blob is not None:
+        return message.blob, 0, message.length
+    first = app.get(Archive, message.archive_id)
+    if first is not None and first.blob is not None:
+        return first.blob, message.offset, message.length
+    found = app.store.find(Archive, "origin", [message.origin])
+    for archive in app.store.get_many(Archive, [row.id for row in found]):
+        if archive.blob is None:
+            continue
+        offset = _indexed_offset(app, archive, message.id)
+        if offset is None:
+            continue
+        with closing(app.blobs.open(archive.blob)) as stream:
+            for raw in _split(archive, stream, offset):
+                if message_id(archive, raw) == message.id:
+                    return archive.blob, raw.offset, raw.end - raw.offset
+    return None
+
+
+def _indexed_offset(app: App, archive: Archive, id: str) -> int | None:
+    """Return the offset of a message in an archive, None if it is not there; 0 if the archive has no index."""
+    report = app.get(Report, report_id(archive))
+    if report is None or report.index is None:
+        return 0
+    with closing(app.blobs.open(report.index)) as table:
+        return find_offset(table, bytes.fromhex(id))
+
+
+def thread_of(message: Message) -> Thread:
+    """Return the thread of a message, in its initial state."""
+    root = message.references[0] if message.references else message.message_id or message.id
+    return Thread(id=message.thread_id, source=message.source, root=root, subject=message.subject)
+
+
+def _copy(stream: BinaryIO, file: BinaryIO, start: int, end: int) -> None:
+    stream.seek(start)
+    left = end - start
+    while left > 0 and (block := stream.read(min(left, 1 << 20))):
+        file.write(block)
+        left -= len(block)

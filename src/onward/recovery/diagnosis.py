@@ -1,0 +1,362 @@
+"""The probable cause of a failure group, and the findings that it rests on, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from onward.model.failures import GIVEN_BACK, outcomes
+from onward.model.ledger_views import FailureGroup
+
+if TYPE_CHECKING:
+    from onward.ledger.store import Store
+
+FEW = 2
+"""Up to this many documents may each be the cause of their own failure."""
+SEVERAL = 3
+MANY = 5
+ENOUGH = 3
+"""If at least this many times as many documents succeeded, the program alone is not the cause."""
+SOON_SECONDS = 3600.0
+"""A failure that begins within this time after a version appeared may have come with it."""
+MAX_DOCUMENTS_READ = 20
+"""At most this many affected documents are read for one diagnosis."""
+SLACK_SECONDS = 60.0
+"""A breaker may open this long after the last failure: probing a dependency takes time."""
+PROGRAMMING_ERRORS = frozenset(
+    {
+        *("AssertionError", "AttributeError", "ImportError", "IndexError", "KeyError", "ModuleNotFoundError"),
+        *("NameError", "NotImplementedError", "RecursionError", "TypeError", "UnboundLocalError"),
+        *("ValidationError", "ZeroDivisionError"),
+    }
+)
+_OVERLOAD = ("rate_limited", "timeout")
+_PASSING = ("unavailable", *_OVERLOAD, "not_ready")
+
+
+class Cause(StrEnum):
+    """The probable cause of a failure group."""
+
+    DEPENDENCY = "dependency"
+    POISON = "poison document"
+    BUG = "bug or bad deploy"
+    OVERLOAD = "overload"
+    UNCLEAR = "unclear"
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A period in which a dependency's breaker was open."""
+
+    dependency: str
+    opened_at: float
+    closed_at: float | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of the workers, and when it ran."""
+
+    name: str
+    first_seen: float
+    last_seen: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The facts that a diagnosis is based on."""
+
+    group: FailureGroup
+    openings: tuple[Opening, ...] = ()
+    """Of dependencies that its service needs or its failures name, during the time of the group."""
+    versions: tuple[Version, ...] = ()
+    """All known versions, the oldest first."""
+    needs: tuple[str, ...] = ()
+    """The dependencies of its service."""
+    outcomes: tuple[tuple[int, int], ...] = ()
+    """Of each affected document: how many of its outcomes were this failure, and how many it had."""
+    waiting: int = 0
+    """Events of its service that wait because the suspected dependency is down."""
+
+    @property
+    def others(self) -> int:
+        """How many documents of the collection were processed since the failures began."""
+        return max(0, self.group.processed_now - self.group.processed_before)
+
+    @property
+    def suspect(self) -> str | None:
+        """The one dependency that all failures point at."""
+        found = self.group.dependencies
+        if len(found) == 1 and sum(found.values()) >= self.group.failures:
+            return next(iter(found))
+        return self.needs[0] if not found and len(self.needs) == 1 else None
+
+    def share(self, *kinds: str) -> float:
+        """Return the share of the failures that is of these kinds."""
+        total = sum(self.group.kinds.values())
+        return sum(self.group.kinds.get(kind, 0) for kind in kinds) / total if total else 0.0
+
+    @property
+    def down(self) -> bool:
+        """Whether the suspected dependency is down now."""
+        openings = (opening for opening in self.openings if opening.dependency == self.suspect)
+        still_open = any(opening.closed_at is None for opening in openings)
+        return still_open and self.share(*_PASSING) > 0.5
+
+    @property
+    def always(self) -> bool:
+        """Whether every outcome of the affected documents was this failure."""
+        return bool(self.outcomes) and all(so == total for so, total in self.outcomes)
+
+
+class FindingKind(StrEnum):
+    """The kind of a finding. The comment behind each kind lists the fields of `Finding` that it uses."""
+
+    POINTS_AT = "points_at"  # count failures, total documents, names: dependency and, if inferred, the service
+    BREAKER_OPENED = "breaker_opened"  # names: dependency; count openings; seconds of the last, None: still open
+    NOT_REACHED = "not_reached"  # count of total failures
+    EVENTS_WAIT = "events_wait"  # count events
+    RATE_LIMITED = "rate_limited"  # count of total failures
+    TIMED_OUT = "timed_out"  # count of total failures
+    NOT_THE_DOCUMENTS = "not_the_documents"  # count documents
+    OTHERS_PROCESSED = "others_processed"  # count documents
+    ONLY_THESE = "only_these"  # count documents, total tries
+    DOCUMENTS_FAILED = "documents_failed"  # count documents, total failures
+    NEW_VERSION = "new_version"  # names: the version, then the older ones; seconds until the first failure
+    WORKED_BEFORE = "worked_before"  # count documents
+    PROGRAMMING_ERROR = "programming_error"  # names: error type, place
+    OLDER_VERSIONS_TOO = "older_versions_too"  # names: versions
+    FAILURE_KINDS = "failure_kinds"  # count failures, total documents, counts by kind
+    NONE_AFFECTED = "none_affected"
+    SEVERAL_DEPENDENCIES = "several_dependencies"  # names: dependencies
+    PARTLY_NAMED = "partly_named"  # names: dependency; count of total failures
+    SERVICE_NEEDS_SEVERAL = "service_needs_several"  # names: dependencies
+    NO_DEPENDENCY = "no_dependency"  # names: service
+    NO_OTHERS = "no_others"  # names: the service, if it finishes no collection
+    NOT_EVERY_TRY = "not_every_try"
+    BETWEEN = "between"  # count documents
+    LOOK_FOR_COMMON = "look_for_common"
+    VERSION_FORGOTTEN = "version_forgotten"  # names: versions
+    VERSION_NOT_RECORDED = "version_not_recorded"
+    ONLY_VERSION = "only_version"  # names: version
+    NO_NEW_VERSION = "no_new_version"  # names: versions
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One fact that a diagnosis rests on."""
+
+    kind: FindingKind
+    count: int = 0
+    total: int = 0
+    names: tuple[str, ...] = ()
+    seconds: float | None = None
+    counts: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The probable cause of a failure group, and why."""
+
+    kind: Cause
+    findings: tuple[Finding, ...]
+
+
+def diagnose(evidence: Evidence) -> Diagnosis:
+    """Return the first cause that the evidence supports."""
+    rules: tuple[tuple[Cause, Callable[[Evidence], list[Finding]]], ...] = (
+        (Cause.DEPENDENCY, _dependency),
+        (Cause.OVERLOAD, _overload),
+        (Cause.POISON, _poison),
+        (Cause.BUG, _bug),
+    )
+    for cause, rule in rules:
+        if found := rule(evidence):
+            return Diagnosis(cause, tuple(found))
+    return Diagnosis(Cause.UNCLEAR, tuple(_missing(evidence)))
+
+
+def evidence_of(store: Store, group: FailureGroup) -> Evidence:
+    """Collect the evidence on a failure group from a store."""
+    needs = next((service.needs for service in store.subscriptions() if service.service == group.service), ())
+    watched = {*needs, *group.dependencies}
+    openings = [
+        Opening(opening["dependency"], opening["opened_at"], opening["closed_at"], opening["reason"])
+        for opening in store.openings()
+        if opening["dependency"] in watched
+    ]
+    # Where many documents fail, the earlier outcomes of each say nothing about the cause.
+    few = group.affected and group.documents <= FEW
+    states = store.find_states(fingerprint=group.fingerprint, limit=MAX_DOCUMENTS_READ) if few else []
+    found = Evidence(
+        group,
+        tuple(opening for opening in openings if _overlaps(opening, group)),
+        tuple(Version(*version) for version in store.versions()),
+        tuple(needs),
+        tuple(_outcomes(state.attempts, group.fingerprint) for state in states),
+    )
+    return replace(found, waiting=store.counts().get(group.service, {}).get("waiting", 0)) if found.down else found
+
+
+def waiting_events(store: Store, groups: Iterable[FailureGroup]) -> dict[str, int]:
+    """Return by fingerprint how many events wait now because the dependency of their group is down.
+
+    An outage charges no document, so its group may affect none although every event waits.
+    """
+    down = {breaker.dependency for breaker in store.breakers() if breaker.open}
+    held = {service.service for service in store.subscriptions() if down.intersection(service.needs)}
+    return {group.fingerprint: evidence_of(store, group).waiting for group in groups if group.service in held}
+
+
+def _outcomes(attempts: dict[str, Any], fingerprint: str) -> tuple[int, int]:
+    """Count the outcomes of a document with this fingerprint, and all of them, since it last succeeded."""
+    matching = total = 0
+    for outcome in outcomes(attempts):
+        if outcome.get("outcome") == "processed":
+            matching = total = 0
+        elif outcome.get("outcome") != GIVEN_BACK:
+            matching += outcome.get("fingerprint") == fingerprint
+            total += 1
+    return matching, total
+
+
+def _overlaps(opening: Opening, group: FailureGroup) -> bool:
+    ended_before = opening.closed_at is not None and opening.closed_at < group.first_seen
+    return not ended_before and opening.opened_at <= group.last_seen + SLACK_SECONDS
+
+
+# -- the causes; each rule returns its findings, or nothing if the evidence does not support the cause
+
+
+def _dependency(evidence: Evidence) -> list[Finding]:
+    group, name = evidence.group, evidence.suspect
+    if name is None or evidence.share(*_PASSING) <= 0.5 or evidence.share("rate_limited", "not_ready") > 0.5:
+        return []
+    opened = [opening for opening in evidence.openings if opening.dependency == name]
+    # One document alone proves little, but an open breaker does.
+    if not opened and (group.documents < SEVERAL or evidence.share("unavailable") <= 0.5):
+        return []
+    names = (name,) if group.dependencies else (name, group.service)
+    # An outage that was noticed at once has charged no document.
+    found = [Finding(FindingKind.POINTS_AT, group.failures, group.documents, names)]
+    if opened:
+        last = opened[-1]
+        lasted = None if last.closed_at is None else last.closed_at - last.opened_at
+        found.append(Finding(FindingKind.BREAKER_OPENED, len(opened), names=(name,), seconds=lasted))
+    else:
+        found.append(_kind_share(FindingKind.NOT_REACHED, group, "unavailable"))
+    if evidence.waiting:
+        found.append(Finding(FindingKind.EVENTS_WAIT, evidence.waiting))
+    return found
+
+
+def _overload(evidence: Evidence) -> list[Finding]:
+    group = evidence.group
+    if group.documents < SEVERAL or evidence.share(*_OVERLOAD) <= 0.5:
+        return []
+    kinds = {"rate_limited": FindingKind.RATE_LIMITED, "timeout": FindingKind.TIMED_OUT}
+    found = [_kind_share(finding, group, kind) for kind, finding in kinds.items() if group.kinds.get(kind)]
+    found.append(Finding(FindingKind.NOT_THE_DOCUMENTS, group.documents))
+    return [*found, _others(evidence)] if evidence.others else found
+
+
+def _poison(evidence: Evidence) -> list[Finding]:
+    group = evidence.group
+    if group.documents > FEW or not group.affected or not evidence.always or not evidence.others:
+        return []
+    tries = sum(total for _, total in evidence.outcomes)
+    return [Finding(FindingKind.ONLY_THESE, group.documents, tries), _others(evidence)]
+
+
+def _bug(evidence: Evidence) -> list[Finding]:
+    group = evidence.group
+    if group.documents < MANY or evidence.share(*_PASSING) > 0.5:
+        return []
+    if evidence.others >= ENOUGH * group.documents and not _came_with_a_version(evidence):
+        return []  # the same program succeeds with most documents: those that fail have something in common
+    seen = [version for version in evidence.versions if version.name in group.versions]
+    lost = [name for name in group.versions if name not in {version.name for version in evidence.versions}]
+    failed = Finding(FindingKind.DOCUMENTS_FAILED, group.documents, group.failures)
+    if seen and not lost:
+        new = seen[0]
+        older = [version.name for version in evidence.versions if version.first_seen < new.first_seen]
+        worked = group.processed_before > 0 or group.collection is None
+        if older and worked and new.first_seen - SLACK_SECONDS <= group.first_seen:
+            began = max(0.0, group.first_seen - new.first_seen)
+            found = [failed, Finding(FindingKind.NEW_VERSION, names=(new.name, *older), seconds=began)]
+            if group.processed_before:
+                found.append(Finding(FindingKind.WORKED_BEFORE, group.processed_before))
+            return found
+    if group.error_type in PROGRAMMING_ERRORS and group.place:
+        found = [failed, Finding(FindingKind.PROGRAMMING_ERROR, names=(group.error_type, group.place))]
+        if len(group.versions) > 1:
+            found.append(Finding(FindingKind.OLDER_VERSIONS_TOO, names=tuple(group.versions)))
+        return found
+    return []
+
+
+def _came_with_a_version(evidence: Evidence) -> bool:
+    """Return whether the failures began soon after one of their versions appeared."""
+    began = evidence.group.first_seen
+    named = (version for version in evidence.versions[1:] if version.name in evidence.group.versions)
+    return any(-SLACK_SECONDS <= began - version.first_seen <= SOON_SECONDS for version in named)
+
+
+def _missing(evidence: Evidence) -> list[Finding]:
+    """Return what leaves the cause unclear."""
+    group = evidence.group
+    kinds = tuple(sorted(group.kinds.items(), key=lambda kind: (-kind[1], kind[0])))
+    found = [Finding(FindingKind.FAILURE_KINDS, group.failures, group.documents, counts=kinds)]
+    if not group.affected and not group.dead_letters:
+        found.append(Finding(FindingKind.NONE_AFFECTED))
+    if evidence.share(*_PASSING) > 0.5 and evidence.suspect is None:
+        found.append(_why_no_suspect(evidence))
+    if group.documents <= FEW:
+        if not evidence.others:
+            names = (group.service,) if group.collection is None else ()
+            found.append(Finding(FindingKind.NO_OTHERS, names=names))
+        elif group.affected and not evidence.always:
+            found.append(Finding(FindingKind.NOT_EVERY_TRY))
+    elif group.documents < MANY:
+        found.append(Finding(FindingKind.BETWEEN, group.documents))
+    elif evidence.share(*_PASSING) <= 0.5:
+        if evidence.others >= ENOUGH * group.documents:
+            found += [_others(evidence), Finding(FindingKind.LOOK_FOR_COMMON)]
+        found.append(_why_no_version(evidence))
+    return found
+
+
+def _why_no_suspect(evidence: Evidence) -> Finding:
+    group = evidence.group
+    names = tuple(sorted(group.dependencies))
+    if len(names) > 1:
+        return Finding(FindingKind.SEVERAL_DEPENDENCIES, names=names)
+    if names:
+        return Finding(FindingKind.PARTLY_NAMED, sum(group.dependencies.values()), group.failures, names)
+    if evidence.needs:
+        return Finding(FindingKind.SERVICE_NEEDS_SEVERAL, names=evidence.needs)
+    return Finding(FindingKind.NO_DEPENDENCY, names=(group.service,))
+
+
+def _why_no_version(evidence: Evidence) -> Finding:
+    group = evidence.group
+    known = {version.name for version in evidence.versions}
+    forgotten = tuple(name for name in group.versions if name not in known)
+    if forgotten:
+        return Finding(FindingKind.VERSION_FORGOTTEN, names=forgotten)
+    if not group.versions:
+        return Finding(FindingKind.VERSION_NOT_RECORDED)
+    if len(evidence.versions) == 1:
+        return Finding(FindingKind.ONLY_VERSION, names=(evidence.versions[0].name,))
+    return Finding(FindingKind.NO_NEW_VERSION, names=tuple(group.versions))
+
+
+def _kind_share(finding: FindingKind, group: FailureGroup, kind: str) -> Finding:
+    return Finding(finding, group.kinds.get(kind, 0), group.failures)
+
+
+def _others(evidence: Evidence) -> Finding:
+    return Finding(FindingKind.OTHERS_PROCESSED, evidence.others)

@@ -1,0 +1,122 @@
+"""The history of a document: everything that is stored of it, in order, and its live event."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from onward.model.documents import DocumentState
+from onward.model.failures import outcomes
+from onward.model.ledger import DeadLetter, FailedBatch
+from onward.model.ledger_views import LedgerRow
+
+if TYPE_CHECKING:
+    from onward.ledger.store import Store
+
+FAILED_FOR_GOOD = "failed_for_good"
+"""The outcome of a round that was given up and made its document `failed`."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """One thing that happened to a document, or the number of outcomes that are not stored any more."""
+
+    what: str
+    """`created`, `outcome`, `event` or `not_kept`."""
+    at: float | None = None
+    round: int = 0
+    attempt: int = 0
+    """The number of the try in its round."""
+    outcome: str = ""
+    """As stored (`retried`, `given_back`, `gave_up`, `set_aside`, `processed`), or `FAILED_FOR_GOOD`."""
+    error_type: str = ""
+    message: str = ""
+    fingerprint: str = ""
+    worker: str = ""
+    version: str = ""
+    event_type: str = ""
+    service: str = ""
+    count: int = 0
+    """How many outcomes are not stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentHistory:
+    """Everything that is stored of a document."""
+
+    state: DocumentState
+    entries: tuple[HistoryEntry, ...]
+    row: LedgerRow | None = None
+    """The ledger row of its present round."""
+    dead_letter: DeadLetter | None = None
+    batch: FailedBatch | None = None
+    parent: str | None = None
+    children: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    @property
+    def not_kept(self) -> int:
+        """How many outcomes are not stored any more."""
+        return sum(entry.count for entry in self.entries)
+
+
+def read_history(store: Store, collection: str, id: str) -> DocumentHistory | None:
+    """Return the history of a document; None: there is no such document."""
+    # Not `store.state`: this call also reads fields that another program has filled in its own way.
+    states = store.states_of([(collection, id)])
+    if not states:
+        return None
+    (state,) = states
+    # The document knows the row of its dead letter, so rows before it need not be searched.
+    row = state.dead_letter
+    dead_letters = store.find_dead_letters(document=(collection, id), after=row - 1, limit=1) if row else []
+    return DocumentHistory(
+        state=state,
+        entries=_entries(state, store.settled_rows_naming(collection, id)),
+        row=store.ledger_row(state.row) if state.row is not None else None,
+        dead_letter=next(iter(dead_letters), None),
+        batch=store.failed_batch(state.failed_batch) if state.failed_batch is not None else None,
+        parent=state.parent,
+        children=store.children_counts(collection, id),
+    )
+
+
+def kept_outcomes(state: DocumentState) -> list[dict[str, Any]]:
+    """Return the stored outcomes of a document, in order; another program may have stored something else there."""
+    history = state.attempts
+    return outcomes(history) if isinstance(history.get("first"), dict) and "last" in history else []
+
+
+def _entries(state: DocumentState, events: list[LedgerRow]) -> tuple[HistoryEntry, ...]:
+    """Outcomes stay in the order in which they were stored, even where the clocks of workers disagree."""
+    entries = [_outcome(state, outcome) for outcome in kept_outcomes(state)]
+    gap = state.attempts.get("total", 0) - len(entries) if entries else 0
+    if gap > 0:
+        entries.insert(1, HistoryEntry("not_kept", count=gap))
+    for row in events:
+        event = HistoryEntry("event", row.settled_at, row.round, event_type=row.event_type, service=row.service)
+        # The transaction that settles an event also stores its outcome: the event comes before it.
+        settled = row.settled_at or 0.0
+        later = (n for n, entry in enumerate(entries) if isinstance(entry.at, int | float) and entry.at >= settled)
+        entries.insert(next(later, len(entries)), event)
+    if state.created_at is not None:
+        entries.insert(0, HistoryEntry("created", state.created_at))
+    return tuple(entries)
+
+
+def _outcome(state: DocumentState, stored: Mapping[str, Any]) -> HistoryEntry:
+    outcome = str(stored.get("outcome", ""))
+    if outcome == "gave_up" and stored.get("round", 0) == state.round and state.status == "failed":
+        outcome = FAILED_FOR_GOOD
+    return HistoryEntry(
+        "outcome",
+        stored.get("at"),
+        int(stored.get("round") or 0),
+        int(stored.get("try") or 0),
+        outcome,
+        str(stored.get("error_type", "")),
+        str(stored.get("message", "")),
+        str(stored.get("fingerprint", "")),
+        str(stored.get("worker", "")),
+        str(stored.get("version", "")),
+    )

@@ -1,0 +1,227 @@
+"""The next step of a document, and the reason, as data; `ops/text` makes the sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from onward.model.breaker import Breaker
+from onward.model.documents import FINAL, DocumentState, Status
+from onward.model.ledger import FailedBatch, RowState
+from onward.model.ledger_views import LedgerRow
+from onward.recovery.retry_decision import RetryAction, RetryDecision, RetryJobRules, decide
+from onward.retry.redact import redact
+from onward.runtime.process_identity import alive_workers
+
+if TYPE_CHECKING:
+    from onward.ledger.store import Store
+
+
+class NextStepKind(StrEnum):
+    """The kind of a document's next step."""
+
+    WORKING = "working"
+    SILENT = "silent"
+    """The lease of its worker has ended; another worker takes it."""
+    DUE = "due"
+    """A worker or the retry job takes it at `NextStep.at`."""
+    NO_WORKER = "no_worker"
+    """It is due, and no worker runs."""
+    OUTAGE = "outage"
+    INCOMPLETE = "incomplete"
+    """It waits until the documents that belong to it are finished."""
+    SET_ASIDE = "set_aside"
+    SCHEDULED = "scheduled"
+    NOT_NOW = "not_now"
+    EXHAUSTED = "exhausted"
+    """The retry job is about to give it up."""
+    ODD = "odd"
+    """Its fields make no sense."""
+    PROCESSED = "processed"
+    DISCARDED = "discarded"
+    GIVEN_UP = "given_up"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """The documents that an incomplete document waits for."""
+
+    count: int
+    collection: str
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """The next step of a document, and the facts that decide it."""
+
+    kind: NextStepKind
+    state: DocumentState
+    now: float
+    at: float | None = None
+    """When it happens, if that is known."""
+    row: LedgerRow | None = None
+    """Its live event."""
+    worker_alive: bool = True
+    """Whether the worker of `row` has reported lately."""
+    breaker: Breaker | None = None
+    """The breaker of the dependency that it waits for."""
+    batch: FailedBatch | None = None
+    persistent: bool = False
+    """Its failed batch keeps failing and needs a person."""
+    decision: RetryDecision | None = None
+    """The decision of the retry job, if the document has no live event."""
+    backoff_seconds: float = 0.0
+    unfinished: Unfinished | None = None
+    start_worker: str = ""
+    """The command that starts a worker for this store."""
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """A contradiction in the fields of the document."""
+        return self.decision.problems if self.decision else ()
+
+
+class NextSteps:
+    """Finds the next step of documents of a store at one moment; facts that they share are read once."""
+
+    def __init__(
+        self, store: Store, rules: RetryJobRules | None = None, *, start_worker: str = "onward worker"
+    ) -> None:
+        self.store = store
+        self.rules = rules or RetryJobRules()
+        self.start_worker = start_worker
+        self.now = store.now()
+        self._breakers = {breaker.dependency: breaker for breaker in store.breakers()}
+        self._subscriptions = store.subscriptions()
+        self._workers: set[str] | None = None
+        self._batches: dict[str, FailedBatch | None] = {}
+        self._rows: dict[int, LedgerRow | None] = {}
+
+    def of(self, state: DocumentState, *, unfinished: Unfinished | None = None) -> NextStep:
+        """Return the next step of a document; `unfinished`: documents that have to be finished before it."""
+        step = NextStep(NextStepKind.DUE, state, self.now)
+        if (row := self._row(state.row)) is not None:
+            if row.state == RowState.CLAIMED:
+                return self._claimed(step, row)
+            if row.state == RowState.WAITING:
+                return self._waiting(step, row)
+        if state.status in FINAL and state.retry_at is None:
+            return replace(step, kind=_ENDED.get(state.status, NextStepKind.FAILED))
+        if state.status not in FINAL:
+            if (down := self.down(self._needs(collection=state.collection))) is not None:
+                return _outage(step, down)
+            if unfinished is not None:
+                return replace(step, kind=NextStepKind.INCOMPLETE, unfinished=unfinished)
+            if state.retry_at is None and (batch := self._batch(state.failed_batch)) is not None:
+                persistent = self.rules.ladder.failed_batch.persistent(batch.retry_count)
+                kind = NextStepKind.SET_ASIDE
+                return replace(step, kind=kind, at=batch.retry_after, batch=batch, persistent=persistent)
+        return self._by_the_retry_job(step)
+
+    def _claimed(self, step: NextStep, row: LedgerRow) -> NextStep:
+        if (row.lease or self.now) <= self.now:
+            return replace(step, kind=NextStepKind.SILENT, row=row)
+        alive = (row.worker or "") in self._alive()
+        return replace(step, kind=NextStepKind.WORKING, row=row, worker_alive=alive)
+
+    def _waiting(self, step: NextStep, row: LedgerRow) -> NextStep:
+        needs = self._needs(service=row.service)
+        if (down := self.down(needs)) is not None:
+            return _outage(step, down)
+        step = replace(step, at=row.due, row=row)
+        if row.due > self.now:
+            unreached = self._unreached(needs) if not row.tries else None
+            return replace(step, kind=NextStepKind.OUTAGE, breaker=unreached) if unreached else step
+        if not self._alive():
+            return replace(step, kind=NextStepKind.NO_WORKER, start_worker=self.start_worker)
+        return step
+
+    def _by_the_retry_job(self, step: NextStep) -> NextStep:
+        state = step.state
+        decision = decide(state, self.rules, self.now)
+        step = replace(step, decision=decision, at=decision.at)
+        if state.retry_at is not None and decision.action in (RetryAction.DUE, RetryAction.LATER):
+            return replace(step, kind=NextStepKind.SCHEDULED)
+        match decision.action:
+            case RetryAction.EXHAUSTED:
+                return replace(step, kind=NextStepKind.EXHAUSTED)
+            case RetryAction.ODD:
+                return replace(step, kind=NextStepKind.ODD, at=None)
+            case RetryAction.NOT_NOW:
+                return replace(step, kind=NextStepKind.NOT_NOW, at=None)
+        return replace(step, backoff_seconds=self.rules.backoff(rounds_of(state)))
+
+    # -- what documents share
+
+    def down(self, needs: Iterable[str]) -> Breaker | None:
+        """Return the breaker of the first of these dependencies that lets nothing through now."""
+        for name in needs:
+            breaker = self._breakers.get(name)
+            if breaker is not None and (breaker.open or (breaker.paused_until or 0.0) > self.now):
+                return breaker
+        return None
+
+    def _unreached(self, needs: Iterable[str]) -> Breaker | None:
+        """Return the breaker of the first of these dependencies that could not be reached."""
+        breakers = (self._breakers.get(name) for name in needs)
+        return next((found for found in breakers if found is not None and found.unreached_since is not None), None)
+
+    def _needs(self, *, service: str | None = None, collection: str | None = None) -> list[str]:
+        return [
+            name
+            for subscription in self._subscriptions
+            if (subscription.service == service if service is not None else subscription.finishes == collection)
+            for name in subscription.needs
+        ]
+
+    def _row(self, id: int | None) -> LedgerRow | None:
+        if id is None:
+            return None
+        if id not in self._rows:
+            self._rows[id] = self.store.ledger_row(id)
+        return self._rows[id]
+
+    def _batch(self, id: str | None) -> FailedBatch | None:
+        if id is None:
+            return None
+        if id not in self._batches:
+            self._batches[id] = self.store.failed_batch(id)
+        return self._batches[id]
+
+    def _alive(self) -> set[str]:
+        if self._workers is None:
+            self._workers = {worker["worker"] for worker in alive_workers(self.store)}
+        return self._workers
+
+
+_ENDED: dict[str, NextStepKind] = {
+    Status.PROCESSED: NextStepKind.PROCESSED,
+    Status.DISCARDED: NextStepKind.DISCARDED,
+    Status.FAILED_MAX_RETRIES: NextStepKind.GIVEN_UP,
+}
+
+
+def _outage(step: NextStep, down: Breaker) -> NextStep:
+    paused = not down.open and down.paused_until is not None
+    at = down.paused_until if paused else None if down.by_hand else down.next_probe
+    return replace(step, kind=NextStepKind.OUTAGE, at=at, breaker=down)
+
+
+def describe_error(error: object) -> str:
+    """Return a stored error on one line, as its type and message; another program may have stored anything."""
+    if not error:
+        return ""
+    if isinstance(error, Mapping):
+        text = ": ".join(str(error[part]) for part in ("error_type", "message") if error.get(part))
+    else:
+        text = str(error)
+    return " ".join(redact(text).split())
+
+
+def rounds_of(state: DocumentState) -> int:
+    """Return how many rounds a document has had; another program may have stored anything there."""
+    count: object = state.attempt_count
+    return count if isinstance(count, int) else 0

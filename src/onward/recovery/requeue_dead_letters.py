@@ -1,0 +1,350 @@
+"""Requeues dead letters: at a limited rate, and with a canary that is processed first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from onward.ledger.store_errors import StoreFull, StoreUnavailable
+from onward.model.documents import DocumentKey, DocumentState, Status
+from onward.model.ledger import DeadLetter, RowState
+from onward.retry import Reason
+from onward.retry.redact import redact
+from onward.runtime.process_identity import alive_workers
+
+if TYPE_CHECKING:
+    from onward.ledger.store import Store
+
+PAGE = 200
+MOST_AT_ONCE = 50
+"""Letters in one transaction."""
+POLL_SECONDS = 0.5
+PATIENCE_SECONDS = 15 * 60.0
+NO_WORKER = "no worker is alive; start one: onward worker (with --app, for an app of your own)"
+_SETTLED_WELL = (Status.PROCESSED, Status.DISCARDED)
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterFilter:
+    """Conditions on dead letters; None: any."""
+
+    service: str | None = None
+    """An empty name: events for no service."""
+    fingerprint: str | None = None
+    error_type: str | None = None
+    since: float | None = None
+    document: DocumentKey | None = None
+    limit: int | None = None
+
+
+def matching_dead_letters(
+    store: Store, wanted: DeadLetterFilter, *, archived: bool = False
+) -> Iterator[DeadLetter]:
+    """Yield the dead letters that match, oldest first, page by page.
+
+    Those that were given up after this began are left out: an event that is requeued and fails again would be
+    yielded again.
+    """
+    begun, after, left = store.now(), 0, wanted.limit
+    while left is None or left > 0:
+        page = store.find_dead_letters(
+            service=wanted.service,
+            fingerprint=wanted.fingerprint,
+            error_type=wanted.error_type,
+            since=wanted.since,
+            document=wanted.document,
+            archived=archived,
+            after=after,
+            limit=PAGE if left is None else min(PAGE, left),
+        )
+        if not page:
+            return
+        after = page[-1].row
+        earlier = [dead_letter for dead_letter in page if dead_letter.timestamp <= begun]
+        left = None if left is None else left - len(earlier)
+        yield from earlier
+
+
+def service_names(store: Store) -> set[str]:
+    """Return the names of all services that take events."""
+    return {subscription.service for subscription in store.subscriptions()}
+
+
+def refusal(dead_letter: DeadLetter, services: Collection[str]) -> str:
+    """Return why a dead letter cannot be requeued for one of these services; empty: it can."""
+    if not dead_letter.service_name:
+        return "it was for no service, so no worker would ever take it; export it, or purge it"
+    if dead_letter.service_name not in services:
+        return (
+            f"its service {dead_letter.service_name!r} was retired; start it again, declare its successor with "
+            f"was={dead_letter.service_name!r}, or purge the dead letter"
+        )
+    if (
+        dead_letter.abandoned_reason == Reason.MALFORMED
+        and dead_letter.raw
+        and not dead_letter.original_event["data"]
+    ):
+        return "its bytes could not be read as an event; export it, publish it anew, then purge it"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A dead letter that cannot be requeued, and why."""
+
+    row: int
+    reason: str
+
+
+class CanaryOutcome(StrEnum):
+    """The outcome of the first dead letters."""
+
+    NONE = "none"
+    """No canary was asked for, or there was nothing to try."""
+    WAITING = "waiting"
+    PASSED = "passed"
+    FAILED = "failed"
+    UNANSWERED = "unanswered"
+    """They were not settled in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryFailure:
+    """A dead letter that failed again, and how."""
+
+    row: int
+    document: DocumentKey | None
+    error: str
+
+
+@dataclass(slots=True)
+class Canary:
+    """The dead letters that were requeued first."""
+
+    rows: list[int] = field(default_factory=list)
+    outcome: CanaryOutcome = CanaryOutcome.NONE
+    failures: list[CanaryFailure] = field(default_factory=list)
+    message: str = ""
+
+
+@dataclass(slots=True)
+class RequeueResult:
+    """The result of a run so far."""
+
+    requeued: int = 0
+    skipped_recovered: int = 0
+    """They have recovered meanwhile, or are being tried already."""
+    refused: list[Refusal] = field(default_factory=list)
+    canary: Canary = field(default_factory=Canary)
+    left_untouched: int = 0
+
+    @property
+    def handled(self) -> int:
+        return self.requeued + self.skipped_recovered + len(self.refused)
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryProgress:
+    """The progress of the canary."""
+
+    done: int
+    total: int
+    hint: str = ""
+    """The probable reason why it waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    row: int
+    service: str
+    documents: tuple[DocumentKey, ...]
+
+
+class Requeue:
+    """One run that requeues dead letters; `result` is correct after every dead letter, however the run ends.
+
+    Requeued dead letters have left the failed queue: a second run continues with the rest.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        dead_letters: Iterable[DeadLetter],
+        *,
+        sleep: Callable[[float], None],
+        rate: float | None = None,
+        canary: int = 0,
+        patience: float = PATIENCE_SECONDS,
+        report: Callable[[RequeueResult], None] = lambda result: None,
+        waiting: Callable[[CanaryProgress], None] = lambda waiting: None,
+    ) -> None:
+        if rate is not None and not rate > 0:
+            raise ValueError(f"rate must be more than 0 dead letters a second, not {rate}")
+        self.result = RequeueResult()
+        self._store = store
+        self._dead_letters = iter(dead_letters)
+        self._sleep = sleep
+        self._rate = rate
+        self._at_once = MOST_AT_ONCE if rate is None else max(1, int(min(MOST_AT_ONCE, rate / 4)))
+        self._canary = canary
+        self._patience = patience
+        self._report = report
+        self._waiting = waiting
+        self._turn = store.now()
+
+    def run(self) -> RequeueResult:
+        """Requeue the canary, wait for it, then requeue the rest."""
+        if self._canary > 0 and not self._canary_passes():
+            self.result.left_untouched = sum(1 for _ in self._dead_letters)
+            self._report(self.result)
+            return self.result
+        while batch := list(islice(self._dead_letters, self._at_once)):
+            self._wait_for_turn()
+            self._put_back(batch)
+        return self.result
+
+    def _wait_for_turn(self) -> None:
+        pause = self._turn - self._store.now()
+        if pause > 0:
+            self._sleep(pause)
+
+    def _put_back(self, batch: Sequence[DeadLetter]) -> list[_Watched]:
+        """Requeue dead letters, in one transaction unless one of them fails; return what to watch."""
+        services = service_names(self._store)
+        reasons = [(dead_letter, refusal(dead_letter, services)) for dead_letter in batch]
+        refused = [Refusal(dead_letter.row, reason) for dead_letter, reason in reasons if reason]
+        sound = [dead_letter for dead_letter, reason in reasons if not reason]
+        try:
+            returned = self._store.atomically(lambda: [self._put_back_one(dead_letter) for dead_letter in sound])
+        except (StoreUnavailable, StoreFull):
+            raise
+        except Exception as error:  # one bad dead letter never stops the others
+            if len(sound) > 1:
+                self.result.refused += refused
+                return [watched for dead_letter in sound for watched in self._put_back([dead_letter])]
+            refused += [
+                Refusal(dead_letter.row, redact(f"{type(error).__name__}: {error}")) for dead_letter in sound
+            ]
+            returned = []
+        watched = [row for row in returned if row is not None]
+        self.result.requeued += len(watched)
+        self.result.skipped_recovered += len(returned) - len(watched)
+        self.result.refused += refused
+        if self._rate is not None:
+            self._turn = max(self._turn, self._store.now()) + len(watched) / self._rate
+        self._report(self.result)
+        return watched
+
+    def _put_back_one(self, dead_letter: DeadLetter) -> _Watched | None:
+        if not self._canary_wanted:
+            return (
+                _Watched(dead_letter.row, dead_letter.service_name, ())
+                if self._store.requeue(dead_letter.row)
+                else None
+            )
+        # Afterwards it is not known any more which documents were requeued with it.
+        states = {(state.collection, state.id): state for state in self._store.states_of(dead_letter.documents)}
+        own = [
+            key for key in dead_letter.documents if key not in states or _goes_back(states[key], dead_letter.row)
+        ]
+        if not self._store.requeue(dead_letter.row):
+            return None
+        return _Watched(dead_letter.row, dead_letter.service_name, tuple(own))
+
+    # -- the canary
+
+    @property
+    def _canary_wanted(self) -> bool:
+        return len(self.result.canary.rows) < self._canary
+
+    def _canary_passes(self) -> bool:
+        canary, watched = self.result.canary, list[_Watched]()
+        while self._canary_wanted and (dead_letter := next(self._dead_letters, None)) is not None:
+            self._wait_for_turn()
+            for requeued in self._put_back([dead_letter]):
+                if requeued.documents or self._store.row_states([requeued.row])[requeued.row] != RowState.DONE:
+                    watched.append(requeued)
+                    canary.rows.append(requeued.row)
+                # else it was merged with an event that waited already, and cannot be watched on its own
+        if not watched:
+            return True
+        canary.outcome = CanaryOutcome.WAITING
+        self._watch(watched)
+        return canary.outcome is CanaryOutcome.PASSED
+
+    def _watch(self, watched: list[_Watched]) -> None:
+        canary = self.result.canary
+        total, last_progress, progressed_at = len(watched), "", self._store.now()
+        while True:
+            rows = self._store.row_states([row.row for row in watched])
+            states = {(state.collection, state.id): state for state in self._states(watched)}
+            canary.failures = [failure for row in watched if (failure := self._failure(row, rows, states))]
+            if canary.failures:
+                canary.outcome = CanaryOutcome.FAILED
+                first = canary.failures[0]
+                canary.message = f"{len(canary.failures)} of {total} failed again: {first.error}"
+                return
+            watched = [row for row in watched if _under_way(row, rows, states)]
+            if not watched:
+                canary.outcome = CanaryOutcome.PASSED
+                return
+            now = self._store.now()
+            # Each try changes the documents, so that a slow canary is not mistaken for one without a worker.
+            tries = [(state.row, state.round, state.attempts.get("total")) for state in states.values()]
+            progress = repr((rows, tries))
+            if progress != last_progress:
+                last_progress, progressed_at = progress, now
+            hint = self._hint(watched)
+            if now - progressed_at >= self._patience:
+                canary.outcome = CanaryOutcome.UNANSWERED
+                silence = f"{len(watched)} of {total} made no progress for {self._patience:.0f} s"
+                canary.message = f"{silence}: {hint}" if hint else silence
+                return
+            self._waiting(CanaryProgress(total - len(watched), total, hint))
+            self._sleep(POLL_SECONDS)
+
+    def _states(self, watched: Sequence[_Watched]) -> list[DocumentState]:
+        return self._store.states_of([key for row in watched for key in row.documents])
+
+    def _failure(
+        self, watched: _Watched, rows: dict[int, str], states: dict[DocumentKey, DocumentState]
+    ) -> CanaryFailure | None:
+        for key in watched.documents:
+            state = states.get(key)
+            if state is None or state.row is not None or state.round == 0 or state.status in _SETTLED_WELL:
+                continue
+            last = state.last_error or {"error_type": "", "message": "it was left unfinished"}
+            return CanaryFailure(watched.row, key, _error(last.get("error_type", ""), last.get("message", "")))
+        if rows[watched.row] not in (RowState.DEAD, RowState.ARCHIVED):
+            return None
+        dead_letters = self._store.find_dead_letters(after=watched.row - 1, limit=1)
+        own = next((dead_letter for dead_letter in dead_letters if dead_letter.row == watched.row), None)
+        error = "" if own is None else _error(own.error_type, own.last_error)
+        return CanaryFailure(watched.row, None, error or "it was given up again")
+
+    def _hint(self, watched: Sequence[_Watched]) -> str:
+        services = {row.service for row in watched}
+        subscriptions = (
+            subscription for subscription in self._store.subscriptions() if subscription.service in services
+        )
+        needs = {name for subscription in subscriptions for name in subscription.needs}
+        down = [breaker for breaker in self._store.breakers() if breaker.open and breaker.dependency in needs]
+        if down:
+            return redact(f"{down[0].dependency} is down: {down[0].reason}")
+        return "" if alive_workers(self._store) else NO_WORKER
+
+
+def _goes_back(state: DocumentState, row: int) -> bool:
+    return state.row is None and (state.dead_letter == row or state.round == 0)
+
+
+def _under_way(watched: _Watched, rows: dict[int, str], states: dict[DocumentKey, DocumentState]) -> bool:
+    has_event = any(state.row is not None for key in watched.documents if (state := states.get(key)))
+    return has_event or rows[watched.row] in (RowState.WAITING, RowState.CLAIMED)
+
+
+def _error(error_type: str, message: str) -> str:
+    return redact(f"{error_type}: {message}" if error_type else message)

@@ -1,0 +1,178 @@
+"""The retry job's decision on an unfinished document. It is pure; the first matching rule counts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from onward.model.documents import FINAL, DocumentState, Status
+from onward.retry import Ladder
+from onward.settings import Settings
+
+UNFINISHED = frozenset({Status.PENDING, "processing"})
+"""Onward never writes `processing`, but reads it in documents that other programs write."""
+OUTAGE_RECHECK_SECONDS = 120.0
+MAX_CLOCK_SKEW_SECONDS = 86_400.0
+"""A time further in the future than this counts as missing."""
+
+
+class RetryAction(StrEnum):
+    """An action of the retry job on a document."""
+
+    DUE = "due"
+    LATER = "later"
+    NOT_NOW = "not now"
+    """Something else has the document, or will set its next time."""
+    EXHAUSTED = "exhausted"
+    """It has had all its rounds."""
+    ODD = "odd"
+    """Its status is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryJobRules:
+    """The settings of the retry job; times in seconds."""
+
+    ladder: Ladder = field(default_factory=Ladder)
+    interval: float = 900.0
+    stuck_after: float = 86_400.0
+
+    @classmethod
+    def of(cls, settings: Settings) -> RetryJobRules:
+        stuck_after = settings.retry_job_stuck_threshold_hours * 3600.0
+        return cls(settings.ladder(), settings.retry_job_interval_seconds, stuck_after)
+
+    def backoff(self, rounds: int) -> float:
+        """Return the wait after this many rounds."""
+        return self.ladder.retry_job.backoff.bounds(rounds)[0] if rounds >= 1 else 0.0
+
+
+class RetryReason(StrEnum):
+    """Why the retry job decides as it does; the value is the sentence that `RetryDecision.why` completes."""
+
+    ON_LEDGER = "an event for it is on the ledger"
+    DEPENDENCY_DOWN = "{detail} is down"
+    OPERATOR_NOW = "an operator wants it tried"
+    OPERATOR_TIME = "an operator has set the time"
+    IN_BATCH = "it is retried with its failed batch"
+    FINAL = "it is {detail}"
+    UNKNOWN_STATUS = "its status is unknown"
+    ROUNDS_FAILED = "it has had {rounds} of {max_rounds} rounds, and the last one failed"
+    ROUNDS_SILENT = "it has had {rounds} of {max_rounds} rounds, and the last one reported nothing"
+    LAST_ROUND_OPEN = "round {rounds} of {max_rounds} has not reported anything yet"
+    ROUND_FAILED = "round {rounds} of {max_rounds} failed"
+    ROUND_SILENT = "round {rounds} of {max_rounds} reported nothing"
+    RESET = "its content was replaced, or its rounds were reset"
+    NEVER_STARTED = "it was never started"
+
+
+@dataclass(frozen=True, slots=True)
+class RetryDecision:
+    """The retry job's decision on a document: the action, its time, and the reason."""
+
+    action: RetryAction
+    at: float
+    reason: RetryReason
+    problems: tuple[str, ...] = ()
+    """Fields with values that make no sense, and how they were read."""
+    rounds: int = 0
+    max_rounds: int = 0
+    detail: str = ""
+    """The dependency that is down, or the final status."""
+
+    @property
+    def why(self) -> str:
+        """Return the reason as a sentence."""
+        return self.reason.format(rounds=self.rounds, max_rounds=self.max_rounds, detail=self.detail)
+
+
+def decide(
+    state: DocumentState, rules: RetryJobRules, now: float, *, live: bool = False, down: str = ""
+) -> RetryDecision:
+    """Decide by the first matching rule; `live`: it has a ledger row; `down`: the dependency it needs is down."""
+    problems: list[str] = []
+    if live:
+        return RetryDecision(RetryAction.NOT_NOW, now, RetryReason.ON_LEDGER)
+    if down:
+        return RetryDecision(
+            RetryAction.NOT_NOW, now + OUTAGE_RECHECK_SECONDS, RetryReason.DEPENDENCY_DOWN, detail=down
+        )
+    if state.retry_at is not None:
+        # Before the failed batch: the operator's time has precedence.
+        at = _time(state.retry_at, "retryAt", now, problems, bounded=False)
+        if at is None or at <= now:
+            return RetryDecision(RetryAction.DUE, now, RetryReason.OPERATOR_NOW, tuple(problems))
+        return RetryDecision(RetryAction.LATER, at, RetryReason.OPERATOR_TIME, tuple(problems))
+    if state.failed_batch is not None:
+        return RetryDecision(RetryAction.NOT_NOW, now, RetryReason.IN_BATCH)
+    if state.status in FINAL:
+        return RetryDecision(RetryAction.NOT_NOW, now, RetryReason.FINAL, detail=str(state.status))
+    if state.status not in UNFINISHED:
+        odd = (f"its status is {state.status!r:.80}, which means nothing here",)
+        return RetryDecision(RetryAction.ODD, now + rules.interval, RetryReason.UNKNOWN_STATUS, odd)
+    return _decide_by_last_round(state, rules, now, problems)
+
+
+def _decide_by_last_round(
+    state: DocumentState, rules: RetryJobRules, now: float, problems: list[str]
+) -> RetryDecision:
+    rounds = _count(state.attempt_count, problems)
+    last = _time(state.last_attempt_time, "lastAttemptTime", now, problems)
+    created = _time(state.created_at, "createdAt", now, problems)
+    most = rules.ladder.max_rounds(state.collection)
+    failed = _last_round_failed(state)
+
+    def due(since: float | None, wait: float, reason: RetryReason) -> RetryDecision:
+        at = -math.inf if since is None else since + wait  # no time counts as long ago
+        action, at = (RetryAction.DUE, now) if at <= now else (RetryAction.LATER, at)
+        return RetryDecision(action, at, reason, tuple(problems), rounds, most)
+
+    if rounds >= most:
+        if failed or last is None or last + rules.stuck_after <= now:
+            reason = RetryReason.ROUNDS_FAILED if failed else RetryReason.ROUNDS_SILENT
+            return RetryDecision(RetryAction.EXHAUSTED, now, reason, tuple(problems), rounds, most)
+        return due(last, rules.stuck_after, RetryReason.LAST_ROUND_OPEN)
+    if failed:
+        return due(last, rules.backoff(rounds), RetryReason.ROUND_FAILED)
+    if rounds or last is not None:
+        return due(last, max(rules.stuck_after, rules.backoff(rounds)), RetryReason.ROUND_SILENT)
+    if state.round:
+        return due(None, 0.0, RetryReason.RESET)
+    return due(created, rules.interval, RetryReason.NEVER_STARTED)
+
+
+def _last_round_failed(state: DocumentState) -> bool:
+    """Return whether the last round is known to have failed; an error without a round counts for the last one."""
+    error = state.last_error
+    return bool(error) and (not isinstance(error, dict) or error.get("round", state.round) == state.round)
+
+
+def _count(value: Any, problems: list[str]) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        problems.append(f"attemptCount is {value!r:.80}; it counts as 0")
+        return 0
+    return int(value)
+
+
+def _time(value: Any, name: str, now: float, problems: list[str], *, bounded: bool = True) -> float | None:
+    """Return a time as Unix seconds; text is ISO 8601, in UTC if it names no zone."""
+    if value is None:
+        return None
+    at: float | None = None
+    if isinstance(value, str):
+        try:
+            parsed = datetime.fromisoformat(value)
+            at = (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
+            at = None
+    elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        at = float(value)
+    if at is None:
+        problems.append(f"{name} is {value!r:.80}, which is no time; it counts as missing")
+    elif bounded and at > now + MAX_CLOCK_SKEW_SECONDS:
+        problems.append(f"{name} is {value!r:.80}, which is in the future; it counts as missing")
+        return None
+    return at

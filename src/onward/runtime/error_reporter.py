@@ -1,0 +1,322 @@
+"""Reports errors: into the store's failure groups, to another Onward over HTTP, or to Sentry."""
+
+from __future__ import annotations
+
+import atexit
+import http.client
+import json
+import logging
+import secrets
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from random import Random
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from onward.ledger.store_errors import StoreConflict, StoreFull, StoreUnavailable
+from onward.model.failures import Failure
+from onward.retry import Exponential, OnwardError, redact, redact_error
+from onward.settings import MissingExtra
+
+if TYPE_CHECKING:
+    from onward.ledger.store import Store
+
+log = logging.getLogger("onward")
+
+PATH = "/api/errors"
+"""The path that takes reports in another Onward, used if ERROR_REPORTER_URL has none."""
+MAX_WAITING = 1_000
+"""The most reports that wait; beyond it the oldest are dropped."""
+BATCH = 20
+HTTP_SECONDS = 10.0
+EXIT_SECONDS = 5.0
+MAX_DOCUMENTS = 20
+BACKOFF = Exponential(1.0, cap=60.0)
+_BAD_REPORT = (400, 413, 415, 422)
+_REMEDIES = {
+    **dict.fromkeys((401, 403), "set the receiver's token: ONWARD_TOKEN, or https://:token@host as the URL"),
+    **dict.fromkeys((301, 302, 303, 307, 308, 404, 405), "check ERROR_REPORTER_URL: nothing takes errors there"),
+}
+
+
+class DeliveryFailed(OnwardError):
+    """Reports could not be delivered; a later try may succeed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A failure of a service, and the documents that it is about."""
+
+    failure: Failure
+    service: str = ""
+    collection: str | None = None
+    documents: tuple[str, ...] = ()
+    id: str = field(default_factory=lambda: secrets.token_hex(16))
+    """The receiver ignores a report that arrives a second time."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report without secrets and without empty fields."""
+        failure = self.failure
+        fields = {
+            "id": self.id,
+            "at": datetime.fromtimestamp(failure.at, UTC).isoformat(),
+            "service": self.service,
+            "error_type": failure.error_type,
+            "message": redact_error(failure.message),
+            "traceback": redact_error(failure.traceback),
+            "kind": failure.kind,
+            "fingerprint": failure.fingerprint,
+            "place": failure.place,
+            "worker": failure.worker,
+            "version": failure.version,
+            "dependency": failure.dependency,
+            "collection": self.collection,
+            "documents": [redact_error(id) for id in self.documents[:MAX_DOCUMENTS]],
+            "document_count": len(self.documents),
+        }
+        return {name: value for name, value in fields.items() if value not in ("", None, [], 0)}
+
+
+class ReportThread:
+    """Delivers reports in batches from a background thread, and retries while the target is unavailable."""
+
+    def __init__(
+        self, target: str, deliver: Callable[[Sequence[Report]], None], *, size: int = MAX_WAITING
+    ) -> None:
+        """`deliver` raises `DeliveryFailed` if it should be called again; another error drops the batch."""
+        self._target = target
+        self._deliver = deliver
+        self._waiting = deque[Report](maxlen=size)
+        self._batch: list[Report] = []
+        self._changed = threading.Condition()
+        self._closing = False
+        self._thread: threading.Thread | None = None
+        self._problem = ""
+
+    def put(self, report: Report) -> None:
+        with self._changed:
+            if self._closing:
+                return
+            self._waiting.append(report)  # a full queue drops its oldest report
+            # Started late, as most processes have nothing to report; and again after a fork, which has no threads.
+            if self._thread is None or not self._thread.is_alive():
+                with suppress(RuntimeError):  # no more threads now; the next report tries again
+                    thread = threading.Thread(target=self._run, name="onward-reports", daemon=True)
+                    thread.start()
+                    self._thread = thread
+                    atexit.register(self.close, EXIT_SECONDS)
+            self._changed.notify_all()
+
+    def close(self, timeout: float) -> None:
+        """Deliver what waits, for at most `timeout` seconds."""
+        atexit.unregister(self.close)
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(timeout)
+        if left := len(self._waiting) + len(self._batch):
+            log.warning("%d error reports were not delivered to %s before the end", left, self._target)
+
+    def _run(self) -> None:
+        while self._take():
+            failures = 0
+            while not self._try():
+                failures += 1
+                with self._changed:
+                    if self._closing:
+                        return
+                    self._changed.wait_for(lambda: self._closing, BACKOFF.delay(failures, Random()))
+
+    def _take(self) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closing)
+            self._batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+            return bool(self._batch)
+
+    def _try(self) -> bool:
+        """Deliver the batch once; return whether it is done, delivered or dropped."""
+        try:
+            self._deliver(self._batch)
+        except DeliveryFailed as error:
+            self._log_problem(f"{error}; they wait")
+            return False
+        except Exception as error:
+            # Not tried again: one bad report must not stop all that follow.
+            self._log_problem(f"{type(error).__name__}: {error}; {len(self._batch)} were dropped")
+        else:
+            if self._problem:
+                self._problem = ""
+                log.info("errors are reported to %s again", self._target)
+        self._batch = []
+        return True
+
+    def _log_problem(self, problem: str) -> None:
+        if problem != self._problem:
+            self._problem = problem
+            log.warning(
+                "errors cannot be reported to %s: %s. The work goes on", self._target, redact_error(problem)
+            )
+
+
+class ErrorReporter:
+    """Takes failures from any thread; it never waits and never raises. This class reports nothing."""
+
+    def report(
+        self,
+        failure: Failure,
+        *,
+        service: str = "",
+        collection: str | None = None,
+        documents: Sequence[str] = (),
+        counted: bool = False,
+    ) -> None:
+        """Report a failure of a service. `counted`: it is in its failure group already."""
+        self._accept(Report(failure, service, collection, tuple(documents)), counted)
+
+    def _accept(self, report: Report, counted: bool) -> None:
+        pass
+
+    def close(self, timeout: float) -> None:
+        """Deliver what waits, for at most `timeout` seconds."""
+
+
+class StoreReporter(ErrorReporter):
+    """Counts failures in the failure groups of the store."""
+
+    def __init__(self, store: Callable[[], Store]) -> None:
+        self._store = store
+        self._counts = ReportThread("the store", self._count)
+
+    def _accept(self, report: Report, counted: bool) -> None:
+        if not counted:
+            self._counts.put(report)
+
+    def close(self, timeout: float) -> None:
+        self._counts.close(timeout)
+
+    def _count(self, reports: Sequence[Report]) -> None:
+        def count() -> None:
+            for report in reports:
+                store.report_failure(report.service, report.failure, collection=report.collection)
+
+        try:
+            store = self._store()
+            store.atomically(count)
+        except (StoreUnavailable, StoreConflict, StoreFull) as error:
+            raise DeliveryFailed(str(error)) from error
+
+
+class HTTPReporter(StoreReporter):
+    """Counts failures in the store, and posts them to another Onward."""
+
+    def __init__(self, store: Callable[[], Store], url: str, token: str | None = None) -> None:
+        super().__init__(store)
+        self._url, url_token = _split_url(url)
+        self._token = url_token or token or ""
+        if not (self._token.isascii() and self._token.isprintable()):
+            raise OnwardError("the token for ERROR_REPORTER_URL has characters that no token has")
+        self._opener = urllib.request.build_opener(_NoRedirects)
+        self._posts = ReportThread(redact(self._url), self._post)
+
+    def _accept(self, report: Report, counted: bool) -> None:
+        super()._accept(report, counted)
+        self._posts.put(report)
+
+    def close(self, timeout: float) -> None:
+        ends = time.monotonic() + timeout
+        super().close(timeout)
+        self._posts.close(max(0.0, ends - time.monotonic()))
+
+    def _post(self, reports: Sequence[Report]) -> None:
+        body = json.dumps({"errors": [report.as_json() for report in reports]}).encode()
+        headers = {"Content-Type": "application/json", "User-Agent": "onward"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        request = urllib.request.Request(self._url, body, headers, method="POST")
+        try:
+            self._opener.open(request, timeout=HTTP_SECONDS).close()
+        except urllib.error.HTTPError as error:
+            error.close()
+            problem = f"the response was {error.code} {error.reason}"
+            if error.code in _BAD_REPORT:
+                raise OnwardError(problem) from None
+            remedy = _REMEDIES.get(error.code)
+            raise DeliveryFailed(f"{problem}; {remedy}" if remedy else problem) from None
+        except (OSError, http.client.HTTPException) as error:
+            why = getattr(error, "reason", error)  # urllib wraps the error that happened
+            raise DeliveryFailed(f"{type(why).__name__}: {why}") from None
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: that would send a GET, and the token to another server."""
+
+    def redirect_request(self, *_: Any) -> None:  # Any: urllib's own types
+        return None
+
+
+def _split_url(url: str) -> tuple[str, str | None]:
+    """Return the address for reports, and the token in the URL."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        parts, host, port = urlsplit(""), None, None
+    if parts.scheme not in ("http", "https") or not host or any(map(str.isspace, url)):
+        raise OnwardError(
+            f"ERROR_REPORTER_URL is {redact(url)!r}, but must be a URL such as https://onward.example.org, with a "
+            "token as in https://:token@onward.example.org (in it, / ? # @ are written %2F %3F %23 %40)"
+        )
+    host = f"[{host}]" if ":" in host else host
+    path = parts.path if parts.path not in ("", "/") else PATH
+    token = unquote(parts.password or parts.username or "") or None
+    return urlunsplit((parts.scheme, host if port is None else f"{host}:{port}", path, parts.query, "")), token
+
+
+class SentryReporter(StoreReporter):
+    """Counts failures in the store, and sends them to Sentry with a client of its own."""
+
+    def __init__(self, store: Callable[[], Store], dsn: str, version: str) -> None:
+        super().__init__(store)
+        try:
+            from sentry_sdk import Client
+            from sentry_sdk.utils import BadDsn
+        except ModuleNotFoundError as error:
+            raise MissingExtra("ERROR_REPORTER_TYPE=sentry", error.name or "", "sentry") from error
+        try:
+            # Without integrations: an app may use sentry-sdk, too, and this must not change what it sends.
+            self._client = Client(dsn, release=version, default_integrations=False, max_breadcrumbs=0)
+        except BadDsn:
+            raise OnwardError(
+                "SENTRY_DSN must be a DSN of Sentry, such as https://key@sentry.example.org/7"
+            ) from None
+
+    def _accept(self, report: Report, counted: bool) -> None:
+        super()._accept(report, counted)
+        fields = report.as_json()
+        tags = ("service", "kind", "dependency", "collection", "worker")
+        extra = ("documents", "document_count", "place", "traceback")
+        self._client.capture_event(
+            {
+                "event_id": fields["id"],
+                "timestamp": fields["at"],
+                "level": "error",
+                "logger": "onward",
+                "platform": "python",
+                "fingerprint": [report.failure.fingerprint],
+                "exception": {"values": [{"type": fields["error_type"], "value": fields.get("message", "")}]},
+                "tags": {name: fields[name] for name in tags if name in fields},
+                "extra": {name: fields[name] for name in extra if name in fields},
+            }
+        )
+
+    def close(self, timeout: float) -> None:
+        super().close(timeout)
+        self._client.close(timeout=timeout)

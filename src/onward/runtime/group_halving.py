@@ -1,0 +1,95 @@
+"""A group that cannot be committed as a whole is halved until the bad work is alone; only that one is charged."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from onward.ledger.store_errors import StoreFull, StoreUnavailable
+from onward.model.ledger import CommitResult, Delivery
+from onward.runtime.call_failure import describe
+from onward.runtime.handler_call import Call, FinishedCall
+from onward.runtime.slots import RunningSlots
+
+if TYPE_CHECKING:
+    from onward.ledger.store import Store
+
+log = logging.getLogger("onward")
+
+
+@dataclass(slots=True)
+class GroupResult:
+    """The result of committing a group, and of the claim that shared its transaction."""
+
+    left: list[FinishedCall]
+    """Calls that are not committed yet, in their order."""
+    done: list[tuple[FinishedCall, CommitResult]] = field(default_factory=list)
+    claimed: list[list[Delivery]] | None = None
+    error: Exception | None = None
+    """Why the store could not be written."""
+
+
+def commit_halves(store: Store, record: RunningSlots, group: GroupResult, count: int) -> None:
+    """Commit the first works that are left, of which at least one fails, half by half."""
+    half = (count + 1) // 2
+    if _commit_first(store, record, group, half) and count - half > 1:
+        # The one that fails is in the other half: to try that as a whole would cost a transaction.
+        commit_halves(store, record, group, count - half)
+    elif count > half:
+        _commit_first(store, record, group, count - half)
+
+
+def _commit_first(store: Store, record: RunningSlots, group: GroupResult, count: int) -> bool:
+    """Commit the first works that are left, in their order; return whether none of them failed."""
+    if count == 1:
+        return _commit_alone(store, record, group)
+    some = group.left[:count]
+    try:
+        with record.commit(_rows_of(some)):
+            results = store.settle([item.settlement for item in some])
+    except (StoreUnavailable, StoreFull):
+        raise
+    except Exception:
+        commit_halves(store, record, group, count)
+        return False
+    _note_committed(group, results)
+    return True
+
+
+def _commit_alone(store: Store, record: RunningSlots, group: GroupResult) -> bool:
+    """Commit the first work that is left; return whether it could be committed. If not, it is charged."""
+    item = group.left[0]
+    call = item.of
+    try:
+        with record.commit(_rows_of([item])):
+            results = store.settle([item.settlement])
+    except (StoreUnavailable, StoreFull):
+        raise
+    except Exception as error:
+        if not isinstance(call, Call):
+            raise
+        problem = describe(call.opened, error).message  # without secrets, as it is stored
+        log.warning("a work of service %r cannot be committed: %s", call.service.name, problem)
+        if item.reply is not None:
+            item.reply.set_exception(error)  # the handler is still running, and fails by it
+            del group.left[0]
+            return False
+        closes = item.settlement.closes
+        item.settlement = call.failed(error)
+        item.settlement.closes = closes
+        _note_committed(group, store.settle([item.settlement]))
+        return False
+    _note_committed(group, results)
+    return True
+
+
+def _note_committed(group: GroupResult, results: list[CommitResult]) -> None:
+    """Move the first works from `left` to `done`, with their results."""
+    group.done += zip(group.left[: len(results)], results, strict=True)
+    del group.left[: len(results)]
+
+
+def _rows_of(group: list[FinishedCall]) -> list[int]:
+    """Return the rows that a group ends; a checkpoint ends none."""
+    return [item.settlement.row for item in group if item.reply is None]

@@ -1,0 +1,1 @@
+"""Full-text search and vector search over the documents of a store."""

@@ -1,0 +1,245 @@
+"""Faults that are injected into a run, at random moments of its progress.
+
+A seed decides which faults are injected, and after how many finished parcels. What the workers do at that moment
+depends on the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from random import Random
+
+from onward.app import App
+from onward.model.ledger import Published
+from onward.torture.paused_group import PausedGroup, PauseResult
+from onward.torture.worker_groups import Fleet, WorkerGroup
+from onward.torture.workload import ParcelArrived
+from onward.torture.workload_plan import WorkloadPlan
+
+MAX_FAILED_PAUSES = 300
+"""After this many attempts in which no group could be paused, or in vain, no more are made."""
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """Callbacks of tests in a run."""
+
+    extra_faults: Sequence[Callable[[], None]] = ()
+    """Faults that `onward torture` cannot inject, such as killing the store's server; each is injected once."""
+    send_foreign: Callable[[App, bytes], Published | None] = App.publish_raw
+    """Sends an event of another program; by default straight into the store."""
+
+
+class Fault(StrEnum):
+    """A kind of fault that is injected into a run."""
+
+    KILL_WORKER = "kill a worker process"
+    KILL_SUPERVISOR = "kill a supervisor"
+    KILL_GROUP = "kill a supervisor with all its worker processes"
+    PAUSE_GROUP = "pause a group for longer than its leases last"
+    SEND_AGAIN = "send an event again"
+    EXTRA = "a fault of the caller's"
+
+
+_KILLS = {Fault.KILL_WORKER: 0.9, Fault.KILL_SUPERVISOR: 0.05, Fault.KILL_GROUP: 0.05}
+
+
+@dataclass
+class FaultCounts:
+    """How many faults were injected."""
+
+    workers_killed: int = 0
+    supervisors_killed: int = 0
+    groups_killed: int = 0
+    extra_faults: int = 0
+    paused: int = 0
+    """Groups that were paused until others did their work, and tried to commit it late."""
+    not_refused: int = 0
+    """Those of them whose late commits were not refused."""
+    sent_again: int = 0
+    duplicates: int = 0
+    """Events of those that the ledger reported as duplicates; the others found their document final."""
+
+    @property
+    def kills(self) -> int:
+        return self.workers_killed + self.supervisors_killed + self.groups_killed
+
+
+Schedule = deque[tuple[int, Fault]]
+"""Faults, each with the number of finished parcels after which it is due."""
+
+
+def draw_schedule(random: Random, plan: WorkloadPlan, *, kills: int, pauses: int, extra: int = 0) -> Schedule:
+    """Draw the kinds and moments of the faults."""
+    faults = random.choices(list(_KILLS), list(_KILLS.values()), k=kills)
+    faults += [Fault.EXTRA] * extra + [Fault.PAUSE_GROUP] * pauses
+    faults += [Fault.SEND_AGAIN] * max(2, plan.documents // 50)
+    random.shuffle(faults)
+    # Parcels with a fault end late: the last injected fault must be due while some of them may still be under way.
+    last = max(1, (plan.documents - len(plan.faults)) * 9 // 10)
+    return deque(zip(sorted(random.randrange(last) for _ in faults), faults, strict=True))
+
+
+@dataclass
+class FaultInjector:
+    """Injects the faults of a schedule, each as soon as it is due and possible."""
+
+    schedule: Schedule
+    fleet: Fleet
+    app: App
+    plan: WorkloadPlan
+    hooks: Hooks
+    random: Random
+    refusal_log: Path
+    """Where workers record the works that were refused."""
+
+    def __post_init__(self) -> None:
+        self.counts = FaultCounts()
+        self.paused: PausedGroup | None = None
+        self._failed_pauses = 0
+
+    @property
+    def next_at(self) -> int:
+        """After how many finished parcels the next fault is due."""
+        return self.schedule[0][0] if self.schedule else self.plan.documents
+
+    @property
+    def may_block(self) -> bool:
+        """Whether a paused group may have locked the store, so that a write could wait for long."""
+        return self.paused is not None and not self.paused.others_commit
+
+    @property
+    def is_over(self) -> bool:
+        return not self.schedule and self.paused is None
+
+    def stop(self) -> None:
+        """Leave out the remaining faults."""
+        self.schedule.clear()
+        self._failed_pauses = MAX_FAILED_PAUSES
+
+    def step(self, finished: int, published: int) -> None:
+        """Inject the next fault, if it is due."""
+        self._check_paused(finished)
+        if self.may_block or not self.schedule or finished < self.schedule[0][0]:
+            return
+        fault = self.schedule[0][1]
+        if self._inject(fault, published):
+            self.schedule.popleft()
+        elif fault is Fault.PAUSE_GROUP:
+            self.schedule.popleft()
+            self._postpone_pause(finished)
+
+    def _check_paused(self, finished: int) -> None:
+        if self.paused is None or (result := self.paused.check()) is None:
+            return
+        self.paused.group.resume()
+        self.paused = None
+        if result is PauseResult.IN_VAIN:
+            self._postpone_pause(finished)
+        else:
+            self.counts.paused += 1
+            self.counts.not_refused += result is PauseResult.NOT_REFUSED
+
+    def _postpone_pause(self, finished: int) -> None:
+        """Put a pause behind the next fault: the kills must not wait for a moment in which a pause is possible."""
+        self._failed_pauses += 1
+        if self._failed_pauses < MAX_FAILED_PAUSES and finished < self.plan.documents * 9 // 10:
+            self.schedule.insert(min(1, len(self.schedule)), (finished, Fault.PAUSE_GROUP))
+
+    def _inject(self, fault: Fault, published: int) -> bool:
+        """Inject a fault; return False if it is not possible now."""
+        match fault:
+            case Fault.SEND_AGAIN:
+                return self._send_again(published)
+            case Fault.EXTRA:
+                return self._inject_extra()
+        # A group that was paused is left alone until its result is known.
+        groups = [group for group in self.fleet.groups if self.paused is None or group is not self.paused.group]
+        if not groups:
+            return False
+        group = self.random.choice(groups)
+        match fault:
+            case Fault.PAUSE_GROUP:
+                return len(groups) > 1 and self._pause_group(group)
+            case Fault.KILL_SUPERVISOR:
+                return self._kill_supervisor(group)
+            case Fault.KILL_GROUP:
+                return self._kill_group(group)
+        return self._kill_worker(group)
+
+    def _kill_worker(self, group: WorkerGroup) -> bool:
+        # Not one that runs a suspect event alone: three kills during the same event would be its crash loop.
+        pids = [process.pid for process in group.workers(self.app.store) if not process.alone]
+        if not pids:
+            return False
+        try:
+            os.kill(self.random.choice(pids), signal.SIGKILL)
+        except ProcessLookupError:  # a poison document has killed it already
+            return False
+        self.counts.workers_killed += 1
+        return True
+
+    def _kill_supervisor(self, group: WorkerGroup) -> bool:
+        if not group.workers(self.app.store):
+            return False  # it is starting
+        group.kill_supervisor()
+        self.counts.supervisors_killed += 1
+        return True
+
+    def _kill_group(self, group: WorkerGroup) -> bool:
+        if not self._pause_without_suspect(group):
+            return False
+        group.kill()
+        self.counts.groups_killed += 1
+        return True
+
+    def _pause_group(self, group: WorkerGroup) -> bool:
+        if self.paused is not None or not self._pause_without_suspect(group):
+            return False
+        try:
+            self.paused = PausedGroup(group, self.app.store, self.fleet.lease, self.refusal_log)
+        except BaseException:
+            group.resume()
+            raise
+        return True
+
+    def _pause_without_suspect(self, group: WorkerGroup) -> bool:
+        """Pause a group, so that its state stays as it is found; resume one that runs a suspect event."""
+        group.pause()
+        try:
+            processes = group.workers(self.app.store)
+        except BaseException:
+            group.resume()
+            raise
+        if processes and not any(process.alone for process in processes):
+            return True
+        group.resume()
+        return False
+
+    def _inject_extra(self) -> bool:
+        if self.paused is not None:
+            if self.paused.is_resumed:
+                return False
+            self.paused.cut_off = True
+        self.hooks.extra_faults[self.counts.extra_faults]()
+        self.counts.extra_faults += 1
+        return True
+
+    def _send_again(self, published: int) -> bool:
+        if not published:
+            return False
+        number = self.random.randrange(published)
+        raw, result = self.plan.foreign_event(number), None
+        if raw is not None:
+            result = self.hooks.send_foreign(self.app, raw)
+        else:
+            (result,) = self.app.publish(ParcelArrived.of(self.plan.parcel(number)))
+        self.counts.sent_again += 1
+        self.counts.duplicates += result.duplicates if result is not None else 0
+        return True

@@ -1,0 +1,64 @@
+"""Golden files: the text of each command, as `tests/cli/golden/COMMAND.txt` has it.
+
+`UPDATE_GOLDEN=1 pytest tests/cli/test_golden.py` writes the files anew; read the difference before you commit it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from tests.support.command_runs import ROOT, onward
+
+FOLDER = Path(__file__).parent / "golden"
+_VARYING = (
+    (r"\b[0-9a-f]{32}\b", "<id>"),
+    (r"\b(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{8,16}\b", "<id>"),
+    (r"\b(?=\d{8,16}\b)\d+", "<id>"),
+    (r"\b\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d)?)?", "<time>"),
+    (r"\b\d\d:\d\d(?::\d\d)?\b", "<time>"),
+    (r" *\b\d+(?:\.\d+)? (?:ms|s|min|h|days?)\b", " <duration>"),
+    (r"\b\S+:\d+ · onward \d[\w.]*", "<worker>"),
+    (r"\b[\d.]+ (?:bytes|kB|MB|GB|TB)\b", "<size>"),
+    (r"Python \d+\.\d+\.\d+\S*, \S+ \S+", "<python>"),
+    (r"SQLite \d+\.\d+\.\d+", "<sqlite>"),
+    (r"schema version \d+", "schema version <n>"),
+    (r"<time> \S+ \(UTC[+-]\d{4}\)", "<time>"),
+    (r"(?m)^\w+ +disk .*\n(?: {22}.*\n)*", ""),
+)
+_ENTRY = r"^<time>  .*\n(?: {20}.*\n)*"
+
+
+class Transcript:
+    """Runs commands and collects what they print, for the golden file of one command."""
+
+    def __init__(self, name: str, home: Path) -> None:
+        self._name = name
+        self._home = home
+        self._parts: list[str] = []
+
+    def run(self, *args: str, code: int = 0) -> None:
+        result = onward(self._home, *args)
+        assert result.exit_code == code, result.output
+        shown = self.normalised(" ".join(args))
+        end = "" if code == 0 else f"\n(exit code {code})"
+        self._parts.append(f"$ onward {shown}\n{self.normalised(result.output).rstrip()}{end}\n")
+
+    def normalised(self, text: str) -> str:
+        """Return a text without ids, times, sizes and folders, which differ from run to run."""
+        for folder, name in ((self._home, "<home>"), (ROOT, "<checkout>")):
+            text = text.replace(str(folder), name)
+        for pattern, name in _VARYING:
+            text = re.sub(pattern, name, text)
+        # Entries of one moment come in any order.
+        return re.sub(
+            rf"(?m)(?:{_ENTRY})+", lambda found: "".join(sorted(re.findall(_ENTRY, found[0], re.MULTILINE))), text
+        )
+
+    def check(self) -> None:
+        """Compare with the golden file, or write it."""
+        file, text = FOLDER / f"{self._name}.txt", "\n".join(self._parts)
+        if os.environ.get("UPDATE_GOLDEN"):
+            file.write_text(text)
+        assert text == file.read_text(), f"{file.name} differs; UPDATE_GOLDEN=1 writes it anew"

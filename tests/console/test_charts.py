@@ -1,0 +1,90 @@
+"""Spans and schedules are laid out where they belong, and a watched drawing does not move all the time."""
+
+from __future__ import annotations
+
+import pytest
+
+from onward.console.charts import (
+    END_STEP_SECONDS,
+    HOUR,
+    MIN_SPAN_WIDTH,
+    TimeSpan,
+    batch_retries,
+    breaker_timeline,
+    timeline,
+)
+from onward.model.ledger import FailedBatch
+from onward.retry.ladder import Ladder
+
+NOW = 1_800_000_000.0
+
+
+def opening(start: float, end: float | None, name: str = "printer") -> dict[str, object]:
+    return {"dependency": name, "opened_at": start, "closed_at": end, "reason": "it burns", "remedy": ""}
+
+
+def batch(retries: int) -> FailedBatch:
+    return FailedBatch("b", "reading", None, [], retries, NOW, NOW, ())
+
+
+def places(*spans: TimeSpan) -> list[tuple[float, float]]:
+    (line,) = timeline(0.0, 100.0, [("a", spans)]).rows
+    return [(one.x, one.width) for one in line.drawn]
+
+
+def test_a_span_is_where_it_was() -> None:
+    assert places(TimeSpan(10.0, 30.0, "bad")) == [(10.0, 20.0)]
+
+
+def test_one_that_lasts_reaches_the_end() -> None:
+    assert places(TimeSpan(90.0, None, "bad")) == [(90.0, 10.0)]
+
+
+def test_what_lies_outside_is_cut_off() -> None:
+    assert places(TimeSpan(-50.0, 20.0, "bad"), TimeSpan(-50.0, -10.0, "bad"), TimeSpan(120.0, None, "bad")) == [
+        (0.0, 20.0)
+    ]
+
+
+def test_the_shortest_span_can_be_seen_also_at_the_end() -> None:
+    assert places(TimeSpan(50.0, 50.0, "bad"), TimeSpan(99.99, 100.0, "bad")) == [
+        (50.0, MIN_SPAN_WIDTH),
+        (100 - MIN_SPAN_WIDTH, MIN_SPAN_WIDTH),
+    ]
+
+
+def test_without_an_opening_nothing_is_drawn() -> None:
+    assert breaker_timeline([], ["printer"], NOW) is None
+    long_ago = opening(NOW - 90 * 24 * HOUR, NOW - 89 * 24 * HOUR)
+    assert breaker_timeline([long_ago], ["printer"], NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("ago", "hours"), ((0.5 * HOUR, 1), (5 * HOUR, 6), (20 * HOUR, 24), (100 * HOUR, 168), (20 * 24 * HOUR, 720))
+)
+def test_the_shortest_window_is_taken_that_shows_it_all(ago: float, hours: int) -> None:
+    found = breaker_timeline([opening(NOW - ago, NOW)], ["embedder", "printer"], NOW)
+    assert found is not None
+    assert round((found.end - found.start) / HOUR) == hours
+    assert [(one.label, len(one.drawn)) for one in found.rows] == [("embedder", 0), ("printer", 1)]
+
+
+def test_a_drawing_that_ends_now_moves_rarely() -> None:
+    start = NOW - NOW % END_STEP_SECONDS + 1
+    drawn = {breaker_timeline([opening(start - 60, None)], ["printer"], start + s) for s in range(0, 290, 10)}
+    assert len(drawn) == 1
+
+
+def test_retries_made_next_and_to_come() -> None:
+    steps = batch_retries(Ladder().failed_batch, batch(3))
+    assert [one.minutes for one in steps] == ["1", "5", "10", "20", "40", "60", "60", "60", "60", "60"]
+    assert [one.state for one in steps] == ["done"] * 3 + ["next"] + ["later"] * 6
+    assert [one.number for one in steps if one.persistent] == [10]
+    assert [one.x for one in steps][:2] == [5.0, 15.0]
+
+
+@pytest.mark.parametrize(("retries", "number", "gap"), ((10, 11, False), (12, 13, True), (500, 501, True)))
+def test_after_the_tenth_only_the_next_one_is_added(retries: int, number: int, gap: bool) -> None:
+    steps = batch_retries(Ladder().failed_batch, batch(retries))
+    assert len(steps) == 11
+    assert (steps[-1].number, steps[-1].state, steps[-1].gap, steps[-1].persistent) == (number, "next", gap, True)

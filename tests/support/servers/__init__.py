@@ -1,0 +1,16 @@
+"""Private servers that tests kill and start again, and a proxy that cuts the network."""
+
+from __future__ import annotations
+
+from tests.support.servers import postgres, rabbitmq
+from tests.support.servers.postgres import PostgresServer
+from tests.support.servers.private import ServerError
+from tests.support.servers.proxy import Proxy
+from tests.support.servers.rabbitmq import RabbitServer
+
+__all__ = ["PostgresServer", "Proxy", "RabbitServer", "ServerError", "missing"]
+
+
+def missing() -> list[str]:
+    """Return which servers cannot be started on this machine, why, and the remedy."""
+    return [reason for reason in (postgres.why_missing(), rabbitmq.why_missing()) if reason]
