@@ -9,8 +9,7 @@ import pytest
 
 from onward.app import App
 from onward.settings import Settings
-from onward.torture.workload import ParcelArrived, build
-from onward.torture.workload_plan import WorkloadPlan
+from onward.torture.workload import ParcelArrived, WorkloadPlan, build
 
 PARCELS = 6
 

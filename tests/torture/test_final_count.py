@@ -13,8 +13,8 @@ from onward.torture.workload import (
     Piece,
     Receipt,
     Tally,
+    WorkloadPlan,
 )
-from onward.torture.workload_plan import WorkloadPlan
 from tests.torture.conftest import PARCELS
 
 
@@ -118,6 +118,6 @@ def test_a_fault_that_is_in_the_plan_is_not_blamed(app: App, plan: WorkloadPlan)
 def test_poison_that_was_not_caught_is_no_clean_run(finished: App, plan: WorkloadPlan) -> None:
     plan.faults[0] = KILLS_WORKER
     found = counted(finished, plan)
-    assert (found.poison, found.caught) == (1, 0)
+    assert (found.poison, found.poison_caught) == (1, 0)
     assert f"parcels/{plan.parcel(0).id}" in found.doubled, "it should have killed its process"
     assert not found.is_clean

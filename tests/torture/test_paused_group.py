@@ -16,9 +16,8 @@ from onward.ledger.store import Store
 from onward.model.ledger import Delivery, Processed, Settlement
 from onward.runtime.observers import Dropped
 from onward.settings import Settings
-from onward.torture import paused_group
-from onward.torture.paused_group import PausedGroup, PauseResult
-from onward.torture.worker_groups import WorkerGroup, WorkerProcess
+from onward.torture import worker_groups
+from onward.torture.worker_groups import PausedGroup, PauseResult, WorkerGroup, WorkerProcess
 from onward.torture.workload import REFUSAL_LOG, Parcel, ParcelArrived, build, record_refusal
 
 LEASE = 3.0
@@ -118,7 +117,7 @@ def test_a_late_commit_that_is_not_refused(trial: Trial) -> None:
     trial.pause_until_others_are_done()
     trial.refuse(trial.held[0].row + 1)  # it did not hold that one
     assert trial.paused.check() is None
-    trial.clock.time += paused_group.LATE_COMMIT_SECONDS + 1.0
+    trial.clock.time += worker_groups.LATE_COMMIT_SECONDS + 1.0
     assert trial.paused.check() is PauseResult.NOT_REFUSED
 
 
@@ -155,7 +154,7 @@ def test_a_group_that_was_cut_off_may_have_lost_its_claims(trial: Trial) -> None
     trial.lapse()
     trial.others_work()
     assert trial.paused.check() is None
-    trial.clock.time += paused_group.LATE_COMMIT_SECONDS
+    trial.clock.time += worker_groups.LATE_COMMIT_SECONDS
     assert trial.paused.check() is PauseResult.IN_VAIN
 
 
@@ -186,5 +185,5 @@ def test_a_commit_that_was_under_way_is_not_late(trial: Trial) -> None:
 def test_a_locked_store_ends_the_pause_soon(trial: Trial) -> None:
     trial.pause(holding=1)
     assert trial.paused.check() is None
-    trial.clock.time += paused_group.OTHERS_SECONDS + 0.1
+    trial.clock.time += worker_groups.OTHERS_SECONDS + 0.1
     assert trial.paused.check() is PauseResult.IN_VAIN

@@ -11,10 +11,9 @@ from onward.cli.torture import print_report
 from onward.cli.torture_display import LiveDisplay, PlainDisplay
 from onward.torture.fault_injection import FaultCounts
 from onward.torture.final_count import FinalCount
-from onward.torture.torture_report import TortureReport
-from onward.torture.torture_run import TortureProgress
+from onward.torture.torture_run import TortureProgress, TortureReport
 
-CLEAN = FinalCount(documents=300, finished=300, set_aside=4, poison=2, caught=2)
+CLEAN = FinalCount(documents=300, finished=300, set_aside=4, poison=2, poison_caught=2)
 DONE = FaultCounts(workers_killed=10, supervisors_killed=1, groups_killed=1, paused=1, sent_again=6, duplicates=2)
 
 
@@ -50,7 +49,7 @@ def test_what_is_lost_is_named_with_the_seed_that_shows_it_again(capsys: pytest.
 
 
 def test_a_run_that_stood_still_says_where(capsys: pytest.CaptureFixture[str]) -> None:
-    stuck = report(FinalCount(documents=300, finished=300, rows={"labelling": 5}), stalled=True)
+    stuck = report(FinalCount(documents=300, finished=300, rows_left={"labelling": 5}), stalled=True)
     assert not stuck.is_clean
     print_report(stuck)
     said = capsys.readouterr().out

@@ -6,7 +6,7 @@ from collections import Counter
 from random import Random
 
 from onward.torture.fault_injection import Fault, draw_schedule
-from onward.torture.workload_plan import WorkloadPlan
+from onward.torture.workload import WorkloadPlan
 
 KILLS = (Fault.KILL_WORKER, Fault.KILL_SUPERVISOR, Fault.KILL_GROUP)
 

@@ -9,7 +9,6 @@ import pytest
 
 from onward.app import App
 from onward.torture.scratch import ScratchError, open_scratch
-from onward.torture.worker_groups import group_environ
 from onward.torture.workload import build
 
 
@@ -77,6 +76,6 @@ def test_worker_processes_take_no_settings_that_are_meant_for_other_apps(monkeyp
     monkeypatch.setenv("ONWARD_CONCURRENCY", "17")
     monkeypatch.setenv("RETRY_TTL_MINUTES", "1")
     with open_scratch() as scratch:
-        environ = group_environ(scratch.environ)
+        environ = scratch.environ
         assert environ["ONWARD_STORE"] == scratch.store
     assert not {"ONWARD_CONCURRENCY", "RETRY_TTL_MINUTES"} & environ.keys()

@@ -18,7 +18,7 @@ from onward.ops.text.format import counted, duration, number, one_line
 from onward.settings import load_settings
 
 if TYPE_CHECKING:
-    from onward.torture.torture_report import TortureReport
+    from onward.torture.torture_run import TortureReport
 
 MAX_SEED = 10**9
 _LABEL_WIDTH = 12
@@ -133,12 +133,13 @@ def _lines(report: TortureReport) -> Iterator[tuple[str, str]]:
     yield "paused", f"{number(faults.paused)} until others had done their work; {refused}"
     duplicates = f"{number(faults.duplicates)} reported as duplicates"
     yield "duplicates", f"{counted(faults.sent_again, 'event')} sent again, {duplicates}"
-    yield "poison", f"{number(count.caught)} of {counted(count.poison, 'document')} caught that kill their process"
+    poison = counted(count.poison, "document")
+    yield "poison", f"{number(count.poison_caught)} of {poison} caught that kill their process"
     yield "time", f"{duration(report.seconds)}, seed {report.seed}"
 
 
 def _problems(report: TortureReport) -> Iterator[str]:
-    from onward.torture.torture_report import MAX_EXAMPLES
+    from onward.torture.torture_run import MAX_EXAMPLES
 
     for kind, ids in report.count.errors().items():
         if ids:
@@ -146,10 +147,10 @@ def _problems(report: TortureReport) -> Iterator[str]:
             yield f"{kind}: {', '.join(ids[:MAX_EXAMPLES])}{more}"
     if report.stalled:
         yield "nothing changed any more with some work left, so the run was ended"
-    if report.count.rows:
-        rows = ", ".join(f"{service} {number(count)}" for service, count in report.count.rows.items())
+    if report.count.rows_left:
+        rows = ", ".join(f"{service} {number(count)}" for service, count in report.count.rows_left.items())
         yield f"events still on the ledger: {rows}"
     if not report.ended_well:
         yield "not every supervisor ended on a signal; see the log with --keep"
-    if report.count.caught < report.count.poison:
+    if report.count.poison_caught < report.count.poison:
         yield "not every document that kills its process was given up as a crash loop"

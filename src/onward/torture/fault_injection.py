@@ -10,6 +10,7 @@ import os
 import signal
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -17,23 +18,20 @@ from random import Random
 
 from onward.app import App
 from onward.model.ledger import Published
-from onward.torture.paused_group import PausedGroup, PauseResult
-from onward.torture.worker_groups import Fleet, WorkerGroup
-from onward.torture.workload import ParcelArrived
-from onward.torture.workload_plan import WorkloadPlan
+from onward.torture.worker_groups import Fleet, PausedGroup, PauseResult, WorkerGroup
+from onward.torture.workload import ParcelArrived, WorkloadPlan
 
-MAX_FAILED_PAUSES = 300
-"""After this many attempts in which no group could be paused, or in vain, no more are made."""
+MAX_FAILED_PAUSES = 300  # after this many attempts in which no group could be paused, or in vain, no more are made
 
 
 @dataclass(frozen=True)
 class Hooks:
     """Callbacks of tests in a run."""
 
+    # Faults that `onward torture` cannot inject, such as killing the store's server; each is injected once.
     extra_faults: Sequence[Callable[[], None]] = ()
-    """Faults that `onward torture` cannot inject, such as killing the store's server; each is injected once."""
+    # Sends an event of another program; by default straight into the store.
     send_foreign: Callable[[App, bytes], Published | None] = App.publish_raw
-    """Sends an event of another program; by default straight into the store."""
 
 
 class Fault(StrEnum):
@@ -58,21 +56,17 @@ class FaultCounts:
     supervisors_killed: int = 0
     groups_killed: int = 0
     extra_faults: int = 0
-    paused: int = 0
-    """Groups that were paused until others did their work, and tried to commit it late."""
-    not_refused: int = 0
-    """Those of them whose late commits were not refused."""
+    paused: int = 0  # groups that were paused until others did their work, and tried to commit it late
+    not_refused: int = 0  # those of them whose late commits were not refused
     sent_again: int = 0
-    duplicates: int = 0
-    """Events of those that the ledger reported as duplicates; the others found their document final."""
+    duplicates: int = 0  # events of those that the ledger reported as such; the others found their document final
 
     @property
     def kills(self) -> int:
         return self.workers_killed + self.supervisors_killed + self.groups_killed
 
 
-Schedule = deque[tuple[int, Fault]]
-"""Faults, each with the number of finished parcels after which it is due."""
+Schedule = deque[tuple[int, Fault]]  # each fault with the number of finished parcels after which it is due
 
 
 def draw_schedule(random: Random, plan: WorkloadPlan, *, kills: int, pauses: int, extra: int = 0) -> Schedule:
@@ -96,8 +90,7 @@ class FaultInjector:
     plan: WorkloadPlan
     hooks: Hooks
     random: Random
-    refusal_log: Path
-    """Where workers record the works that were refused."""
+    refusal_log: Path  # where workers record the works that were refused
 
     def __post_init__(self) -> None:
         self.counts = FaultCounts()
@@ -125,26 +118,22 @@ class FaultInjector:
 
     def step(self, finished: int, published: int) -> None:
         """Inject the next fault, if it is due."""
-        self._check_paused(finished)
+        if self.paused is not None and (result := self.paused.check()) is not None:
+            self.paused.group.resume()
+            self.paused = None
+            if result is PauseResult.IN_VAIN:
+                self._postpone_pause(finished)
+            else:
+                self.counts.paused += 1
+                self.counts.not_refused += result is PauseResult.NOT_REFUSED
         if self.may_block or not self.schedule or finished < self.schedule[0][0]:
             return
         fault = self.schedule[0][1]
-        if self._inject(fault, published):
+        injected = self._inject(fault, published)
+        if injected or fault is Fault.PAUSE_GROUP:
             self.schedule.popleft()
-        elif fault is Fault.PAUSE_GROUP:
-            self.schedule.popleft()
+        if not injected and fault is Fault.PAUSE_GROUP:
             self._postpone_pause(finished)
-
-    def _check_paused(self, finished: int) -> None:
-        if self.paused is None or (result := self.paused.check()) is None:
-            return
-        self.paused.group.resume()
-        self.paused = None
-        if result is PauseResult.IN_VAIN:
-            self._postpone_pause(finished)
-        else:
-            self.counts.paused += 1
-            self.counts.not_refused += result is PauseResult.NOT_REFUSED
 
     def _postpone_pause(self, finished: int) -> None:
         """Put a pause behind the next fault: the kills must not wait for a moment in which a pause is possible."""
@@ -156,7 +145,7 @@ class FaultInjector:
         """Inject a fault; return False if it is not possible now."""
         match fault:
             case Fault.SEND_AGAIN:
-                return self._send_again(published)
+                return published > 0 and self._send_again(self.random.randrange(published))
             case Fault.EXTRA:
                 return self._inject_extra()
         # A group that was paused is left alone until its result is known.
@@ -165,13 +154,27 @@ class FaultInjector:
             return False
         group = self.random.choice(groups)
         match fault:
-            case Fault.PAUSE_GROUP:
-                return len(groups) > 1 and self._pause_group(group)
+            case Fault.KILL_WORKER:
+                return self._kill_worker(group)
             case Fault.KILL_SUPERVISOR:
-                return self._kill_supervisor(group)
+                if not group.workers(self.app.store):
+                    return False  # it is starting
+                group.kill_supervisor()
+                self.counts.supervisors_killed += 1
             case Fault.KILL_GROUP:
-                return self._kill_group(group)
-        return self._kill_worker(group)
+                if not self._pause_without_suspect(group):
+                    return False
+                group.kill()
+                self.counts.groups_killed += 1
+            case Fault.PAUSE_GROUP:
+                if len(groups) == 1 or self.paused is not None or not self._pause_without_suspect(group):
+                    return False
+                try:
+                    self.paused = PausedGroup(group, self.app.store, self.fleet.lease, self.refusal_log)
+                except BaseException:
+                    group.resume()
+                    raise
+        return True
 
     def _kill_worker(self, group: WorkerGroup) -> bool:
         # Not one that runs a suspect event alone: three kills during the same event would be its crash loop.
@@ -185,41 +188,15 @@ class FaultInjector:
         self.counts.workers_killed += 1
         return True
 
-    def _kill_supervisor(self, group: WorkerGroup) -> bool:
-        if not group.workers(self.app.store):
-            return False  # it is starting
-        group.kill_supervisor()
-        self.counts.supervisors_killed += 1
-        return True
-
-    def _kill_group(self, group: WorkerGroup) -> bool:
-        if not self._pause_without_suspect(group):
-            return False
-        group.kill()
-        self.counts.groups_killed += 1
-        return True
-
-    def _pause_group(self, group: WorkerGroup) -> bool:
-        if self.paused is not None or not self._pause_without_suspect(group):
-            return False
-        try:
-            self.paused = PausedGroup(group, self.app.store, self.fleet.lease, self.refusal_log)
-        except BaseException:
-            group.resume()
-            raise
-        return True
-
     def _pause_without_suspect(self, group: WorkerGroup) -> bool:
         """Pause a group, so that its state stays as it is found; resume one that runs a suspect event."""
-        group.pause()
-        try:
+        with ExitStack() as stack:
+            stack.callback(group.resume)
+            group.pause()
             processes = group.workers(self.app.store)
-        except BaseException:
-            group.resume()
-            raise
-        if processes and not any(process.alone for process in processes):
-            return True
-        group.resume()
+            if processes and not any(process.alone for process in processes):
+                stack.pop_all()
+                return True
         return False
 
     def _inject_extra(self) -> bool:
@@ -231,12 +208,8 @@ class FaultInjector:
         self.counts.extra_faults += 1
         return True
 
-    def _send_again(self, published: int) -> bool:
-        if not published:
-            return False
-        number = self.random.randrange(published)
-        raw, result = self.plan.foreign_event(number), None
-        if raw is not None:
+    def _send_again(self, number: int) -> bool:
+        if (raw := self.plan.foreign_event(number)) is not None:
             result = self.hooks.send_foreign(self.app, raw)
         else:
             (result,) = self.app.publish(ParcelArrived.of(self.plan.parcel(number)))

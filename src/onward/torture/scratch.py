@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+import onward
 from onward.retry import OnwardError, redact
 from onward.settings import Settings, variable
 from onward.torture.workload import REFUSAL_LOG
 
+# The same retry ladder with shorter delays: the second round would come after five minutes.
 _SHORT_DELAYS = {
     "retry_backoff_seconds": "0.2",
     "retry_job_interval_seconds": "10",
@@ -24,7 +26,6 @@ _SHORT_DELAYS = {
     "time_limit_seconds": "120",
     "metrics_backend": "noop",
 }
-"""The same retry ladder with shorter delays: the second round would come after five minutes."""
 
 
 class ScratchError(OnwardError):
@@ -39,8 +40,7 @@ class Scratch:
     folder: Path
     store: str
     more_settings: Mapping[str, str] = field(default_factory=dict)
-    kept: list[str] = field(default_factory=list)
-    """What is not removed at the end."""
+    kept: list[str] = field(default_factory=list)  # what is not removed at the end
 
     @property
     def _chosen(self) -> dict[str, str]:
@@ -51,10 +51,14 @@ class Scratch:
         return Settings.model_validate(self._chosen)
 
     @property
-    def environ(self) -> Mapping[str, str]:
-        """The environment variables of worker processes."""
-        settings = {variable(field): value for field, value in self._chosen.items()}
-        return {**settings, REFUSAL_LOG: str(self.refusal_log)}
+    def environ(self) -> dict[str, str]:
+        """The environment of worker processes: this process's, without settings that are meant for other apps."""
+        settings = {variable(field) for field in Settings.model_fields}
+        kept = {name: value for name, value in os.environ.items() if name not in settings}
+        here = str(Path(onward.__file__).parents[1])
+        path = os.pathsep.join(dict.fromkeys([here, *filter(None, kept.get("PYTHONPATH", "").split(os.pathsep))]))
+        chosen = {variable(field): value for field, value in self._chosen.items()}
+        return {**kept, "PYTHONPATH": path, **chosen, REFUSAL_LOG: str(self.refusal_log)}
 
     @property
     def refusal_log(self) -> Path:
@@ -75,26 +79,21 @@ def open_scratch(store: str | None = None, *, keep: bool = False) -> Iterator[Sc
     name = f"onward_torture_{secrets.token_hex(4)}"
     with ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix=f"{name}_"))
-        if not keep:
-            stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        scratch = Scratch(name, folder, store or "")
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
         if not store or store.startswith("sqlite:"):
             file = _folder_of(store, folder) / f"{name}.db"
-            scratch.store = f"sqlite:///{file}"
-            scratch.kept.append(str(file))
-            if not keep:
-                stack.callback(_remove_files, file)
+            url, place = f"sqlite:///{file}", str(file)
+            stack.callback(_remove_files, file)
         elif store.startswith(("postgresql:", "postgres:")):
-            scratch.store = _with_schema(store, name)
-            scratch.kept.append(f"schema {name} of {redact(store)}")
-            if not keep:
-                stack.push(partial(_leave_schema, store, name))
+            url, place = _with_schema(store, name), f"schema {name} of {redact(store)}"
+            stack.push(lambda kind, *_: _drop_schema(store, name, after_error=kind is not None))
         else:
             raise ScratchError(
                 f"the store {redact(store)!r} is neither sqlite:///… nor postgresql://…; give one of these"
             )
-        scratch.kept = [*scratch.kept, str(folder)] if keep else []
-        yield scratch
+        if keep:
+            stack.pop_all()
+        yield Scratch(name, folder, url, kept=[place, str(folder)] if keep else [])
 
 
 def _folder_of(store: str | None, folder: Path) -> Path:
@@ -121,21 +120,17 @@ def _with_schema(url: str, schema: str | None) -> str:
     return urlunsplit(parts._replace(query=urlencode(query)))
 
 
-def _leave_schema(url: str, schema: str, kind: type[BaseException] | None, *_: object) -> None:
+def _drop_schema(url: str, schema: str, *, after_error: bool) -> None:
     """Drop the schema; after a failed run, the run's error is raised and not this one's."""
-    with suppress(ScratchError, ModuleNotFoundError) if kind is not None else nullcontext():
-        _drop_schema(url, schema)
+    with suppress(ModuleNotFoundError, ScratchError) if after_error else ExitStack():
+        import psycopg
+        from psycopg import sql
 
-
-def _drop_schema(url: str, schema: str) -> None:
-    import psycopg
-    from psycopg import sql
-
-    try:
-        with psycopg.connect(_with_schema(url, None), autocommit=True) as connection:
-            connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(schema)))
-    except psycopg.Error as error:
-        raise ScratchError(
-            f"the schema of this run is still in {redact(url)}: {redact(str(error))}\n"
-            f"Drop it there: DROP SCHEMA {schema} CASCADE"
-        ) from error
+        try:
+            with psycopg.connect(_with_schema(url, None), autocommit=True) as connection:
+                connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(schema)))
+        except psycopg.Error as error:
+            raise ScratchError(
+                f"the schema of this run is still in {redact(url)}: {redact(str(error))}\n"
+                f"Drop it there: DROP SCHEMA {schema} CASCADE"
+            ) from error

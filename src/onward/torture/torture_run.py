@@ -7,31 +7,28 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from onward.app import App
 from onward.ledger.store_errors import StoreUnavailable
 from onward.model.documents import FINAL, Status
 from onward.torture.fault_injection import FaultCounts, FaultInjector, Hooks, draw_schedule
-from onward.torture.final_count import count_documents
+from onward.torture.final_count import FinalCount, count_documents
 from onward.torture.scratch import Scratch
-from onward.torture.torture_report import TortureReport
-from onward.torture.worker_groups import Fleet, group_environ
-from onward.torture.workload import Label, Parcel, ParcelArrived, Piece, build
-from onward.torture.workload_plan import WorkloadPlan
+from onward.torture.worker_groups import Fleet
+from onward.torture.workload import Label, Parcel, ParcelArrived, Piece, WorkloadPlan, build
 
 if TYPE_CHECKING:
     from onward.ledger.store import Store
 
-LEASE_SECONDS = 3.0
-"""Short, so that others soon take over what a killed or paused group held."""
-STALL_SECONDS = 180.0
-"""A run in which nothing changes for this long is ended."""
+LEASE_SECONDS = 3.0  # short, so that others soon take over what a killed or paused group held
+STALL_SECONDS = 180.0  # a run in which nothing changes for this long is ended
+# Parcels that are published beyond the finished ones: a group that is killed must have something to do.
 MAX_AHEAD = 250
-"""Parcels that are published beyond the finished ones: a group that is killed must have something to do."""
 PUBLISHED_AT_ONCE = 50
 POLL_SECONDS = 0.05
 KILLS_PER_PAUSE = 25
+MAX_EXAMPLES = 5  # documents that are named of each kind of error
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +55,56 @@ class TortureProgress:
     note: str = ""
 
 
+@dataclass
+class TortureReport:
+    """The counts at the end of a run."""
+
+    where: str
+    seed: int
+    seconds: float
+    count: FinalCount
+    faults: FaultCounts
+    refused: int = 0  # late works of paused workers
+    stalled: bool = False  # nothing changed for `STALL_SECONDS`, although some work was left
+    ended_well: bool = True  # all supervisors ended on a signal
+    kept: list[str] = field(default_factory=list)
+
+    @property
+    def is_clean(self) -> bool:
+        return self.count.is_clean and not self.stalled and self.ended_well
+
+    @property
+    def kills_a_minute(self) -> float:
+        return self.faults.kills / self.seconds * 60 if self.seconds else 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the facts, for `--json`."""
+        count, faults = self.count, self.faults
+        return {
+            "store": self.where,
+            "seed": self.seed,
+            "seconds": round(self.seconds, 1),
+            **vars(count),
+            **{kind: len(ids) for kind, ids in count.errors().items()},
+            "kills": faults.kills,
+            "workers_killed": faults.workers_killed,
+            "supervisors_killed": faults.supervisors_killed,
+            "groups_killed": faults.groups_killed,
+            "extra_faults": faults.extra_faults,
+            "kills_a_minute": round(self.kills_a_minute, 1),
+            "zombies": faults.paused,
+            "zombies_unrefused": faults.not_refused,
+            "late_works_refused": self.refused,
+            "sent_again": faults.sent_again,
+            "duplicates_reported": faults.duplicates,
+            "stalled": self.stalled,
+            "ended_well": self.ended_well,
+            "examples": {kind: ids[:MAX_EXAMPLES] for kind, ids in count.errors().items() if ids},
+            "kept": self.kept,
+            "clean": self.is_clean,
+        }
+
+
 def torture(
     options: TortureOptions,
     scratch: Scratch,
@@ -68,40 +115,37 @@ def torture(
     app = build(scratch.settings)
     try:
         _ = app.store  # first: that several processes make the tables at once is not tested here
-        environ = group_environ(scratch.environ)
-        with Fleet(scratch.folder, environ, options.workers, options.processes, LEASE_SECONDS) as fleet:
+        folder, environ = scratch.folder, scratch.environ
+        with Fleet(folder, environ, options.workers, options.processes, LEASE_SECONDS) as fleet:
             return _Run(options, scratch, app, fleet, show, hooks or Hooks()).run()
     finally:
         app.close()
 
 
+@dataclass
 class _Run:
-    def __init__(
-        self,
-        options: TortureOptions,
-        scratch: Scratch,
-        app: App,
-        fleet: Fleet,
-        show: Callable[[TortureProgress], None],
-        hooks: Hooks,
-    ) -> None:
-        self._options, self._scratch, self._app, self._fleet, self._hooks = options, scratch, app, fleet, hooks
-        self._show = show
-        self._plan = WorkloadPlan(options.documents, options.seed)
+    _options: TortureOptions
+    _scratch: Scratch
+    _app: App
+    _fleet: Fleet
+    _show: Callable[[TortureProgress], None]
+    _hooks: Hooks
+
+    def __post_init__(self) -> None:
+        options, hooks, log = self._options, self._hooks, self._scratch.refusal_log
+        plan = self._plan = WorkloadPlan(options.documents, options.seed)
         random = Random(options.seed)
         pauses = -(-options.kills // KILLS_PER_PAUSE) if options.workers > 1 else 0
-        extra = len(hooks.extra_faults)
-        schedule = draw_schedule(random, self._plan, kills=options.kills, pauses=pauses, extra=extra)
-        self._faults = FaultInjector(schedule, fleet, app, self._plan, hooks, random, scratch.refusal_log)
-        self._published = 0
-        self._finished = self._unsettled = 0
-        self._began = self._changed_at = time.monotonic()
-        self._last_state: tuple[object, ...] = ()
+        schedule = draw_schedule(random, plan, kills=options.kills, pauses=pauses, extra=len(hooks.extra_faults))
+        self._faults = FaultInjector(schedule, self._fleet, self._app, plan, hooks, random, log)
+        self._published = self._finished = self._unsettled = 0
+        self._began = time.monotonic()
         self._time_is_up = False
 
     def run(self) -> TortureReport:
-        pause = threading.Event()
-        stalled = False
+        pause, counts = threading.Event(), self._faults.counts
+        last_state: tuple[int, ...] = ()
+        changed_at, stalled = self._began, False
         while not stalled:
             self._fleet.fill()
             note = ""
@@ -110,7 +154,10 @@ class _Run:
                     break
             except StoreUnavailable as error:
                 note = str(error)
-            stalled = self._is_stalled()
+            state = (self._finished, self._unsettled, self._published, counts.kills, counts.sent_again)
+            if state != last_state:
+                last_state, changed_at = state, time.monotonic()
+            stalled = time.monotonic() - changed_at > STALL_SECONDS
             self._report_progress(note)
             pause.wait(POLL_SECONDS)
         self._report_progress("all work is done; ending and counting")
@@ -122,7 +169,7 @@ class _Run:
             seed=self._options.seed,
             seconds=seconds,
             count=count_documents(self._app.store, self._plan, self._published),
-            faults=self._faults.counts,
+            faults=counts,
             refused=len(log.read_bytes().splitlines()) if log.exists() else 0,
             stalled=stalled,
             ended_well=ended_well,
@@ -159,13 +206,6 @@ class _Run:
             self._app.publish(*own, documents=list(parcels.values()))
             self._published = numbers.stop
 
-    def _is_stalled(self) -> bool:
-        counts = self._faults.counts
-        state = (self._finished, self._unsettled, self._published, counts.kills, counts.sent_again)
-        if state != self._last_state:
-            self._last_state, self._changed_at = state, time.monotonic()
-        return time.monotonic() - self._changed_at > STALL_SECONDS
-
     def _report_progress(self, note: str) -> None:
         elapsed = time.monotonic() - self._began
         options, counts = self._options, self._faults.counts
@@ -176,13 +216,8 @@ def _read_progress(store: Store) -> tuple[int, int]:
     """Return how many parcels are finished, and how many documents and rows are not settled."""
     documents = store.document_counts()
     parcels, pieces, labels = (documents.get(kind.collection, {}) for kind in (Parcel, Piece, Label))
-    final = sum(count for status, count in labels.items() if status in FINAL)
-    failed = sum(
-        count
-        for counts in (parcels, pieces)
-        for status, count in counts.items()
-        if status in FINAL and status != Status.PROCESSED
-    )
+    finished = sum(labels.get(status, 0) for status in FINAL)
+    finished += sum(kind.get(status, 0) for kind in (parcels, pieces) for status in FINAL - {Status.PROCESSED})
     pending = sum(counts.get(Status.PENDING, 0) for counts in (parcels, pieces, labels))
     rows = sum(states.get("waiting", 0) + states.get("claimed", 0) for states in store.counts().values())
-    return final + failed, pending + rows
+    return finished, pending + rows

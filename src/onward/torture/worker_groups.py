@@ -12,20 +12,23 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from signal import Signals
 from typing import TYPE_CHECKING, Self
 
-import onward
 from onward.runtime.process_identity import is_gone
 
 if TYPE_CHECKING:
     from onward.ledger.store import Store
 
 END_SECONDS = 60.0
+OTHERS_SECONDS = 2.0  # the other groups commit something within this time, unless the store is locked
+LATE_COMMIT_SECONDS = 60.0  # a resumed group tries to commit what it holds within this time
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +37,7 @@ class WorkerProcess:
 
     pid: int
     worker: str
-    alone: bool
-    """It runs one event that is suspected of killing its process."""
+    alone: bool  # it runs one event that is suspected of killing its process
 
 
 class WorkerGroup:
@@ -58,29 +60,37 @@ class WorkerGroup:
         """Whether the supervisor runs."""
         return self.process.poll() is None
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether no process of it is left."""
+        return not self.is_up and not self._signal(0)
+
     def workers(self, store: Store) -> list[WorkerProcess]:
         """Return the worker processes that are alive and registered in the store."""
-        host = socket.gethostname()
-        return [
-            WorkerProcess(about["pid"], about["worker"], bool(about.get("alone")))
-            for about in store.workers()
-            if about.get("host") == host and _group_of(about["pid"]) == self.process.pid and not is_gone(about)
-        ]
+        host, found = socket.gethostname(), list[WorkerProcess]()
+        for about in store.workers():
+            with suppress(ProcessLookupError):
+                pid = about["pid"]
+                if about.get("host") == host and os.getpgid(pid) == self.process.pid and not is_gone(about):
+                    found.append(WorkerProcess(pid, about["worker"], bool(about.get("alone"))))
+        return found
 
-    def signal_all(self, number: Signals) -> None:
-        """Signal the supervisor and its worker processes."""
-        with suppress(ProcessLookupError, PermissionError):
+    def _signal(self, number: int) -> bool:
+        """Signal the supervisor and its worker processes; return False if there are none."""
+        with suppress(ProcessLookupError, PermissionError):  # not permitted: another program has the number now
             os.killpg(self.process.pid, number)
+            return True
+        return False
 
     def pause(self) -> None:
-        self.signal_all(Signals.SIGSTOP)
+        self._signal(Signals.SIGSTOP)
 
     def resume(self) -> None:
-        self.signal_all(Signals.SIGCONT)
+        self._signal(Signals.SIGCONT)
 
     def kill(self) -> None:
         """Kill all of it, as when a machine fails."""
-        self.signal_all(Signals.SIGKILL)
+        self._signal(Signals.SIGKILL)
         self.process.wait()
 
     def kill_supervisor(self) -> None:
@@ -93,24 +103,6 @@ class WorkerGroup:
         if self.process.stdin is not None:
             self.process.stdin.close()
 
-    @property
-    def is_gone(self) -> bool:
-        """Whether no process of it is left."""
-        if self.is_up:
-            return False
-        try:
-            os.killpg(self.process.pid, 0)
-        except (ProcessLookupError, PermissionError):  # not permitted: the number belongs to another program now
-            return True
-        return False
-
-
-def _group_of(pid: int) -> int | None:
-    try:
-        return os.getpgid(pid)
-    except ProcessLookupError:
-        return None
-
 
 @dataclass
 class Fleet:
@@ -122,8 +114,8 @@ class Fleet:
     processes: int
     lease: float
     groups: list[WorkerGroup] = field(default_factory=list)
+    # Groups whose supervisor was killed, and whose workers finish what they run.
     without_supervisor: list[WorkerGroup] = field(default_factory=list)
-    """Groups whose supervisor was killed, and whose workers finish what they run."""
 
     def fill(self) -> None:
         """Start the groups that are missing."""
@@ -162,15 +154,78 @@ class Fleet:
             group.close()
 
 
-def group_environ(chosen: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of groups: this process's, without settings that are meant for other apps."""
-    from onward.settings import Settings, variable
+class PauseResult(StrEnum):
+    """The result of pausing a group."""
 
-    settings = {variable(field) for field in Settings.model_fields}
-    kept = {name: value for name, value in os.environ.items() if name not in settings}
-    here = str(Path(onward.__file__).parents[1])
-    path = os.pathsep.join(dict.fromkeys([here, *filter(None, kept.get("PYTHONPATH", "").split(os.pathsep))]))
-    return {**kept, "PYTHONPATH": path, **chosen}
+    IN_VAIN = "it held nothing, nobody could take over, or it died before it tried to commit"
+    REFUSED = "its late commit was refused"
+    NOT_REFUSED = "its late commit was not refused"
+
+
+class PausedGroup:
+    """A paused group: its leases lapse, others take its rows over, then it is resumed.
+
+    A group that holds rows which others have settled, and lives, must try to commit them, and must be refused.
+    """
+
+    def __init__(
+        self,
+        group: WorkerGroup,
+        store: Store,
+        lease: float,
+        refusal_log: Path,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.group = group
+        self.others_commit = False  # they cannot if this group was paused with the store locked
+        self.cut_off = False  # a fault hit the store during the pause: the group may have lost what it claimed
+        self.is_resumed = False
+        self._store, self._lease, self._refusal_log, self._clock = store, lease, refusal_log, clock
+        self._workers = {process.worker: process.pid for process in group.workers(store)}
+        self._held: set[tuple[int, int]] = set()  # process and row of what it held when it last held anything
+        self._late: set[tuple[int, int]] = set()  # those of them that others have settled
+        self._log_read_from = 0
+        self._counts_before = store.document_counts(), store.counts()
+        self._gives_up_at = clock() + OTHERS_SECONDS
+
+    def check(self) -> PauseResult | None:
+        """Return the result, or None while it is not known."""
+        return self._check_resumed() if self.is_resumed else self._check_paused()
+
+    def _check_paused(self) -> PauseResult | None:
+        store = self._store
+        if not self.others_commit and (store.document_counts(), store.counts()) != self._counts_before:
+            self.others_commit = True
+            self._gives_up_at = self._clock() + 7 * self._lease
+        if self.others_commit:
+            # At every check: a commit that was under way at the pause may still settle some rows.
+            held = {(pid, claim.row) for worker, pid in self._workers.items() for claim in store.claimed(worker)}
+            self._held = held or self._held
+            if not self._held:
+                return PauseResult.IN_VAIN
+            if not held:
+                states = store.row_states([row for _, row in self._held])
+                self._late = {(pid, row) for pid, row in self._held if states.get(row, "done") == "done"}
+            if self._late:
+                self._log_read_from = self._refusal_log.stat().st_size if self._refusal_log.exists() else 0
+                self._gives_up_at = self._clock() + (2 * self._lease if self.cut_off else LATE_COMMIT_SECONDS)
+                self.is_resumed = True
+                self.group.resume()
+                return None
+        return PauseResult.IN_VAIN if self._clock() > self._gives_up_at else None
+
+    def _check_resumed(self) -> PauseResult | None:
+        # In this order: a refusal that a process recorded before it died counts.
+        alive = {process.pid for process in self.group.workers(self._store)}
+        log = self._refusal_log.read_bytes() if self._refusal_log.exists() else b""
+        lines = (line.split(b" ") for line in log[self._log_read_from :].splitlines())
+        if not self._late.isdisjoint((int(pid), int(row)) for pid, row, *_ in lines):
+            return PauseResult.REFUSED
+        if alive.isdisjoint(pid for pid, _ in self._late):
+            return PauseResult.IN_VAIN
+        if self._clock() > self._gives_up_at:
+            return PauseResult.IN_VAIN if self.cut_off else PauseResult.NOT_REFUSED
+        return None
 
 
 def _end_with_parent() -> None:
@@ -180,15 +235,10 @@ def _end_with_parent() -> None:
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
-def main() -> None:
-    """Supervise until a signal; the arguments are the number of processes and the lease in seconds."""
+if __name__ == "__main__":
     from onward.torture.workload import REFERENCE
     from onward.worker import supervise
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(message)s")
     threading.Thread(target=_end_with_parent, daemon=True).start()
     supervise(REFERENCE, processes=int(sys.argv[1]), lease=float(sys.argv[2]), log_level=logging.INFO)
-
-
-if __name__ == "__main__":
-    main()
