@@ -16,7 +16,7 @@ _VARYING = (
     (r"\b[0-9a-f]{32}\b", "<id>"),
     (r"\b(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{8,16}\b", "<id>"),
     (r"\b(?=\d{8,16}\b)\d+", "<id>"),
-    (r"\b\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d)?)?", "<time>"),
+    (r"(?<!\d)\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d+)?(?:\+00:00)?)?)?", "<time>"),
     (r"\b\d\d:\d\d(?::\d\d)?\b", "<time>"),
     (r" *\b\d+(?:\.\d+)? (?:ms|s|min|h|days?)\b", " <duration>"),
     (r"\b\S+:\d+ · onward \d[\w.]*", "<worker>"),
@@ -33,23 +33,33 @@ _ENTRY = r"^<time>  .*\n(?: {20}.*\n)*"
 class Transcript:
     """Runs commands and collects what they print, for the golden file of one command."""
 
-    def __init__(self, name: str, home: Path) -> None:
+    def __init__(self, name: str, home: Path, *, masked: bool = True) -> None:
         self._name = name
         self._home = home
+        self._masked = masked
         self._parts: list[str] = []
 
-    def run(self, *args: str, code: int = 0) -> None:
-        result = onward(self._home, *args)
+    def scene(self, title: str, home: Path | None = None) -> None:
+        """Begin a part of the file: the following commands run on another store, or on one that has changed."""
+        self._home = home or self._home
+        self._parts.append(f"# {title}\n")
+
+    def run(self, *args: str, code: int = 0, more: dict[str, str] | None = None) -> None:
+        result = onward(self._home, *args, more=more)
         assert result.exit_code == code, result.output
+        self.add(result.output, *args, code=code)
+
+    def add(self, output: str, *args: str, code: int = 0) -> None:
+        """Add the output of a command that has run."""
         shown = self.normalised(" ".join(args))
         end = "" if code == 0 else f"\n(exit code {code})"
-        self._parts.append(f"$ onward {shown}\n{self.normalised(result.output).rstrip()}{end}\n")
+        self._parts.append(f"$ onward {shown}\n{self.normalised(output).rstrip()}{end}\n")
 
     def normalised(self, text: str) -> str:
         """Return a text without ids, times, sizes and folders, which differ from run to run."""
         for folder, name in ((self._home, "<home>"), (ROOT, "<checkout>")):
             text = text.replace(str(folder), name)
-        for pattern, name in _VARYING:
+        for pattern, name in _VARYING if self._masked else ():
             text = re.sub(pattern, name, text)
         # Entries of one moment come in any order.
         return re.sub(
