@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from onward.model.documents import Status
-from onward.ops.queries.retry_job import Overdue
+from onward.ops.queries.status import Overdue
 from tests.console.shop import Shop, open_shop
 from tests.console.test_api_submitting import assert_problem
 from tests.support.failed_pages import SOURCE, fail, finish, set_aside

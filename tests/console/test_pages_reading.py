@@ -15,8 +15,7 @@ from onward.console.pages.search import marked
 from onward.console.pages.settings import list_settings
 from onward.model.ledger import NewDocument
 from onward.ops.queries.policies import describe_ladder
-from onward.ops.queries.search import first_lines
-from onward.ops.queries.threads import ThreadPosition, list_threads
+from onward.ops.queries.threads import ThreadPosition, first_lines, list_threads
 from onward.pipeline.documents import Message, Summary, SummaryCitation, Thread
 from onward.pipeline.sources import submit
 from onward.retry.ladder import Ladder

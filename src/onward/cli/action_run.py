@@ -24,8 +24,8 @@ from onward.ops.actions.action import (
     Actor,
     Completion,
     Tone,
+    user_name,
 )
-from onward.ops.actions.action_log import user_name
 from onward.ops.text.format import number, one_line
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from rich.text import Text
 from onward.cli.app_access import open_store_app
 from onward.cli.params import Count, json_option
 from onward.cli.render.output import console, print_entry, print_json
-from onward.ops.actions.action_log import action_facts
+from onward.ops.actions.action import action_facts
 from onward.ops.text.format import moment, number, one_line
 from onward.retry.redact import redact
 

@@ -12,8 +12,8 @@ from onward.cli.app_access import open_store_app
 from onward.cli.params import json_option
 from onward.cli.render.output import console, print_json
 from onward.ops.actions.action import Action
-from onward.ops.actions.breakers import CloseBreaker, OpenBreaker
-from onward.ops.queries.breakers import breaker_facts, opening_facts
+from onward.ops.actions.services import CloseBreaker, OpenBreaker
+from onward.ops.queries.workers import breaker_facts, opening_facts
 from onward.ops.text.format import counted, duration, moment, one_line
 from onward.retry.redact import redact
 

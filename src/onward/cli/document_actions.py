@@ -14,7 +14,7 @@ from onward.cli.params import document_filter_options, json_option, output_file_
 from onward.cli.render.output import console
 from onward.ops.actions.remove_documents import ArchiveDocuments, DiscardDocuments, PurgeDocuments
 from onward.ops.document_export import exported, new_file, write_lines
-from onward.ops.queries.document_filter import DocumentFilter, select_documents, statuses_of
+from onward.ops.queries.documents import DocumentFilter, select_documents, statuses_of
 from onward.ops.text.format import counted, one_line
 
 if TYPE_CHECKING:

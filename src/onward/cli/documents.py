@@ -20,8 +20,8 @@ from onward.model.documents import Status
 from onward.ops.lookup import EMPTY, check_collection, resolve_source, short_ids, show_command
 from onward.ops.queries.document_details import state_facts
 from onward.ops.queries.documents import count_documents, find_titles
-from onward.ops.queries.ingestion_report import error_of
 from onward.ops.text.format import counted, number, one_line
+from onward.recovery.next_step import describe_error
 
 if TYPE_CHECKING:
     from onward import App, DocumentState
@@ -206,7 +206,7 @@ def _print(app: App, found: list[DocumentState], limit: int, total: int | None) 
             (f"{ids[state.id]:8}", "green"), f"  {state.collection:10}", (f"{state.status:10}  ", style)
         )
         print_entry(out, Text.assemble(about, title))
-        if (error := error_of(state)) and state.status != "processed":
+        if (error := describe_error(state.last_error)) and state.status != "processed":
             out.print(Text(f"          {one_line(error, 300)}", "red"), soft_wrap=True)
     if len(found) > limit:
         more = "There are more:" if total is None else f"{number(limit)} of {number(total)} shown; to go on:"

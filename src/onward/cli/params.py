@@ -10,7 +10,7 @@ import click
 
 from onward.model.documents import Status
 from onward.ops.dates import ALLOWED, SPANS, read_past, read_span, read_time
-from onward.ops.queries.document_filter import empty_option
+from onward.ops.queries.documents import empty_option
 
 if TYPE_CHECKING:
     _ParamType = click.ParamType[float]

@@ -10,7 +10,7 @@ from onward.cli.params import Span, When, json_option
 from onward.model.documents import Status
 from onward.ops.actions.action import Action
 from onward.ops.actions.retry_documents import CancelScheduledRetry, RetryDocuments
-from onward.ops.queries.document_filter import DocumentFilter
+from onward.ops.queries.documents import DocumentFilter
 
 _MAX_PRIORITY = 1000
 

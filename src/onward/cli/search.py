@@ -12,7 +12,7 @@ from onward.cli.app_access import open_store_app
 from onward.cli.params import Date, json_option
 from onward.cli.render.output import console, marked, print_json
 from onward.ops.lookup import EMPTY, resolve, resolve_source, short_ids, show_command
-from onward.ops.queries.search import search_facts
+from onward.ops.queries.threads import search_facts
 from onward.ops.text.format import counted, moment, number, one_line, printable, source_name
 from onward.retry.redact import redact
 

@@ -14,7 +14,7 @@ from onward.cli.render.output import console, print_json
 from onward.cli.render.tables import count_cell, print_table
 from onward.ops.actions.services import RetireService
 from onward.ops.lookup import worker_command
-from onward.ops.queries.services import service_facts
+from onward.ops.queries.workers import service_facts
 from onward.ops.text.format import counted, duration, one_line, shell_command
 
 if TYPE_CHECKING:

@@ -24,8 +24,14 @@ from onward.ops.queries.document_details import (
     original_of,
     thread_size,
 )
-from onward.ops.queries.ingestion_report import LISTED, archive_counts
-from onward.ops.queries.skipped_files import SkippedFiles, kinds_text, read_skipped_files, report_of
+from onward.ops.queries.ingestion_report import (
+    LISTED,
+    SkippedFiles,
+    archive_counts,
+    kinds_text,
+    read_skipped_files,
+    report_of,
+)
 from onward.ops.text.format import (
     counted,
     harmless,

@@ -12,10 +12,10 @@ from onward.cli.params import json_option
 from onward.cli.render.output import console, print_entry, print_json
 from onward.cli.render.tables import count_cell, print_table
 from onward.ops.lookup import EMPTY, store_exists, store_file
-from onward.ops.queries.skipped_files import SkippedFiles
+from onward.ops.queries.ingestion_report import SkippedFiles
 from onward.ops.queries.status import SystemStatus, read_status
 from onward.ops.text.format import counted, duration, number, one_line, size
-from onward.ops.text.needs import need_command, need_sentence, outage_sentence
+from onward.ops.text.needs import outage_sentence
 from onward.retry.redact import redact
 from onward.settings import load_settings
 
@@ -77,7 +77,7 @@ def _print_needs(out: Console, standing: SystemStatus) -> None:
     else:
         out.print(Text("Needs a person", "bold red"))
     for need in standing.needs:
-        text, command = one_line(need_sentence(need)), need_command(need)
+        text, command = one_line(need.text), need.command
         if command and out.is_terminal and len(text) + len(command) + 5 > out.width:
             out.print(Text(f"  {text}:"))
             out.print(Text(f"    {command}", "bold"), soft_wrap=True)
@@ -186,7 +186,7 @@ def _print_waits(out: Console, standing: SystemStatus) -> None:
     for outage in standing.outages:
         if outage.needs_person:
             continue  # it is among the needs at the top
-        asked = outage.probed_in_seconds
+        asked = outage.asked_in_seconds
         again = f"; asked again in {duration(round(asked))}" if asked is not None else ""
         lines.append(f"{outage_sentence(outage)}{again}")
     for item in standing.set_aside:

@@ -12,7 +12,7 @@ from onward.cli.params import json_option
 from onward.cli.render.output import console, print_json
 from onward.ops.bad_input import NotFound
 from onward.ops.lookup import EMPTY, resolve, resolve_source, short_ids
-from onward.ops.queries.search import first_lines, read_summaries, summary_facts
+from onward.ops.queries.threads import first_lines, read_summaries, summary_facts
 from onward.ops.text.format import counted, moment, one_line
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from onward.console.dead_letter_pages import letter_path, queue_path
 from onward.console.form_fields import Given, needed, text, ticked
 from onward.console.page_templates import document_path
 from onward.ops.actions.action import Action
-from onward.ops.actions.breakers import CloseBreaker, OpenBreaker
 from onward.ops.actions.dead_letters import (
     ArchiveDeadLetters,
     DeadLetterSelection,
@@ -28,6 +27,7 @@ from onward.ops.actions.failed_batches import DiscardFailedBatches, RetryFailedB
 from onward.ops.actions.failure_groups import DiscardFailureGroup, RetryFailureGroup
 from onward.ops.actions.remove_documents import DiscardDocuments
 from onward.ops.actions.retry_documents import CancelScheduledRetry, RetryDocuments
+from onward.ops.actions.services import CloseBreaker, OpenBreaker
 from onward.ops.actions.sources import CancelSource, ForgetSource, IngestAgain, RetrySource
 from onward.ops.queries.dead_letters import dead_letter_at, failed_queues
 from onward.ops.queries.documents import source_key, source_named

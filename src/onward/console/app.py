@@ -17,7 +17,7 @@ from onward.console.problems import add_handlers
 from onward.console.sessions import Sessions
 from onward.console.throughput import Throughput
 from onward.console.timed_cache import TimedCache
-from onward.ops.queries.retry_job import Overdue
+from onward.ops.queries.status import Overdue
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
 OVERDUE_SECONDS = 10.0

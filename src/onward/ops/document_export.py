@@ -11,20 +11,18 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
-from onward.model.documents import Document
+from onward.app import App
+from onward.model.documents import Document, DocumentState
 from onward.model.failures import outcomes
+from onward.model.ledger import DeadLetter
 from onward.ops.bad_input import BadInput
 from onward.ops.queries.document_details import state_facts
-from onward.ops.queries.document_filter import PAGE
+from onward.ops.queries.documents import PAGE
 from onward.ops.text.format import iso, one_line
 from onward.retry.errors import OnwardError
 from onward.retry.redact import redact
-
-if TYPE_CHECKING:
-    from onward import App, DocumentState
-    from onward.model.ledger import DeadLetter
 
 Key = tuple[str, str]
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from onward.app import App
+from onward.ledger.store import Store
+from onward.model.ledger_views import FailureGroup
 from onward.ops.bad_input import BadInput, NotFound
 from onward.ops.queries.failure_groups import KNOWN, error_text, shortened, weight
 from onward.ops.text.format import SHORT_ID, number, one_line, printable, shell_command, source_name
 from onward.retry.redact import redact
 from onward.settings import Settings
-
-if TYPE_CHECKING:
-    from onward import App
-    from onward.ledger.store import Store
-    from onward.model.ledger_views import FailureGroup
 
 SERVERS = ("postgresql://", "postgres://")
 EMPTY = "Nothing has been ingested yet. Begin with:\n  onward ingest SOURCE…   (a mailbox, a folder or a URL)"

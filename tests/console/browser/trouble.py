@@ -7,7 +7,7 @@ from pathlib import Path
 from onward import App
 from onward.model.failures import Failure
 from onward.model.ledger import InFailedBatch, Settlement
-from onward.ops.actions.action_log import log_action
+from onward.ops.actions.action import log_action
 from onward.pipeline.sources import submit
 from tests.support.command_runs import SAMPLE, mail, write_mailbox
 from tests.support.model_server import ModelServer

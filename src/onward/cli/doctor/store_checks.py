@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from onward.cli.doctor.checks import Check, ok, warning
 from onward.ops.lookup import worker_command
-from onward.ops.queries.services import service_facts
+from onward.ops.queries.workers import service_facts
 from onward.ops.text.format import counted, duration, moment, worker_process
 from onward.recovery.retry_decision import RetryJobRules
 from onward.runtime.process_identity import alive_workers, is_gone
@@ -103,14 +103,13 @@ def _outages(store: Store) -> Iterator[Check]:
 
 
 def _retry_job(store: Store, rules: RetryJobRules) -> Iterator[Check]:
-    from onward.ops.queries.needs import Need, NeedKind
-    from onward.ops.queries.retry_job import overdue, retry_job_status
-    from onward.ops.text.needs import need_sentence
+    from onward.ops.queries.status import overdue, retry_job_status
+    from onward.ops.text.needs import overdue_sentence
 
     job, late = retry_job_status(store, rules), overdue(store, rules)
     worker = worker_command(store)
     if late.total and not alive_workers(store):
-        yield warning("retry job", need_sentence(Need(NeedKind.OVERDUE, late.total)), worker)
+        yield warning("retry job", overdue_sentence(late.total), worker)
         return
     waiting = counted(job.waiting, "document")
     if job.waiting and job.overdue:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from onward.ops.text.dead_letters import (
+from onward.ops.text.format import counted, harmless, moment, one_line, size
+from onward.ops.text.history import (
     MAX_SHOWN_BYTES,
     error_text,
     last_error_text,
@@ -15,7 +16,6 @@ from onward.ops.text.dead_letters import (
     reason_text,
     tries_text,
 )
-from onward.ops.text.format import counted, harmless, moment, one_line, size
 from onward.retry.redact import redact
 
 if TYPE_CHECKING:

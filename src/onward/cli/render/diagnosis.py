@@ -10,12 +10,11 @@ from rich.text import Text
 from onward.cli.render.output import console, print_entry
 from onward.ops.lookup import short_ids, show_command
 from onward.ops.queries.failure_groups import KNOWN, error_text, shortened
-from onward.ops.queries.ingestion_report import error_of
-from onward.ops.queries.remedies import remedies
-from onward.ops.text.diagnosis import diagnosis_sentences, remedy_command, remedy_sentence
+from onward.ops.text.diagnosis import diagnosis_sentences, remedies, remedy_command, remedy_sentence
 from onward.ops.text.format import counted, duration, harmless, local_time, moment, number, one_line
 from onward.recovery.diagnosis import Cause, Diagnosis, Evidence
 from onward.recovery.group_actions import affected
+from onward.recovery.next_step import describe_error
 from onward.retry.redact import redact
 
 if TYPE_CHECKING:
@@ -121,7 +120,7 @@ def _print_documents(app: App, out: Console, group: FailureGroup, short: str) ->
     out.print()
     out.print(Text("Affected now", "bold"))
     for state in shown:
-        error = one_line(redact(error_of(state)), 100)
+        error = one_line(describe_error(state.last_error), 100)
         line = Text.assemble(
             (f"  {one_line(ids[state.id]):8}", "green"),
             f"  {state.collection:10}{state.status:10}  ",

@@ -12,7 +12,7 @@ from onward.console.api.documents import FromSource, Limit
 from onward.console.api.lookup import find_source
 from onward.console.api.openapi import problems
 from onward.console.request_context import Onward
-from onward.ops.queries.search import search_facts
+from onward.ops.queries.threads import search_facts
 from onward.ops.text.format import printable
 
 router = APIRouter(prefix="/v3")

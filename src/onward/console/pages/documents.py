@@ -20,8 +20,8 @@ from onward.ops.queries.documents import (
     list_documents,
     source_key,
 )
-from onward.ops.queries.ingestion_report import error_of
 from onward.ops.text.format import one_line
+from onward.recovery.next_step import describe_error
 
 router = APIRouter()
 
@@ -115,4 +115,4 @@ def _matches(state: DocumentState, wanted: DocumentListFilter, source: str | Non
 
 
 def _error(state: DocumentState) -> str:
-    return one_line(error_of(state), 200) if state.status != Status.PROCESSED else ""
+    return one_line(describe_error(state.last_error), 200) if state.status != Status.PROCESSED else ""

@@ -23,11 +23,10 @@ from onward.model.ledger_views import FailureGroup
 from onward.ops.bad_input import BadInput
 from onward.ops.lookup import find_group
 from onward.ops.queries.failure_groups import error_text, list_groups, weight
-from onward.ops.queries.ingestion_report import error_of
-from onward.ops.queries.remedies import Remedy, RemedyKind, remedies
-from onward.ops.text.diagnosis import diagnosis_sentences, remedy_sentence
+from onward.ops.text.diagnosis import Remedy, RemedyKind, diagnosis_sentences, remedies, remedy_sentence
 from onward.recovery.diagnosis import Cause, Diagnosis, Evidence, diagnose, evidence_of
 from onward.recovery.group_actions import affected
+from onward.recovery.next_step import describe_error
 from onward.retry.redact import redact
 
 router = APIRouter()
@@ -207,7 +206,7 @@ def _document(state: DocumentState) -> dict[str, Any]:
         "id": state.id,
         "path": document_path(state.collection, state.id),
         "status": str(state.status),
-        "error": redact(error_of(state)),
+        "error": describe_error(state.last_error),
         "at": state.last_attempt_time,
     }
 

@@ -10,11 +10,11 @@ from onward.app import App
 from onward.console.page_templates import page
 from onward.console.pages.confirm import CONSOLE
 from onward.console.request_context import Onward, OwnForm, Running
-from onward.ops.actions.action_log import log_action
+from onward.ops.actions.action import log_action
 from onward.ops.bad_input import BadInput
 from onward.ops.lookup import worker_command
 from onward.ops.submissions import Submitted, submit_text, submit_upload, submit_url
-from onward.ops.text.source_names import display_name
+from onward.ops.text.format import display_name
 from onward.runtime.process_identity import alive_workers
 
 router = APIRouter()

@@ -17,10 +17,8 @@ from onward.console.timed_cache import TimedCache
 from onward.model.documents import FINAL, Status
 from onward.ops.queries.documents import source_key
 from onward.ops.queries.ingestion_report import COLLECTIONS
-from onward.ops.queries.retry_job import Overdue, overdue
-from onward.ops.queries.status import SystemStatus, read_status
-from onward.ops.text.needs import need_command, need_link, need_sentence
-from onward.ops.text.source_names import short_name
+from onward.ops.queries.status import Overdue, SystemStatus, overdue, read_status
+from onward.ops.text.format import short_name
 from onward.recovery.retry_decision import RetryJobRules
 
 router = APIRouter()
@@ -67,10 +65,7 @@ def _values(web: FastAPI) -> dict[str, Any]:
     status = read_status(app, chosen, count_overdue=partial(count_overdue, web))
     return {
         "status": status,
-        "needs": [
-            {"text": need_sentence(need), "command": need_command(need), "link": need_link(need)}
-            for need in status.needs
-        ],
+        "needs": status.needs,
         "chart": pipeline_chart(status, app.store.subscriptions()),
         "bars": {name: bar_segments(status.documents[name]) for name in _collections(status)},
         "sources": [

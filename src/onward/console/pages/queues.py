@@ -31,7 +31,7 @@ from onward.ops.queries.dead_letters import (
     dead_letter_facts,
     failed_queue_facts,
 )
-from onward.ops.text.dead_letters import MAX_SHOWN_BYTES, error_text, last_error_text, raw_text, reason_text
+from onward.ops.text.history import MAX_SHOWN_BYTES, error_text, last_error_text, raw_text, reason_text
 from onward.recovery.requeue_dead_letters import refusal, service_names
 from onward.retry.redact import redact
 

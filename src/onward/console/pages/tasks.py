@@ -16,10 +16,14 @@ from onward.console.page_templates import document_path, fragment, page
 from onward.console.request_context import Onward
 from onward.model.documents import Document, DocumentState
 from onward.ops.bad_input import NotFound
-from onward.ops.queries.ingestion_report import COLLECTIONS, IngestionReport, outage_of, read_ingestion_report
-from onward.ops.queries.skipped_files import kinds_text
-from onward.ops.text.format import counted, counted_in, number, one_line
-from onward.ops.text.source_names import display_name, short_name
+from onward.ops.queries.ingestion_report import (
+    COLLECTIONS,
+    IngestionReport,
+    kinds_text,
+    outage_of,
+    read_ingestion_report,
+)
+from onward.ops.text.format import counted, counted_in, display_name, number, one_line, short_name
 from onward.runtime.process_identity import alive_workers
 
 router = APIRouter()

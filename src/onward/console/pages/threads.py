@@ -20,8 +20,7 @@ from onward.console.request_context import Onward
 from onward.ops.bad_input import NotFound
 from onward.ops.queries.document_details import messages_of_thread
 from onward.ops.queries.documents import source_key
-from onward.ops.queries.search import first_lines
-from onward.ops.queries.threads import MAX_MATCHES, ThreadPosition, list_threads
+from onward.ops.queries.threads import MAX_MATCHES, ThreadPosition, first_lines, list_threads
 from onward.ops.text.format import counted, harmless, one_line, printable, source_name
 from onward.ops.text.format import number as shown_number
 

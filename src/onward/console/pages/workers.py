@@ -15,8 +15,7 @@ from onward.console.charts import breaker_timeline
 from onward.console.page_templates import document_path, fragment, page
 from onward.console.request_context import Onward
 from onward.model.ledger_views import WorkerClaims
-from onward.ops.queries.breakers import breaker_facts
-from onward.ops.queries.workers import EXAMPLES, worker_facts
+from onward.ops.queries.workers import EXAMPLES, breaker_facts, worker_facts
 from onward.retry.redact import redact
 
 router = APIRouter()

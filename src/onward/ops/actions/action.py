@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import getpass
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from onward.ops.actions.action_log import log_action
+from onward.app import App
+from onward.model.ledger_views import LoggedAction
 from onward.ops.lookup import worker_command
-from onward.ops.text.format import one_line
+from onward.ops.text.format import iso, one_line
 from onward.retry.errors import OnwardError
+from onward.retry.redact import redact
 from onward.runtime.process_identity import alive_workers
-
-if TYPE_CHECKING:
-    from onward import App
 
 Item = TypeVar("Item")
 
@@ -192,3 +192,38 @@ def stopped_sentence(done: str, total: str, verb: str) -> ActionMessage:
     return ActionMessage(
         one_line(f"{done} of {total} {verb}, then stopped. The same command goes on with the rest.")
     )
+
+
+def log_action(app: App, action: str, about: Mapping[str, Any], touched: int, *, who: str, via: str) -> None:
+    """Add an entry, unless nothing was changed; parameters that were not given are left out."""
+    if touched:
+        given = {name: _redacted(value) for name, value in about.items() if value not in (None, False, (), [])}
+        app.store.log_action(who, via, action, given, touched)
+
+
+def _redacted(value: Any) -> Any:
+    """Return a value without its secrets: a source may carry a password."""
+    if isinstance(value, list | tuple):
+        return [_redacted(item) for item in value]
+    return redact(value) if isinstance(value, str) else value
+
+
+def user_name() -> str:
+    """Return the name of the user of this process."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "unknown"  # a process without a user name, as in some containers
+
+
+def action_facts(entry: LoggedAction) -> dict[str, Any]:
+    """Return an entry of the log, for programs."""
+    return {
+        "id": entry.id,
+        "at": iso(entry.at),
+        "who": entry.who,
+        "via": entry.via,
+        "action": entry.action,
+        "about": entry.about,
+        "touched": entry.touched,
+    }

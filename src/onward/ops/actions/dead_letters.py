@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from onward.app import App
+from onward.model.ledger import DeadLetter
 from onward.ops.actions.action import (
     Action,
     ActionMessage,
@@ -30,13 +32,9 @@ from onward.ops.actions.requeue_run import (
     requeue_sentences,
 )
 from onward.ops.queries.dead_letters import ChosenDeadLetters, select_dead_letters
-from onward.ops.text.dead_letters import last_error_text
 from onward.ops.text.format import counted, number, one_line
+from onward.ops.text.history import last_error_text
 from onward.recovery.requeue_dead_letters import Refusal, Requeue, RequeueResult, refusal, service_names
-
-if TYPE_CHECKING:
-    from onward import App
-    from onward.model.ledger import DeadLetter
 
 MAX_QUICK_PLAN = 100
 """A quick plan looks at each of at most this many dead letters; more are only counted."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from onward.app import App
+from onward.model.ledger import FailedBatch
 from onward.ops.actions.action import (
     Action,
     ActionOutcome,
@@ -20,10 +22,6 @@ from onward.ops.bad_input import BadInput
 from onward.ops.queries.batches import counted_batches, documents_in, find_batches
 from onward.ops.text.format import counted
 from onward.recovery.group_actions import PAGE, discard_documents
-
-if TYPE_CHECKING:
-    from onward import App
-    from onward.model.ledger import FailedBatch
 
 _NONE = "There are no failed batches."
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from onward.app import App
 from onward.model.ledger_views import FailureGroup, ScheduleResult
 from onward.ops.actions.action import (
     Action,
@@ -38,9 +39,6 @@ from onward.recovery.group_actions import (
 )
 from onward.recovery.requeue_dead_letters import CanaryOutcome, Refusal
 from onward.retry.redact import redact
-
-if TYPE_CHECKING:
-    from onward import App
 
 _NOTHING = "Nothing of this group is left to put back."
 

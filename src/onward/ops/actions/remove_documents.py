@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from onward.model.documents import Status
+from onward.app import App
+from onward.model.documents import DocumentState, Status
 from onward.ops.actions.action import (
     Action,
     ActionMessage,
@@ -26,7 +27,7 @@ from onward.ops.actions.action import (
 from onward.ops.actions.retry_documents import by_collection, known_states
 from onward.ops.bad_input import BadInput
 from onward.ops.document_export import exported, new_file, with_descendants, write_lines
-from onward.ops.queries.document_filter import (
+from onward.ops.queries.documents import (
     GIVEN_UP,
     PAGE,
     DocumentFilter,
@@ -35,9 +36,6 @@ from onward.ops.queries.document_filter import (
     statuses_of,
 )
 from onward.ops.text.format import counted, number, one_line
-
-if TYPE_CHECKING:
-    from onward import App, DocumentState
 
 Key = tuple[str, str]
 _FAILED = (Status.FAILED, Status.FAILED_MAX_RETRIES)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from onward.app import App
 from onward.ops.actions.action import Action, ActionMessage, ActionProgress, ActionStopped, Actor, Tone, plain
 from onward.ops.bad_input import BadInput
 from onward.ops.text.format import counted, number, one_line
 from onward.recovery.requeue_dead_letters import CanaryOutcome, CanaryProgress, Refusal, RequeueResult
 from onward.retry.errors import OnwardError
 from onward.retry.redact import redact
-
-if TYPE_CHECKING:
-    from onward import App
 
 BAD_CANARY = (CanaryOutcome.FAILED, CanaryOutcome.UNANSWERED)
 MAX_LISTED = 10

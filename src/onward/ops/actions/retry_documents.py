@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from onward.model.documents import Status
+from onward.app import App
+from onward.model.documents import DocumentState, Status
 from onward.model.ledger_views import ScheduleResult
 from onward.ops.actions.action import (
     Action,
@@ -25,12 +26,9 @@ from onward.ops.actions.action import (
 )
 from onward.ops.bad_input import BadInput, NotFound
 from onward.ops.lookup import resolve, short_ids
-from onward.ops.queries.document_filter import PAGE, DocumentFilter, select_documents, statuses_of
+from onward.ops.queries.documents import PAGE, DocumentFilter, select_documents, statuses_of
 from onward.ops.text.format import clock_time, counted, iso, number, one_line
 from onward.runtime.process_identity import alive_workers
-
-if TYPE_CHECKING:
-    from onward import App, DocumentState
 
 Key = tuple[str, str]
 MAX_NAMED = 5

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from onward.app import App
 from onward.model.documents import DocumentState, Status
 from onward.ops.actions.action import (
     Action,
@@ -18,16 +19,12 @@ from onward.ops.actions.action import (
 )
 from onward.ops.actions.retry_documents import Key, schedule, touched, unschedule
 from onward.ops.bad_input import NotFound
-from onward.ops.queries.document_filter import GIVEN_UP, PAGE
 from onward.ops.queries.document_progress import stands_for_source
+from onward.ops.queries.documents import GIVEN_UP, PAGE
 from onward.ops.queries.ingestion_report import totals
 from onward.ops.submissions import check_takes_sources
-from onward.ops.text.format import counted, counted_in, one_line, source_name
-from onward.ops.text.source_names import display_name
+from onward.ops.text.format import counted, counted_in, display_name, one_line, source_name
 from onward.recovery.group_actions import discard_documents
-
-if TYPE_CHECKING:
-    from onward import App
 
 MAX_QUICK_CHANGE = 1_000
 """Changing more documents than this takes longer than a web request."""

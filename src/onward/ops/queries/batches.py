@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from onward.app import App
 from onward.model.documents import Document
 from onward.model.ledger import FailedBatch
 from onward.ops.bad_input import NotFound
-from onward.ops.queries.ingestion_report import error_of
 from onward.ops.text.format import iso, number, one_line
+from onward.recovery.next_step import describe_error
 from onward.retry.redact import redact
-
-if TYPE_CHECKING:
-    from onward import App
 
 Key = tuple[str, str]
 _MOST_LEVELS = 10
@@ -113,4 +111,4 @@ def files_of(app: App, batch: FailedBatch) -> list[str]:
 def item_errors(app: App, items: Sequence[Key]) -> Iterator[tuple[str, str]]:
     """Yield the id and the last error of each document."""
     for state in app.store.states_of(items):
-        yield state.id, redact(error_of(state))
+        yield state.id, describe_error(state.last_error)

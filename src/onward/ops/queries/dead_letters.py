@@ -6,19 +6,17 @@ import base64
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from onward.app import App
+from onward.model.ledger import DeadLetter
+from onward.model.ledger_views import DeadLetterGroup
 from onward.ops.bad_input import BadInput
 from onward.ops.lookup import fingerprint_of, resolve
-from onward.ops.text.dead_letters import last_error_text
 from onward.ops.text.format import iso, one_line
+from onward.ops.text.history import last_error_text
 from onward.recovery.requeue_dead_letters import DeadLetterFilter, matching_dead_letters
 from onward.retry.redact import redact
-
-if TYPE_CHECKING:
-    from onward import App
-    from onward.model.ledger import DeadLetter
-    from onward.model.ledger_views import DeadLetterGroup
 
 STRAY_QUEUE = "events.failed"
 Counts = dict[str, dict[str, int]]

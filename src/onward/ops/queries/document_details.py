@@ -8,12 +8,12 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from onward.model.documents import FINAL
+from onward.app import App
+from onward.model.documents import FINAL, DocumentState
 from onward.model.ledger import RowState
 from onward.ops.bad_input import NotFound
 from onward.ops.lookup import worker_command
-from onward.ops.queries.ingestion_report import archive_counts, without_text_facts
-from onward.ops.queries.skipped_files import SkippedFiles, report_of
+from onward.ops.queries.ingestion_report import SkippedFiles, archive_counts, report_of, without_text_facts
 from onward.ops.text.format import TimeFormat, iso, local_time, sentence_text
 from onward.ops.text.history import outcome_text
 from onward.ops.text.next_step import next_step_command, next_step_sentence
@@ -23,7 +23,6 @@ from onward.recovery.retry_decision import RetryJobRules
 from onward.retry.redact import redact
 
 if TYPE_CHECKING:
-    from onward import App, DocumentState
     from onward.pipeline.documents import Message
 
 BLOCK = 1 << 20

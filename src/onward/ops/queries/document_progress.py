@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
-from onward.model.documents import Status
+from onward.app import App
+from onward.model.documents import DocumentState, Status
 from onward.ops.lookup import worker_command
-from onward.ops.queries.ingestion_report import COLLECTIONS, error_of
+from onward.ops.queries.ingestion_report import COLLECTIONS
 from onward.ops.text.format import sentence_text
 from onward.ops.text.next_step import next_step_sentence
 from onward.recovery.history import kept_outcomes
-from onward.recovery.next_step import NextStep, NextStepKind, NextSteps, rounds_of
+from onward.recovery.next_step import NextStep, NextStepKind, NextSteps, describe_error, rounds_of
 from onward.recovery.retry_decision import RetryJobRules
 from onward.retry.redact import redact
-
-if TYPE_CHECKING:
-    from onward import App, DocumentState
 
 QUEUED, DONE, FAILED = "queued", "done", "failed"
 FETCHING, PROCESSING = "fetching", "processing"
@@ -83,12 +80,12 @@ class ProgressReader:
         if step.kind is NextStepKind.PROCESSED:
             return replace(found, status=DONE)
         if step.kind in _RUNNING:
-            return replace(found, status=stage, error=error_of(state))
+            return replace(found, status=stage, error=describe_error(state.last_error))
         if step.kind in _ENDED:
             discarded = step.kind is NextStepKind.DISCARDED
-            error = CANCELLED if discarded else error_of(state) or "no error is stored"
+            error = CANCELLED if discarded else describe_error(state.last_error) or "no error is stored"
             return replace(found, status=FAILED, error=error, failed=1)
-        error = error_of(state)
+        error = describe_error(state.last_error)
         if not error and step.kind is NextStepKind.OUTAGE:
             error = redact(sentence_text(next_step_sentence(step), step.now))
         return replace(found, next_retry=self._next_retry(step), error=error)
@@ -142,5 +139,5 @@ class ProgressReader:
         for collection in COLLECTIONS:
             for status in _GIVEN_UP:
                 for state in self._store.states(collection, status=status, source=source, limit=1):
-                    return error_of(state)
+                    return describe_error(state.last_error)
         return ""

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from onward.ops.queries.ingestion_report import error_of
+from onward.app import App
+from onward.model.ledger_views import FailureGroup
 from onward.ops.text.diagnosis import diagnosis_sentences
 from onward.ops.text.format import SHORT_ID, iso, one_line
 from onward.recovery.diagnosis import Diagnosis, Evidence, Version, evidence_of, waiting_events
 from onward.recovery.group_actions import affected
+from onward.recovery.next_step import describe_error
 from onward.retry.redact import redact
-
-if TYPE_CHECKING:
-    from onward import App
-    from onward.model.ledger_views import FailureGroup
 
 KNOWN = 1000
 """At most this many groups are read, the last seen first."""
@@ -102,7 +100,12 @@ def evidence_facts(app: App, evidence: Evidence, *, most: int | None = None) -> 
             for opening in evidence.openings
         ],
         "documents_now": [
-            {"collection": one.collection, "id": one.id, "status": str(one.status), "error": error_of(one)}
+            {
+                "collection": one.collection,
+                "id": one.id,
+                "status": str(one.status),
+                "error": describe_error(one.last_error),
+            }
             for one in islice(affected(app.store, evidence.group.fingerprint), most)
         ],
     }

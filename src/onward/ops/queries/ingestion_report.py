@@ -1,29 +1,99 @@
-"""The result of an ingestion: the counts of messages by result, the failed and the waiting documents."""
+"""The result of an ingestion: counts of messages and of skipped files, the failed and the waiting documents."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from onward.ops.queries.skipped_files import SkippedFiles
-from onward.ops.text.format import iso
+from onward.app import App
+from onward.model.breaker import Breaker
+from onward.model.documents import DocumentState
+from onward.ops.text.format import iso, number
+from onward.pipeline.documents import Archive, Message, Report, SkippedItem, Task, report_id, source_id
 from onward.recovery.next_step import NextSteps, describe_error
 from onward.recovery.retry_decision import RetryJobRules
 from onward.retry.redact import redact
 
 if TYPE_CHECKING:
-    from onward import App, DocumentState
-    from onward.model.breaker import Breaker
-    from onward.pipeline.documents import Archive
     from onward.pipeline.sources import SourceStatus
 
-COLLECTIONS = ("archives", "messages", "chunks", "threads")
-"""Collections whose documents are retried, and so can fail or wait."""
+COLLECTIONS = (
+    "archives",
+    "messages",
+    "chunks",
+    "threads",
+)  # their documents are retried: they can fail or wait
 SHOWN = 5
-LISTED = 50
-"""At most this many messages without text are listed."""
+LISTED = 50  # at most this many messages without text are listed
+
+
+# -- the files that the last fetch of a source skipped
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedFiles:
+    """The files that the last fetch of a source skipped."""
+
+    kinds: Mapping[str, int] = field(default_factory=dict)
+    items: list[SkippedItem] = field(default_factory=list)  # the first of each kind; the counts are exact
+    ignored: Mapping[str, int] = field(default_factory=dict)  # files that are ignored on purpose; not listed
+
+    @property
+    def total(self) -> int:
+        return sum(self.kinds.values())
+
+    @property
+    def not_listed(self) -> int:
+        """Return how many skipped files are not in `items`."""
+        return self.total - len(self.items)
+
+    @classmethod
+    def of(cls, report: Report | None) -> SkippedFiles:
+        """Return the skipped files of a fetch report; none if there is no report yet."""
+        return cls() if report is None else cls(report.passed_over, report.passed_over_items, report.ignored)
+
+    def counts(self) -> dict[str, Any]:
+        """Return the counts, for programs."""
+        return {
+            "passed_over": {"total": self.total, "kinds": dict(self.kinds)},
+            "ignored": {"total": sum(self.ignored.values()), "kinds": dict(self.ignored)},
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the counts and the list, for programs."""
+        facts = self.counts()
+        listed = {"items": [file.model_dump() for file in self.items], "not_listed": self.not_listed}
+        return facts | {"passed_over": facts["passed_over"] | listed}
+
+    def lines(self) -> list[str]:
+        """Return the counts in words, as in "12 passed over: 5 office, 2 pictures"; no line for no files."""
+        groups = (("passed over", self.kinds), ("ignored", self.ignored))
+        return [f"{number(sum(kinds.values()))} {verb}: {kinds_text(kinds)}" for verb, kinds in groups if kinds]
+
+
+def kinds_text(counts: Mapping[str, int]) -> str:
+    """Return counts by kind in words: 5 office, 2 pictures."""
+    from onward.pipeline.fetch.skipped_files import kind_noun, most_first
+
+    return ", ".join(f"{number(count)} {kind_noun(kind, count)}" for kind, count in most_first(counts))
+
+
+def read_skipped_files(app: App, source: str) -> SkippedFiles:
+    """Return the files that the last fetch of a source skipped."""
+    return SkippedFiles.of(report_of(app, Archive.collection, source_id(source)))
+
+
+def report_of(app: App, collection: str, id: str) -> Report | None:
+    """Return the fetch report of a task or a source, or the report with this id."""
+    if collection == Report.collection:
+        return app.get(Report, id)
+    about = app.get(Task, id) if collection == Task.collection else app.get(Archive, id)
+    return None if about is None else app.get(Report, report_id(about))
+
+
+# -- the result
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +104,6 @@ class FailedDocument:
     id: str
     error: str
 
-    def as_dict(self) -> dict[str, str]:
-        return {"collection": self.collection, "id": self.id, "error": self.error}
-
 
 @dataclass(frozen=True, slots=True)
 class WaitingDocuments:
@@ -44,22 +111,10 @@ class WaitingDocuments:
 
     collection: str
     count: int
-    until: float | None
-    error: str
-    dependency: str = ""
-    """What is down, if they wait for that."""
-    incomplete: bool = False
-    """They wait until the documents that belong to them are finished."""
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "collection": self.collection,
-            "count": self.count,
-            "dependency": self.dependency,
-            "incomplete": self.incomplete,
-            "until": iso(self.until),
-            "error": self.error,
-        }
+    dependency: str = ""  # what is down, if they wait for that
+    incomplete: bool = False  # they wait until the documents that belong to them are finished
+    until: float | None = None
+    error: str = ""
 
 
 @dataclass(slots=True)
@@ -70,17 +125,17 @@ class IngestionReport:
     status: str
     items: dict[str, int]
     messages: dict[str, int]
+    without_text: list[str]  # messages that have no chunk because they have no text
+    passed_over: SkippedFiles
     documents: dict[str, dict[str, int]]
-    added: dict[str, int]
-    """How many documents each collection has gained in this run."""
-    failed: int = 0
-    troubles: list[FailedDocument] = field(default_factory=list)
-    """The first failed documents, archives first."""
-    waiting: list[WaitingDocuments] = field(default_factory=list)
-    request_failed: bool = False
-    passed_over: SkippedFiles = field(default_factory=SkippedFiles)
-    without_text: list[str] = field(default_factory=list)
-    """Messages that have no chunk because they have no text."""
+    added: dict[str, int]  # how many documents each collection has gained in this run
+    failed: int
+    troubles: list[FailedDocument]  # the first failed documents, archives first
+    waiting: list[WaitingDocuments]
+
+    @property
+    def request_failed(self) -> bool:
+        return any(trouble.id == source_id(self.source) for trouble in self.troubles)
 
     @property
     def is_clean(self) -> bool:
@@ -97,8 +152,8 @@ class IngestionReport:
             "documents": self.documents,
             "added": self.added,
             "failed": self.failed,
-            "failures": [trouble.as_dict() for trouble in self.troubles],
-            "waiting": [one.as_dict() for one in self.waiting],
+            "failures": [asdict(trouble) for trouble in self.troubles],
+            "waiting": [asdict(one) | {"until": iso(one.until)} for one in self.waiting],
         }
 
 
@@ -114,27 +169,22 @@ def read_ingestion_report(
 
     The reasons for waiting take a read of many documents; without `waiting` they are left out.
     """
-    from onward.pipeline.documents import source_id
     from onward.pipeline.sources import fetch_report, message_counts, source_status, without_text
 
-    standing = source_status(app, source)
-    fetched = fetch_report(app, source)
-    after = totals(app, source)
-    troubles = list(_troubles(app, source, standing))
+    standing, fetched, after = source_status(app, source), fetch_report(app, source), totals(app, source)
     return IngestionReport(
         source,
         # The source may have been forgotten while it was ingested.
         standing.status if after else "forgotten",
         {} if fetched is None else fetched.counts,
         message_counts(app, source),
+        without_text(app, source),
+        SkippedFiles.of(fetched),
         standing.documents,
         {name: after.get(name, 0) - before.get(name, 0) for name in sorted(after.keys() | before.keys())},
         standing.failed,
-        troubles,
+        list(_troubles(app, source, standing)),
         [one for name in COLLECTIONS if waiting and (one := _waiting(app, source, standing, name)) is not None],
-        any(trouble.id == source_id(source) for trouble in troubles),
-        SkippedFiles.of(fetched),
-        without_text(app, source),
     )
 
 
@@ -148,8 +198,6 @@ def archive_counts(app: App, archive: Archive) -> dict[str, int]:
 
     Its duplicates are messages that stand in it twice, or that another archive of its source has.
     """
-    from onward.pipeline.documents import Message, Report, report_id
-
     report = app.get(Report, report_id(archive))
     if report is None or archive.blob is None:
         return {} if report is None else report.counts
@@ -162,14 +210,12 @@ def archive_counts(app: App, archive: Archive) -> dict[str, int]:
 
 def _troubles(app: App, source: str, standing: SourceStatus) -> Iterator[FailedDocument]:
     left = SHOWN
-    for collection in COLLECTIONS:
+    for name in COLLECTIONS:
         for status in ("failed", "failed_max_retries"):
-            if left > 0 and standing.count(collection, status):
-                for state in app.store.find_states(
-                    collection=collection, status=status, source=source, limit=left
-                ):
+            if left > 0 and standing.count(name, status):
+                for state in app.store.find_states(collection=name, status=status, source=source, limit=left):
                     left -= 1
-                    yield FailedDocument(collection, state.id, error_of(state))
+                    yield FailedDocument(name, state.id, describe_error(state.last_error))
 
 
 def _waiting(app: App, source: str, standing: SourceStatus, collection: str) -> WaitingDocuments | None:
@@ -178,33 +224,23 @@ def _waiting(app: App, source: str, standing: SourceStatus, collection: str) -> 
         return None
     states = app.store.states(collection, status="pending", source=source, limit=500)
     if (down := outage_of(app, collection)) and any(state.row is not None for state in states):
-        return WaitingDocuments(collection, count, down.next_probe, down.reason, down.dependency)
-    if (
-        collection == "threads"
-        and standing.pending > count
-        and not any(state.row or state.round for state in states)
-    ):
-        return WaitingDocuments(collection, count, None, "", incomplete=True)
-    outlooks = NextSteps(app.store, RetryJobRules.of(app.settings))
-    times = [at for state in states if (at := due_time(outlooks, state)) is not None]
-    error = next((text for state in states if (text := error_of(state))), "")
-    return WaitingDocuments(collection, count, min(times, default=None), error)
+        return WaitingDocuments(collection, count, down.dependency, until=down.next_probe, error=down.reason)
+    begun = any(state.row or state.round for state in states)
+    if collection == "threads" and standing.pending > count and not begun:
+        return WaitingDocuments(collection, count, incomplete=True)
+    steps = NextSteps(app.store, RetryJobRules.of(app.settings))
+    times = [at for state in states if (at := due_time(steps, state)) is not None]
+    error = next((text for state in states if (text := describe_error(state.last_error))), "")
+    return WaitingDocuments(collection, count, until=min(times, default=None), error=error)
 
 
 def outage_of(app: App, collection: str) -> Breaker | None:
     """Return the open breaker that a collection's documents wait for."""
     needs = {name for one in app.store.subscriptions() if one.finishes == collection for name in one.needs}
-    return next(
-        (breaker for breaker in app.store.breakers() if breaker.open and breaker.dependency in needs), None
-    )
+    return next((one for one in app.store.breakers() if one.open and one.dependency in needs), None)
 
 
-def due_time(outlooks: NextSteps, state: DocumentState) -> float | None:
+def due_time(steps: NextSteps, state: DocumentState) -> float | None:
     """Return when a pending document is next tried; None: at once, or after something else."""
-    at = outlooks.of(state).at
-    return at if at is not None and at > outlooks.now else None
-
-
-def error_of(state: DocumentState) -> str:
-    """Return the last error of a document as text, if it has one."""
-    return describe_error(state.last_error)
+    at = steps.of(state).at
+    return at if at is not None and at > steps.now else None

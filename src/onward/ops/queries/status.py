@@ -4,29 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from onward.app import App
+from onward.ledger.store import Store
+from onward.model.ledger import FailedBatch
 from onward.ops.lookup import PIPELINE_SERVICES, store_file, worker_command
-from onward.ops.queries.breakers import Outage, read_outages
-from onward.ops.queries.needs import Need, due_events, find_needs
-from onward.ops.queries.retry_job import Overdue, RetryJobStatus, overdue, retry_job_status, without_event
-from onward.ops.queries.skipped_files import SkippedFiles, read_skipped_files
-from onward.ops.queries.workers import runs
+from onward.ops.queries.ingestion_report import SkippedFiles, read_skipped_files
+from onward.ops.queries.workers import Outage, read_outages, runs
 from onward.ops.text.diagnosis import diagnosis_sentences
 from onward.ops.text.format import iso
-from onward.ops.text.needs import need_command, need_sentence
+from onward.ops.text.needs import Need, due_events, find_needs
 from onward.recovery.diagnosis import diagnose, evidence_of, waiting_events
 from onward.recovery.next_step import describe_error
-from onward.recovery.retry_decision import RetryJobRules
+from onward.recovery.retry_decision import RetryAction, RetryJobRules, decide
+from onward.retry.ladder import OTHER_ROUNDS
 from onward.retry.redact import redact
 from onward.runtime.process_identity import alive_workers
 
-if TYPE_CHECKING:
-    from onward import App
-    from onward.model.ledger import FailedBatch
-    from onward.model.ledger_views import FailureGroup
-
 TOP_GROUPS = 3
+MISSED_RUNS = 3  # a retry job that has missed this many runs counts as not running
+MAX_DOCUMENTS_READ = 10_000  # at most this many documents are examined to count what is overdue
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +39,36 @@ class StageStatus:
     dead_letters: int
     unrouted: int
     oldest_waits_seconds: float
-    next_due: float | None
-    """When the next event is due; None: now, or no event waits."""
+    next_due: float | None  # when the next event is due; None: now, or no event waits
     due_in_seconds: float | None
-    served: bool
-    """A worker that is alive runs it."""
+    served: bool  # a worker that is alive runs it
 
     @property
     def of_pipeline(self) -> bool:
         return self.service.partition(".")[0] in PIPELINE_SERVICES
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """The documents that the retry job would put back if it ran now."""
+
+    documents: int = 0
+    in_batches: int = 0  # documents of failed batches that are due
+
+    @property
+    def total(self) -> int:
+        return self.documents + self.in_batches
+
+
+@dataclass(frozen=True, slots=True)
+class RetryJobStatus:
+    """When the retry job last ran, and how many documents may wait for it."""
+
+    last_run: float | None = None
+    seconds_ago: float | None = None
+    interval_seconds: float = 0.0
+    overdue: bool = True
+    waiting: int = 0
 
 
 @dataclass(slots=True)
@@ -62,17 +81,14 @@ class SystemStatus:
     sources: list[dict[str, Any]] = field(default_factory=list)
     documents: dict[str, dict[str, int]] = field(default_factory=dict)
     stages: list[StageStatus] = field(default_factory=list)
-    failures: list[dict[str, Any]] = field(default_factory=list)
-    """The failure groups that affect most documents now."""
-    other_failures: int = 0
-    """How many more failure groups affect something."""
+    failures: list[dict[str, Any]] = field(default_factory=list)  # the groups that affect most documents now
+    other_failures: int = 0  # how many more failure groups affect something
     stuck: dict[str, int] = field(default_factory=dict)
     outages: list[Outage] = field(default_factory=list)
     set_aside: list[dict[str, Any]] = field(default_factory=list)
     retry_job: RetryJobStatus = field(default_factory=RetryJobStatus)
     overdue: Overdue = field(default_factory=Overdue)
-    worker: str = "onward worker"
-    """The command that starts a worker for this store."""
+    worker: str = "onward worker"  # the command that starts a worker for this store
     workers: list[dict[str, Any]] = field(default_factory=list)
 
     def count(self, *statuses: str) -> int:
@@ -80,15 +96,12 @@ class SystemStatus:
         return sum(counts.get(status, 0) for counts in self.documents.values() for status in statuses)
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            **asdict(self),
-            "needs": [
-                {"kind": str(need.kind), "text": need_sentence(need), "command": need_command(need)}
-                for need in self.needs
-            ],
+        needs = [{"kind": str(need.kind), "text": need.text, "command": need.command} for need in self.needs]
+        return asdict(self) | {
+            "needs": needs,
             "stages": [asdict(stage) | {"next_due": iso(stage.next_due)} for stage in self.stages],
             "outages": [outage.as_dict() for outage in self.outages],
-            "retry_job": self.retry_job.as_dict(),
+            "retry_job": asdict(self.retry_job) | {"last_run": iso(self.retry_job.last_run)},
         }
 
 
@@ -104,17 +117,19 @@ def read_status(
     depends on it.
     """
     store, rules = app.store, RetryJobRules.of(app.settings)
-    status = SystemStatus(redact(app.settings.store), _size(app))
+    file = store_file(app.settings)
+    files = [file, *(file.with_name(file.name + end) for end in ("-wal", "-shm"))] if file is not None else []
+    status = SystemStatus(redact(app.settings.store), sum(one.stat().st_size for one in files if one.exists()))
     status.documents = store.document_counts()
     batches = store.failed_batches()
     chosen = sorted(store.sources()) if sources is None else sources
     status.sources = [_source(app, source, batches) for source in chosen]
     alive = alive_workers(store)
-    status.stages = _stages(app, alive)
-    status.failures, status.other_failures = _groups(app)
+    status.stages = _stages(store, alive)
+    status.failures, status.other_failures = _failures(store)
     status.outages = read_outages(app)
-    status.set_aside = _batches(app, rules, batches)
-    status.stuck = without_event(store, rules, store.now() - rules.stuck_after)
+    status.set_aside = _batches(store, rules, batches)
+    status.stuck = _without_event(store, rules, store.now() - rules.stuck_after)
     status.retry_job = retry_job_status(store, rules)
     status.worker = worker_command(store)
     status.workers = [
@@ -129,19 +144,12 @@ def read_status(
     return status
 
 
-def _size(app: App) -> int:
-    file = store_file(app.settings)
-    if file is None:
-        return 0
-    parts = [file, *(file.with_name(file.name + end) for end in ("-wal", "-shm"))]
-    return sum(part.stat().st_size for part in parts if part.exists())
-
-
 def _source(app: App, source: str, batches: Sequence[FailedBatch]) -> dict[str, Any]:
     counts = app.store.document_counts(source)
     set_aside = sum(len(batch.items) for batch in batches if batch.source == source)
     pending = sum(found.get("pending", 0) for found in counts.values()) - set_aside
     failed = sum(found.get(one, 0) for found in counts.values() for one in ("failed", "failed_max_retries"))
+    status = "running" if pending else "partially_completed" if failed or set_aside else "completed"
     passed_over, blank = SkippedFiles(), 0
     if "archives" in counts:
         from onward.pipeline.sources import SourceStatus, without_text
@@ -149,15 +157,10 @@ def _source(app: App, source: str, batches: Sequence[FailedBatch]) -> dict[str, 
         passed_over = read_skipped_files(app, source)
         blank = len(without_text(app, source))
         status = SourceStatus(source, counts, set_aside).status
-    elif pending:
-        status = "running"
-    else:
-        status = "partially_completed" if failed or set_aside else "completed"
-    known = {name: sum(counts.get(name, {}).values()) for name in ("messages", "chunks", "threads")}
     return {
         "source": redact(source),
         "status": status,
-        **known,
+        **{name: sum(counts.get(name, {}).values()) for name in ("messages", "chunks", "threads")},
         "documents": {name: sum(found.values()) for name, found in counts.items()},
         "pending": pending,
         "failed": failed,
@@ -167,81 +170,74 @@ def _source(app: App, source: str, batches: Sequence[FailedBatch]) -> dict[str, 
     }
 
 
-def _stages(app: App, alive: Sequence[dict[str, Any]]) -> list[StageStatus]:
+def _stages(store: Store, alive: Sequence[dict[str, Any]]) -> list[StageStatus]:
     """Return the services of the pipeline in its order, then those of other apps."""
-    counts = app.store.counts()
-    documents = app.store.document_counts()
-    finished = {subscription.service: subscription.finishes for subscription in app.store.subscriptions()}
+    counts, documents = store.counts(), store.document_counts()
+    finished = {subscription.service: subscription.finishes for subscription in store.subscriptions()}
     names = [name for name in PIPELINE_SERVICES if name in counts or name in finished]
     # A service that finishes no collection and has no events is left out.
     others = counts.keys() | {name for name, collection in finished.items() if collection}
     names += sorted(others - set(PIPELINE_SERVICES))
     done = {name: documents.get(finished.get(name) or "", {}).get("processed") for name in names}
     if finished.get("ingestion") == finished.get("parsing") == "archives":
+        from onward.pipeline.documents import source_id
+
         # Both finish archives: ingestion those that stand for a source, parsing those that were fetched.
-        requests = app.store.statuses("archives", [_request(source) for source in app.store.sources()])
+        requests = store.statuses("archives", [source_id(source) for source in store.sources()])
         fetched = sum(one == "processed" for one in requests.values())
         done |= {"ingestion": fetched, "parsing": (done["parsing"] or 0) - fetched}
-    served = {name for name in names if any(runs(one, name) for one in alive)}
-    return [
-        _stage(app, name, counts.get(name, {}), done[name], finished.get(name), served=name in served)
-        for name in names
-    ]
+    stages = []
+    for name in names:
+        rows, documents_done = counts.get(name, {}), done[name]
+        due = store.next_due([name], suspects=True) if rows.get("waiting") else None
+        waited = store.now() - due if due is not None else 0.0
+        stages.append(
+            StageStatus(
+                name or "(no service)",
+                finished.get(name),
+                rows.get("waiting", 0),
+                rows.get("claimed", 0),
+                # Settled events are soon removed; the documents that they finished are not.
+                rows.get("done", 0) if documents_done is None else documents_done,
+                rows.get("dead", 0),
+                rows.get("unrouted", 0),
+                round(max(0.0, waited), 3),
+                due if waited < 0 else None,
+                round(-waited, 3) if waited < 0 else None,
+                any(runs(one, name) for one in alive),
+            )
+        )
+    return stages
 
 
-def _request(source: str) -> str:
-    from onward.pipeline.documents import source_id
-
-    return source_id(source)
-
-
-def _stage(
-    app: App, name: str, rows: dict[str, int], done: int | None, finishes: str | None, *, served: bool
-) -> StageStatus:
-    due = app.store.next_due([name], suspects=True) if rows.get("waiting") else None
-    waited = app.store.now() - due if due is not None else 0.0
-    return StageStatus(
-        name or "(no service)",
-        finishes,
-        rows.get("waiting", 0),
-        rows.get("claimed", 0),
-        # Settled events are soon removed; the documents that they finished are not.
-        rows.get("done", 0) if done is None else done,
-        rows.get("dead", 0),
-        rows.get("unrouted", 0),
-        round(max(0.0, waited), 3),
-        due if waited < 0 else None,
-        round(-waited, 3) if waited < 0 else None,
-        served,
-    )
-
-
-def _groups(app: App) -> tuple[list[dict[str, Any]], int]:
-    known = app.store.failure_groups()
-    waiting = waiting_events(app.store, known)
+def _failures(store: Store) -> tuple[list[dict[str, Any]], int]:
+    """Return the failure groups that affect most documents now, and how many more affect any."""
+    known = store.failure_groups()
+    waiting = waiting_events(store, known)
     groups = [one for one in known if one.affected or one.dead_letters or waiting.get(one.fingerprint)]
     groups.sort(key=lambda one: (one.affected, one.dead_letters, one.last_seen), reverse=True)
-    return [_group(app, group) for group in groups[:TOP_GROUPS]], max(0, len(groups) - TOP_GROUPS)
+    facts = []
+    for group in groups[:TOP_GROUPS]:
+        evidence = evidence_of(store, group)
+        diagnosis = diagnose(evidence)
+        facts.append(
+            {
+                "fingerprint": group.fingerprint,
+                "service": group.service,
+                "documents": group.affected,
+                "waiting": evidence.waiting,
+                "dead_letters": group.dead_letters,
+                "error": describe_error({"error_type": group.error_type, "message": group.message}),
+                "verdict": str(diagnosis.kind),
+                "why": diagnosis_sentences(diagnosis),
+                "last_seen": iso(group.last_seen),
+            }
+        )
+    return facts, len(groups) - len(facts)
 
 
-def _group(app: App, one: FailureGroup) -> dict[str, Any]:
-    evidence = evidence_of(app.store, one)
-    diagnosis = diagnose(evidence)
-    return {
-        "fingerprint": one.fingerprint,
-        "service": one.service,
-        "documents": one.affected,
-        "waiting": evidence.waiting,
-        "dead_letters": one.dead_letters,
-        "error": describe_error({"error_type": one.error_type, "message": one.message}),
-        "verdict": str(diagnosis.kind),
-        "why": diagnosis_sentences(diagnosis),
-        "last_seen": iso(one.last_seen),
-    }
-
-
-def _batches(app: App, rules: RetryJobRules, batches: Sequence[FailedBatch]) -> list[dict[str, Any]]:
-    now = app.store.now()
+def _batches(store: Store, rules: RetryJobRules, batches: Sequence[FailedBatch]) -> list[dict[str, Any]]:
+    now = store.now()
     return [
         {
             "batch": batch.id,
@@ -256,3 +252,35 @@ def _batches(app: App, rules: RetryJobRules, batches: Sequence[FailedBatch]) -> 
         }
         for batch in batches
     ]
+
+
+# -- the retry job
+
+
+def retry_job_status(store: Store, rules: RetryJobRules) -> RetryJobStatus:
+    """Return when the retry job last ran, and how many documents may wait for it."""
+    last = store.totals().get("retry_job_last_success_timestamp_seconds", {}).get("")
+    ago = store.now() - last if last else None
+    late = ago is None or ago > MISSED_RUNS * rules.interval
+    waiting = sum(_without_event(store, rules, 1e12).values())  # of any age
+    return RetryJobStatus(last, ago, rules.interval, late, waiting)
+
+
+def _without_event(store: Store, rules: RetryJobRules, before: float) -> dict[str, int]:
+    """Count by collection the unfinished documents that have no event and have not changed since `before`."""
+    rounds = {name: rules.ladder.max_rounds(name) for name in store.document_counts()}
+    return store.stuck(before=before, max_rounds=rounds, others=OTHER_ROUNDS)
+
+
+def overdue(store: Store, rules: RetryJobRules) -> Overdue:
+    """Count what the retry job would put back now; documents that wait for a dependency do not count."""
+    down = {breaker.dependency for breaker in store.breakers() if breaker.open}
+    able = [subscription for subscription in store.subscriptions() if down.isdisjoint(subscription.needs)]
+    collections = sorted({one.finishes for one in able if one.finishes is not None})
+    keys = store.due_for_check(limit=MAX_DOCUMENTS_READ, collections=collections)
+    now = store.now()
+    decided = (decide(state, rules, now, live=state.row is not None) for state in store.states_of(keys))
+    documents = sum(one.action in (RetryAction.DUE, RetryAction.EXHAUSTED) for one in decided)
+    services, ids = {one.service for one in able}, set(store.due_batches())
+    batches = [batch for batch in store.failed_batches() if batch.id in ids and batch.service in services]
+    return Overdue(documents, sum(len(batch.items) for batch in batches))

@@ -1,17 +1,20 @@
-"""Live workers, their events, and services without a worker."""
+"""Live workers and their events; services; dependencies, and whether they are down."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import Any
 
+from onward.app import App
+from onward.ledger.store import Store
+from onward.model.breaker import Breaker
+from onward.model.ledger_views import WorkerClaims
 from onward.ops.lookup import short_ids, worker_command
 from onward.ops.text.format import iso
+from onward.retry.redact import redact
 from onward.runtime.process_identity import alive_workers
-
-if TYPE_CHECKING:
-    from onward import App
-    from onward.model.ledger_views import WorkerClaims
 
 EXAMPLES = 3
 
@@ -31,23 +34,27 @@ def worker_facts(app: App, host: str | None = None) -> dict[str, Any]:
     for claims in store.claims_by_worker(examples=EXAMPLES):
         held.setdefault(claims.worker, []).append(claims)
     short = short_ids(app, [id for those in held.values() for one in those for _, id in one.examples])
-    versions: dict[str, int] = {}
-    for one in alive:
-        version = str(one.get("version", ""))
-        versions[version] = versions.get(version, 0) + 1
+    working = {
+        worker: [
+            {"service": one.service, "events": one.events, "documents": one.documents}
+            | {"examples": [f"{collection}/{short[id]}" for collection, id in one.examples]}
+            for one in those
+        ]
+        for worker, those in held.items()
+    }
     return {
         "workers": [
-            _worker(one, [_held(each, short) for each in held.get(one["worker"], ())], now)
+            _worker(one, now) | {"working": working.get(one["worker"], [])}
             for one in sorted(alive, key=lambda one: (_host(one), one["worker"]))
         ],
-        "versions": versions,
+        "versions": Counter(str(one.get("version", "")) for one in alive),
         "silent": [
-            {"worker": worker, "working": [_held(one, short) for one in those]}
+            {"worker": worker, "working": working[worker]}
             | {"given_back_in_seconds": round(max(0.0, max(one.until for one in those) - now), 3)}
             for worker, those in sorted(held.items())
             if worker not in known and (host is None or worker.partition(":")[0] == host)
         ],
-        "not_served": _not_served(app, everybody),
+        "not_served": _not_served(store, everybody),
         "start": worker_command(store),
     }
 
@@ -56,7 +63,7 @@ def _host(about: dict[str, Any]) -> str:
     return str(about.get("host") or about["worker"].partition(":")[0])
 
 
-def _worker(about: dict[str, Any], working: list[dict[str, Any]], now: float) -> dict[str, Any]:
+def _worker(about: dict[str, Any], now: float) -> dict[str, Any]:
     since = about.get("since")
     return {
         "worker": about["worker"],
@@ -69,28 +76,158 @@ def _worker(about: dict[str, Any], working: list[dict[str, Any]], now: float) ->
         "version": about.get("version", ""),
         "services": sorted(about.get("services", ())),
         "alone": bool(about.get("alone")),
-        "working": working,
     }
 
 
-def _held(one: WorkerClaims, short: dict[str, str]) -> dict[str, Any]:
-    return {
-        "service": one.service,
-        "events": one.events,
-        "documents": one.documents,
-        "examples": [f"{collection}/{short[id]}" for collection, id in one.examples],
-    }
-
-
-def _not_served(app: App, alive: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _not_served(store: Store, alive: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the services that no worker runs, though events wait for them."""
-    store, now = app.store, app.store.now()
     found = []
     for service, counts in sorted(store.counts().items()):
         if service and counts.get("waiting") and not any(runs(one, service) for one in alive):
             due = store.next_due([service], suspects=True)
-            waits = max(0.0, now - due) if due is not None else 0.0
-            found.append(
-                {"service": service, "waiting": counts["waiting"], "oldest_waits_seconds": round(waits, 3)}
-            )
+            waits = round(max(0.0, store.now() - due), 3) if due is not None else 0.0
+            found.append({"service": service, "waiting": counts["waiting"], "oldest_waits_seconds": waits})
     return found
+
+
+def service_facts(store: Store) -> list[dict[str, Any]]:
+    """Return every service that takes events, and every retired one whose dead letters are kept."""
+    now, counts, alive = store.now(), store.counts(), alive_workers(store)
+    subscriptions = {subscription.service: subscription for subscription in store.subscriptions()}
+    set_aside = Counter(batch.service for batch in store.failed_batches() for _ in batch.items)
+    last_served = store.last_served()
+    kept = {name for name, states in counts.items() if name and states.keys() - {"done", "unrouted"}}
+    facts = []
+    for name in sorted(subscriptions.keys() | kept):
+        one, rows = subscriptions.get(name), counts.get(name, {})
+        workers = sum(runs(worker, name) for worker in alive)
+        waiting, claimed = rows.get("waiting", 0), rows.get("claimed", 0)
+        due = store.next_due([name], suspects=True) if waiting else None
+        unserved = "unserved" if waiting or claimed else "retired" if one is None else "idle"
+        facts.append(
+            {
+                "service": name,
+                "state": "served" if workers else unserved,
+                "event": one.event_type if one else None,
+                "finishes": one.finishes if one else None,
+                "was": list(one.was) if one else [],
+                "failed_queue": one.failed_queue if one else f"{name}.failed",
+                "workers": workers,
+                "waiting": waiting,
+                "due": due is not None and due <= now,
+                "claimed": claimed,
+                "dead_letters": rows.get("dead", 0),
+                "set_aside": set_aside[name],
+                "last_served": iso(last_served.get(name)),
+                "seconds_ago": round(max(0.0, now - last_served[name]), 3) if name in last_served else None,
+            }
+        )
+    return facts
+
+
+# -- dependencies
+
+
+def known_dependencies(app: App) -> list[str]:
+    """Return the dependencies that services need or once needed."""
+    needed = {name for one in app.store.subscriptions() for name in one.needs}
+    return sorted(needed | {breaker.dependency for breaker in app.store.breakers()})
+
+
+def breaker_facts(app: App) -> list[dict[str, Any]]:
+    """Return every dependency, for programs: since when it is down, why, and the waiting events."""
+    now, counts, subscriptions = app.store.now(), app.store.counts(), app.store.subscriptions()
+    states = {one.dependency: one for one in app.store.breakers()}
+    facts = []
+    for name in known_dependencies(app):
+        breaker = states.get(name) or Breaker(name)
+        state = _state(breaker, now)
+        services = sorted(one.service for one in subscriptions if name in one.needs)
+        waiting = sum(counts.get(service, {}).get("waiting", 0) for service in services)
+        facts.append(
+            {
+                "dependency": name,
+                "state": state,
+                "since": iso(breaker.failing_since),
+                "seconds": _failing_seconds(breaker, now) if breaker.failing_since is not None else None,
+                "openings_in_episode": breaker.openings,
+                "needs_person": breaker.needs_person(now),
+                "reason": redact(breaker.reason),
+                "remedy": redact(breaker.remedy),
+                "by_hand": breaker.by_hand,
+                "next_probe": iso(breaker.next_probe),
+                "paused_until": iso(breaker.paused_until) if state == "paused" else None,
+                "limit": breaker.limit,
+                "services": services,
+                "waiting": waiting if state != "closed" else 0,
+            }
+        )
+    return facts
+
+
+def _state(breaker: Breaker, now: float) -> str:
+    if breaker.open:
+        return "open"
+    if breaker.paused_until is not None and breaker.paused_until > now:
+        return "paused"
+    if breaker.unreached_since is not None:
+        return "unreached"
+    return "recovering" if breaker.limit is not None or breaker.episode_began_at is not None else "closed"
+
+
+def _failing_seconds(breaker: Breaker, now: float) -> float:
+    """Return for how long a dependency has failed, on and off, without working for long in between."""
+    return max(0.0, now - breaker.failing_since) if breaker.failing_since is not None else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """A dependency that fails now, or failed a moment ago."""
+
+    dependency: str
+    state: str  # `open`, `paused`, `unreached`, `recovering` or `closed`
+    since: float | None
+    seconds: float
+    openings: int
+    reason: str
+    remedy: str
+    by_hand: bool
+    needs_person: bool
+    asked_in_seconds: float | None
+    asked_again: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"since": iso(self.since), "asked_again": iso(self.asked_again)}
+
+
+def read_outages(app: App) -> list[Outage]:
+    """Return the dependencies that fail now, or failed a moment ago."""
+    now = app.store.now()
+    return [
+        Outage(
+            breaker.dependency,
+            _state(breaker, now),
+            breaker.failing_since,
+            _failing_seconds(breaker, now),
+            breaker.openings,
+            breaker.reason,
+            breaker.remedy,
+            breaker.by_hand,
+            breaker.needs_person(now),
+            max(0.0, breaker.next_probe - now) if breaker.next_probe else None,
+            breaker.next_probe,
+        )
+        for breaker in app.store.breakers()
+        if breaker.open or breaker.failing_since is not None
+    ]
+
+
+def opening_facts(one: dict[str, Any]) -> dict[str, Any]:
+    """Return one time that a breaker was open, for programs."""
+    return {
+        "dependency": one["dependency"],
+        "opened_at": iso(one["opened_at"]),
+        "closed_at": iso(one["closed_at"]),
+        "reason": redact(one["reason"]),
+        "remedy": redact(one["remedy"]),
+    }

@@ -3,100 +3,89 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 
-from onward.ops.queries.remedies import Remedy, RemedyKind
 from onward.ops.text.format import counted, whole_duration
-from onward.recovery.diagnosis import SEVERAL, Diagnosis, Finding, FindingKind
+from onward.recovery.diagnosis import SEVERAL, Cause, Diagnosis, Evidence, Finding
+from onward.recovery.diagnosis import FindingKind as Kind
+
+_SENTENCES = {
+    Kind.NOT_REACHED: "It was not reached or could not respond in {of_failures}.",
+    Kind.RATE_LIMITED: "It was refused for too many requests in {of_failures}.",
+    Kind.TIMED_OUT: "It took too long in {of_failures}.",
+    Kind.NOT_THE_DOCUMENTS: "{documents} failed this way, so the documents are not the cause.",
+    Kind.DOCUMENTS_FAILED: "{documents} failed this way, {times} in all.",
+    Kind.WORKED_BEFORE: "Before it began, {documents} succeeded.",
+    Kind.PROGRAMMING_ERROR: "{names[0]} is an error of the program, and all of them come from {names[1]}.",
+    Kind.OLDER_VERSIONS_TOO: "It happens under {versions}: an older one would not help.",
+    Kind.NONE_AFFECTED: "None of them fails any more.",
+    Kind.SEVERAL_DEPENDENCIES: "They point at several dependencies: {listed}.",
+    Kind.PARTLY_NAMED: "Only {of_failures} name {names[0]}.",
+    Kind.SERVICE_NEEDS_SEVERAL: "The service needs {joined}, and no failure says which one it was.",
+    Kind.NO_DEPENDENCY: "The service {names[0]} declares no dependency that they could point at.",
+    Kind.NOT_EVERY_TRY: "It did not fail in every try, so the document alone is not the cause.",
+    Kind.BETWEEN: "{documents} are too many for chance and too few for a bug.",
+    Kind.LOOK_FOR_COMMON: "Look for what those that fail have in common.",
+    Kind.VERSION_NOT_RECORDED: "The version of the workers was not recorded, so nothing can be compared.",
+    Kind.ONLY_VERSION: "Only version {names[0]} has ever run: nothing can be compared with it.",
+    Kind.NO_NEW_VERSION: "It happens under {versions}, so it did not come with a newer one.",
+}
 
 
 def diagnosis_sentences(diagnosis: Diagnosis) -> list[str]:
     """Return the findings of a diagnosis, a sentence each."""
-    return [finding_sentence(finding) for finding in diagnosis.findings]
+    return [_sentence(finding) for finding in diagnosis.findings]
 
 
-def finding_sentence(finding: Finding) -> str:
-    """Return a finding as a sentence."""
+def _sentence(finding: Finding) -> str:
     count, total, names = finding.count, finding.total, finding.names
     documents = counted(count, "document")
-    of_failures = f"{count} of {counted(total, 'failure')}"
     match finding.kind:
-        case FindingKind.POINTS_AT:
+        case Kind.POINTS_AT:
             many = f"All {count} failures point" if count > 1 else "The only failure points"
             where = f", on {counted(total, 'document')}" if total else ""
             only = f", as the service {names[1]} needs nothing else" if len(names) > 1 else ""
             return f"{many} at {names[0]}{where}{only}."
-        case FindingKind.BREAKER_OPENED:
-            return f"The breaker of {names[0]} {_opened(count, finding.seconds)}."
-        case FindingKind.NOT_REACHED:
-            return f"It was not reached or could not respond in {of_failures}."
-        case FindingKind.EVENTS_WAIT:
+        case Kind.BREAKER_OPENED:
+            often = "" if count == 1 else f" {count} times"
+            lasted = (
+                f"for {whole_duration(finding.seconds)}" if finding.seconds is not None else "and is still open"
+            )
+            last = "the last time " if count != 1 and finding.seconds is not None else ""
+            return f"The breaker of {names[0]} opened{often} in that time, {last}{lasted}."
+        case Kind.EVENTS_WAIT:
             return f"{count} {'event waits, and loses' if count == 1 else 'events wait, and lose'} no tries."
-        case FindingKind.RATE_LIMITED:
-            return f"It was refused for too many requests in {of_failures}."
-        case FindingKind.TIMED_OUT:
-            return f"It took too long in {of_failures}."
-        case FindingKind.NOT_THE_DOCUMENTS:
-            return f"{documents} failed this way, so the documents are not the cause."
-        case FindingKind.OTHERS_PROCESSED:
+        case Kind.OTHERS_PROCESSED:
             others = f"{counted(count, 'other')} of the same service {'has' if count == 1 else 'have'}"
             return f"Since it began, {others} been processed."
-        case FindingKind.ONLY_THESE:
+        case Kind.ONLY_THESE:
             only = f"Only {documents} {'fails' if count == 1 else 'fail'} this way"
             return f"{only}, and in every one of {total} tries." if total > 1 else f"{only}, in the only try."
-        case FindingKind.DOCUMENTS_FAILED:
-            return f"{documents} failed this way, {counted(total, 'time')} in all."
-        case FindingKind.NEW_VERSION:
+        case Kind.NEW_VERSION:
             began = finding.seconds or 0.0
             after = "as soon as" if began < 1 else f"{whole_duration(began)} after"
-            return (
-                f"It began {after} version {names[0]} appeared, and never happened under {_versions(names[1:])}."
-            )
-        case FindingKind.WORKED_BEFORE:
-            return f"Before it began, {documents} succeeded."
-        case FindingKind.PROGRAMMING_ERROR:
-            return f"{names[0]} is an error of the program, and all of them come from {names[1]}."
-        case FindingKind.OLDER_VERSIONS_TOO:
-            return f"It happens under {_versions(names)}: an older one would not help."
-        case FindingKind.FAILURE_KINDS:
+            older = _versions(names[1:])
+            return f"It began {after} version {names[0]} appeared, and never happened under {older}."
+        case Kind.FAILURE_KINDS:
             kinds = ", ".join(f"{number} {kind.replace('_', ' ')}" for kind, number in finding.counts)
             failures = f"{counted(count, 'failure')} of {counted(total, 'document')}"
             return f"{failures}: {kinds or 'of no known kind'}."
-        case FindingKind.NONE_AFFECTED:
-            return "None of them fails any more."
-        case FindingKind.SEVERAL_DEPENDENCIES:
-            return f"They point at several dependencies: {', '.join(names)}."
-        case FindingKind.PARTLY_NAMED:
-            return f"Only {of_failures} name {names[0]}."
-        case FindingKind.SERVICE_NEEDS_SEVERAL:
-            return f"The service needs {' and '.join(names)}, and no failure says which one it was."
-        case FindingKind.NO_DEPENDENCY:
-            return f"The service {names[0]} declares no dependency that they could point at."
-        case FindingKind.NO_OTHERS:
+        case Kind.NO_OTHERS:
             why = f"the service {names[0]} finishes no documents" if names else "none was processed since it began"
             return f"Whether other documents are processed would show if it is this document or all: {why}."
-        case FindingKind.NOT_EVERY_TRY:
-            return "It did not fail in every try, so the document alone is not the cause."
-        case FindingKind.BETWEEN:
-            return f"{documents} are too many for chance and too few for a bug."
-        case FindingKind.LOOK_FOR_COMMON:
-            return "Look for what those that fail have in common."
-        case FindingKind.VERSION_FORGOTTEN:
+        case Kind.VERSION_FORGOTTEN:
             unknown = "is" if len(names) == 1 else "are"
             return f"{_versions(names).capitalize()} {unknown} not stored any more, so nothing can be compared."
-        case FindingKind.VERSION_NOT_RECORDED:
-            return "The version of the workers was not recorded, so nothing can be compared."
-        case FindingKind.ONLY_VERSION:
-            return f"Only version {names[0]} has ever run: nothing can be compared with it."
-        case FindingKind.NO_NEW_VERSION:
-            return f"It happens under {_versions(names)}, so it did not come with a newer one."
-
-
-def _opened(count: int, seconds: float | None) -> str:
-    often = "opened in that time" if count == 1 else f"opened {count} times in that time"
-    if seconds is None:
-        return f"{often}, and is still open"
-    lasted = whole_duration(seconds)
-    return f"{often}, for {lasted}" if count == 1 else f"{often}, the last time for {lasted}"
+    return _SENTENCES[finding.kind].format(
+        documents=documents,
+        of_failures=f"{count} of {counted(total, 'failure')}",
+        times=counted(total, "time"),
+        names=names,
+        listed=", ".join(names),
+        joined=" and ".join(names),
+        versions=_versions(names),
+    )
 
 
 def _versions(names: Sequence[str]) -> str:
@@ -107,29 +96,72 @@ def _versions(names: Sequence[str]) -> str:
 # -- what to do
 
 
+class RemedyKind(StrEnum):
+    """A remedy for a failure group."""
+
+    NONE_NEEDED = "none_needed"
+    WAIT = "wait"  # the events go on by themselves when the dependency is back
+    SHOW_EXAMPLE = "show_example"
+    SHOW_BREAKERS = "show_breakers"
+    RETRY_WHEN_BACK = "retry_when_back"
+    RETRY_SLOWLY = "retry_slowly"
+    RETRY_WHEN_FIXED = "retry_when_fixed"
+    RETRY_ONCE = "retry_once"
+    RETRY_FEW = "retry_few"
+    DISCARD = "discard"
+
+
+_REMEDIES = {
+    RemedyKind.NONE_NEEDED: "Nothing: it affects nothing any more.",
+    RemedyKind.WAIT: "Nothing: waiting events go on by themselves when {dependency} is back.",
+    RemedyKind.SHOW_BREAKERS: "see whether it is down",
+    RemedyKind.SHOW_EXAMPLE: "look at one",
+    RemedyKind.RETRY_WHEN_BACK: "when it is back",
+    RemedyKind.RETRY_SLOWLY: "put it back slowly",
+    RemedyKind.RETRY_WHEN_FIXED: "when it is fixed and deployed",
+    RemedyKind.RETRY_ONCE: "try it once more",
+    RemedyKind.RETRY_FEW: "try a few of them",
+    RemedyKind.DISCARD: "give it up for good",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """Something to do about a failure group."""
+
+    kind: RemedyKind
+    dependency: str = ""
+    canary: int = 0
+    rate: float | None = None
+
+
+def remedies(evidence: Evidence, diagnosis: Diagnosis, *, example: bool) -> list[Remedy]:
+    """Return what to do next, in this order; `example`: there is a document or dead letter to look at."""
+    group = evidence.group
+    if not group.affected and not group.dead_letters and not evidence.waiting:
+        return [Remedy(RemedyKind.NONE_NEEDED)]
+    look = [Remedy(RemedyKind.SHOW_EXAMPLE)] if example else []
+    match diagnosis.kind:
+        case Cause.DEPENDENCY:
+            found = [Remedy(RemedyKind.SHOW_BREAKERS), *look]
+            if evidence.waiting:
+                found.insert(0, Remedy(RemedyKind.WAIT, dependency=evidence.suspect or ""))
+            if group.dead_letters or not evidence.waiting:
+                found.append(Remedy(RemedyKind.RETRY_WHEN_BACK, canary=1))
+            return found
+        case Cause.OVERLOAD:
+            return [Remedy(RemedyKind.RETRY_SLOWLY, rate=1.0), *look]
+        case Cause.BUG:
+            return [*look, Remedy(RemedyKind.RETRY_WHEN_FIXED, canary=3)]
+        case Cause.POISON:
+            return [*look, Remedy(RemedyKind.RETRY_ONCE), Remedy(RemedyKind.DISCARD)]
+        case Cause.UNCLEAR:
+            return [*look, Remedy(RemedyKind.RETRY_FEW, canary=3), Remedy(RemedyKind.DISCARD)]
+
+
 def remedy_sentence(remedy: Remedy) -> str:
     """Return when or why to apply a remedy."""
-    match remedy.kind:
-        case RemedyKind.NONE_NEEDED:
-            return "Nothing: it affects nothing any more."
-        case RemedyKind.WAIT:
-            return f"Nothing: waiting events go on by themselves when {remedy.dependency} is back."
-        case RemedyKind.SHOW_BREAKERS:
-            return "see whether it is down"
-        case RemedyKind.SHOW_EXAMPLE:
-            return "look at one"
-        case RemedyKind.RETRY_WHEN_BACK:
-            return "when it is back"
-        case RemedyKind.RETRY_SLOWLY:
-            return "put it back slowly"
-        case RemedyKind.RETRY_WHEN_FIXED:
-            return "when it is fixed and deployed"
-        case RemedyKind.RETRY_ONCE:
-            return "try it once more"
-        case RemedyKind.RETRY_FEW:
-            return "try a few of them"
-        case RemedyKind.DISCARD:
-            return "give it up for good"
+    return _REMEDIES[remedy.kind].format(dependency=remedy.dependency)
 
 
 def remedy_command(remedy: Remedy, fingerprint: str, example: str) -> str:

@@ -1,13 +1,34 @@
-"""Problems that need an operator, as a sentence, a command and a page of the console."""
+"""Problems that need an operator: a sentence, a command and a page of the console for each."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
 
 from onward.model.documents import Status
-from onward.ops.queries.breakers import Outage
-from onward.ops.queries.needs import Need, NeedKind
+from onward.ops.queries.workers import Outage
 from onward.ops.text.format import be, counted, duration, number, shell_command, whole_duration
+
+if TYPE_CHECKING:
+    from onward.ops.queries.status import SystemStatus
+
+
+class NeedKind(StrEnum):
+    """Why a person is needed."""
+
+    OPENED_BY_HAND = "opened_by_hand"
+    OUTAGE = "outage"
+    NO_WORKER = "no_worker"
+    NOT_SERVED = "not_served"  # events of a service are due, and the workers that are alive do not run it
+    OVERDUE = "overdue"  # documents are due to be retried, and no worker runs
+    RETRY_JOB = "retry_job"
+    FAILED = "failed"
+    GIVEN_UP = "given_up"
+    DEAD_LETTERS = "dead_letters"
+    FAILED_BATCHES = "failed_batches"
+    STUCK = "stuck"
 
 
 class PageLink(NamedTuple):
@@ -17,7 +38,6 @@ class PageLink(NamedTuple):
     title: str
 
 
-_WORKERS = PageLink("/workers", "Workers")
 _LINKS = {
     NeedKind.OPENED_BY_HAND: PageLink("/workers#breakers", "Workers and breakers"),
     NeedKind.OUTAGE: PageLink("/workers#breakers", "Workers and breakers"),
@@ -27,65 +47,100 @@ _LINKS = {
     NeedKind.FAILED_BATCHES: PageLink("/batches", "Failed batches"),
     NeedKind.STUCK: PageLink(f"/documents?status={Status.PENDING}", "These documents"),
 }
-_COMMANDS = {
-    NeedKind.OUTAGE: "onward breakers",
-    NeedKind.FAILED: "onward failures list",
-    NeedKind.GIVEN_UP: f"onward documents list --status {Status.FAILED_MAX_RETRIES}",
-    NeedKind.DEAD_LETTERS: "onward failed list",
-    NeedKind.FAILED_BATCHES: "onward batches list",
-    NeedKind.STUCK: f"onward documents list --status {Status.PENDING}",
-}
 
 
-def need_link(need: Need) -> PageLink:
-    """Return the page where a need is met."""
-    return _LINKS.get(need.kind, _WORKERS)
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Something that needs a person."""
+
+    kind: NeedKind
+    count: int = 0  # documents, events or failed batches
+    text: str = ""
+    command: str = ""  # meets the need, or shows more of it
+
+    @property
+    def link(self) -> PageLink:
+        """Return the page where the need is met."""
+        return _LINKS.get(self.kind, PageLink("/workers", "Workers"))
 
 
-def need_command(need: Need) -> str:
-    """Return the command that meets a need, or shows more of it."""
-    match need.kind:
-        case NeedKind.OPENED_BY_HAND if need.outage is not None:
-            return shell_command("onward breakers close", need.outage.dependency)
-        case NeedKind.NOT_SERVED:
-            return need.start_worker or "onward services"
-        case NeedKind.RETRY_JOB if need.worker_runs:
-            return need.start_worker.replace("onward worker", "onward retry-job --once")
-    return _COMMANDS.get(need.kind, need.start_worker)
+def find_needs(status: SystemStatus) -> list[Need]:
+    """Return what needs a person, the most urgent first."""
+    return [*_outage_needs(status), *_work_needs(status), *_failure_needs(status)]
 
 
-def need_sentence(need: Need) -> str:
-    """Return a need as a sentence."""
-    count, documents = need.count, counted(need.count, "document")
-    match need.kind:
-        case NeedKind.OPENED_BY_HAND if need.outage is not None:
-            name, why = need.outage.dependency, need.outage.reason.rstrip(".")
-            return f"{name} was taken out of service by an operator ({why}); bring it back when it works"
-        case NeedKind.OUTAGE if need.outage is not None:
-            return outage_sentence(need.outage)
-        case NeedKind.NO_WORKER:
-            return f"{counted(count, 'event')} {be(count)} due, and no worker runs"
-        case NeedKind.NOT_SERVED:
-            text = f"{counted(count, 'event')} of {need.services[0][0]} {be(count)} due, and no worker runs it"
-            return text if need.start_worker else f"{text} (it was stopped, renamed or removed)"
-        case NeedKind.OVERDUE:
-            return f"{documents} {be(count)} due to be retried, and no worker runs"
-        case NeedKind.RETRY_JOB:
-            ago = need.retry_job_seconds_ago
-            ran = "has never run here" if ago is None else f"has not run for {duration(ago)}"
-            return f"{documents} {'waits' if count == 1 else 'wait'} for the retry job, which {ran}"
-        case NeedKind.FAILED:
-            return f"{documents} failed"
-        case NeedKind.GIVEN_UP:
-            return f"{documents} {'was' if count == 1 else 'were'} given up after all rounds"
-        case NeedKind.DEAD_LETTERS:
-            services = ", ".join(f"{service} {number(letters)}" for service, letters in need.services)
-            return f"dead letters that only a person puts back: {services}"
-        case NeedKind.FAILED_BATCHES:
-            keep = "keeps" if count == 1 else "keep"
-            return f"{counted(count, 'failed batch')} ({counted(need.documents, 'document')}) {keep} failing"
-        case _:
-            return f"{documents} {be(count)} stuck"
+def due_events(status: SystemStatus) -> int:
+    """Count the events that a worker could claim now; if no worker is alive, also those that dead ones hold."""
+    due = sum(stage.waiting for stage in status.stages if stage.next_due is None)
+    return due if status.workers else due + sum(stage.working for stage in status.stages)
+
+
+def _outage_needs(status: SystemStatus) -> Iterator[Need]:
+    for outage in status.outages:
+        name, why = outage.dependency, outage.reason.rstrip(".")
+        if outage.by_hand:
+            text = f"{name} was taken out of service by an operator ({why}); bring it back when it works"
+            yield Need(NeedKind.OPENED_BY_HAND, 0, text, shell_command("onward breakers close", name))
+        elif outage.needs_person:
+            yield Need(NeedKind.OUTAGE, 0, outage_sentence(outage), "onward breakers")
+
+
+def _work_needs(status: SystemStatus) -> Iterator[Need]:
+    start, workers = status.worker, bool(status.workers)
+    if not workers and (due := due_events(status)):
+        text = f"{counted(due, 'event')} {be(due)} due, and no worker runs"
+        yield Need(NeedKind.NO_WORKER, due, text, start)
+        return
+    unserved = [stage for stage in status.stages if stage.waiting and stage.next_due is None and not stage.served]
+    for stage in unserved:
+        events = f"{counted(stage.waiting, 'event')} of {stage.service} {be(stage.waiting)} due"
+        text = f"{events}, and no worker runs it"
+        if stage.of_pipeline:
+            yield Need(NeedKind.NOT_SERVED, stage.waiting, text, start)
+        else:
+            text += " (it was stopped, renamed or removed)"
+            yield Need(NeedKind.NOT_SERVED, stage.waiting, text, "onward services")
+    if unserved:
+        return
+    if not workers and (late := status.overdue.total):
+        yield Need(NeedKind.OVERDUE, late, overdue_sentence(late), start)
+        return
+    job = status.retry_job
+    waiting = job.waiting + sum(batch["documents"] for batch in status.set_aside)
+    if waiting and job.overdue and (job.last_run is not None or not workers):
+        ran = "has never run here" if job.seconds_ago is None else f"has not run for {duration(job.seconds_ago)}"
+        wait = "waits" if waiting == 1 else "wait"
+        text = f"{counted(waiting, 'document')} {wait} for the retry job, which {ran}"
+        command = start.replace("onward worker", "onward retry-job --once") if workers else start
+        yield Need(NeedKind.RETRY_JOB, waiting, text, command)
+
+
+def _failure_needs(status: SystemStatus) -> Iterator[Need]:
+    listed = "onward documents list --status"
+    if failed := status.count(Status.FAILED):
+        yield Need(NeedKind.FAILED, failed, f"{counted(failed, 'document')} failed", "onward failures list")
+    if given_up := status.count(Status.FAILED_MAX_RETRIES):
+        were = "was" if given_up == 1 else "were"
+        text = f"{counted(given_up, 'document')} {were} given up after all rounds"
+        yield Need(NeedKind.GIVEN_UP, given_up, text, f"{listed} {Status.FAILED_MAX_RETRIES}")
+    # Documents with dead letters of a service that finishes them are retried by the retry job, or counted above.
+    letters = {stage.service: stage.dead_letters for stage in status.stages if not stage.finishes}
+    if total := sum(letters.values()):
+        services = ", ".join(f"{service} {number(count)}" for service, count in letters.items() if count)
+        text = f"dead letters that only a person puts back: {services}"
+        yield Need(NeedKind.DEAD_LETTERS, total, text, "onward failed list")
+    if persistent := [batch["documents"] for batch in status.set_aside if batch["persistent"]]:
+        count, keep = len(persistent), "keeps" if len(persistent) == 1 else "keep"
+        text = f"{counted(count, 'failed batch')} ({counted(sum(persistent), 'document')}) {keep} failing"
+        yield Need(NeedKind.FAILED_BATCHES, count, text, "onward batches list")
+    if stuck := sum(status.stuck.values()):
+        text = f"{counted(stuck, 'document')} {be(stuck)} stuck"
+        yield Need(NeedKind.STUCK, stuck, text, f"{listed} {Status.PENDING}")
+
+
+def overdue_sentence(count: int) -> str:
+    """Say that documents are due for the retry job, which no worker runs."""
+    return f"{counted(count, 'document')} {be(count)} due to be retried, and no worker runs"
 
 
 def outage_sentence(outage: Outage) -> str:
