@@ -49,11 +49,10 @@ def _sentence(finding: Finding) -> str:
             return f"{many} at {names[0]}{where}{only}."
         case Kind.BREAKER_OPENED:
             often = "" if count == 1 else f" {count} times"
-            lasted = (
-                f"for {whole_duration(finding.seconds)}" if finding.seconds is not None else "and is still open"
-            )
-            last = "the last time " if count != 1 and finding.seconds is not None else ""
-            return f"The breaker of {names[0]} opened{often} in that time, {last}{lasted}."
+            lasted = "and is still open"
+            if finding.seconds is not None:
+                lasted = f"{'' if count == 1 else 'the last time '}for {whole_duration(finding.seconds)}"
+            return f"The breaker of {names[0]} opened{often} in that time, {lasted}."
         case Kind.EVENTS_WAIT:
             return f"{count} {'event waits, and loses' if count == 1 else 'events wait, and lose'} no tries."
         case Kind.OTHERS_PROCESSED:
