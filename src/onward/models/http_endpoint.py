@@ -13,8 +13,7 @@ import httpx2
 
 from onward.retry import OnwardError, Unavailable, redact
 
-BYTES_PER_TOKEN = 3
-"""The estimated length of a token of an unknown tokenizer: 3 letters, or one Chinese character."""
+BYTES_PER_TOKEN = 3  # the estimated length of a token of an unknown tokenizer: 3 letters, or one Chinese character
 MAX_ERROR_CHARACTERS = 500
 CONNECT_SECONDS = 10.0
 HEALTH_SECONDS = 5.0

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-MAX_CHARACTERS = 60_000
-"""Only the beginning of a longer text is read."""
+MAX_CHARACTERS = 60_000  # only the beginning of a longer text is read
 MAX_SENTENCE_CHARACTERS = 420
 MIN_SENTENCE_WORDS = 4
 

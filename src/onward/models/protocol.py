@@ -66,8 +66,7 @@ class Passage:
     id: str
     author: str
     date: float | None
-    text: str
-    """Without quotes and signature."""
+    text: str  # without quotes and signature
 
 
 @dataclass(frozen=True, slots=True)

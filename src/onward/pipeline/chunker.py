@@ -12,8 +12,7 @@ from onward.models.tokenizer import open_tokenizer, split_words
 
 MAX_TOKENS = 256
 OVERLAP_TOKENS = 32
-MIN_MAX_TOKENS = 32
-"""The lower limit of `max_tokens`: a single character may take five tokens."""
+MIN_MAX_TOKENS = 32  # the lower limit of `max_tokens`: a single character may take five tokens
 
 # A long text is split in parts, to bound memory; each is many pieces long, so the result is nearly the same.
 _PART_CHARACTERS = 65_536

@@ -29,21 +29,16 @@ class Archive(Document, collection="archives", keys=("source_id", "origin", "blo
 
     source: str
     source_id: str
-    path: str = ""
-    """Relative to the source; empty for the source itself."""
+    path: str = ""  # relative to the source; empty for the source itself
     kind: Kind = "source"
     blob: str | None = None
     size: int = 0
     url: str = ""
-    name: str = ""
-    """The name of the file on the server, if it was downloaded."""
-    charset: str = ""
-    """From the server."""
+    name: str = ""  # the name of the file on the server, if it was downloaded
+    charset: str = ""  # from the server
     language: str = ""
-    submission: int = 1
-    """The number of the submission of its source; a later one replaces an earlier one."""
-    rereads: int = 0
-    """How often it was read again because a message in it was removed with another archive."""
+    submission: int = 1  # the number of the submission of its source; a later one replaces an earlier one
+    rereads: int = 0  # how often it was read again because a message in it was removed with another archive
     origin: str = ""
 
     @property
@@ -65,8 +60,7 @@ class MessageAttachment(BaseModel):
     name: str
     content_type: str
     size: int
-    indexed: bool = False
-    """Whether its text is searchable."""
+    indexed: bool = False  # whether its text is searchable
 
 
 class SummaryCitation(BaseModel):
@@ -82,12 +76,10 @@ class Message(Document, collection="messages", keys=("thread_id", "origin", "aut
 
     source: str
     archive_id: str
-    origin: str
-    """The place of its source that it was read from; see `origin_of`."""
+    origin: str  # the place of its source that it was read from; see `origin_of`
     kind: Kind
     thread_id: str
-    message_id: str = ""
-    """The Message-ID of a mail, the path of a file, the URL of a page."""
+    message_id: str = ""  # the Message-ID of a mail, the path of a file, the URL of a page
     references: list[str] = Field(default_factory=list)
     subject: str = ""
     author: str = ""
@@ -97,14 +89,11 @@ class Message(Document, collection="messages", keys=("thread_id", "origin", "aut
     spans: list[tuple[str, int, int]] = Field(default_factory=list)
     """The parts of the body: `new`, `quote` or `signature`, start and end. Empty: all of it is new."""
     attachments: list[MessageAttachment] = Field(default_factory=list)
-    defects: list[str] = Field(default_factory=list)
-    """What was damaged or unusual."""
+    defects: list[str] = Field(default_factory=list)  # what was damaged or unusual
     language: str = ""
     offset: int = 0
-    length: int = 0
-    """Its bytes in the blob of its archive."""
-    blob: str | None = None
-    """Its bytes, if it could not be read."""
+    length: int = 0  # its bytes in the blob of its archive
+    blob: str | None = None  # its bytes, if it could not be read
 
     @classmethod
     def from_archive(cls, archive: Archive, id: str, **fields: Any) -> Message:
@@ -142,16 +131,13 @@ class Thread(Document, collection="threads"):
     """Messages that belong together; finished when its summary is written."""
 
     source: str
-    root: str
-    """The Message-ID of its first message, even if that message is missing."""
+    root: str  # the Message-ID of its first message, even if that message is missing
     subject: str = ""
     message_ids: list[str] = Field(default_factory=list)
     """The messages that are summarised; chosen when the thread is complete."""
     messages: int = 0
-    missing: int = 0
-    """Chunks that could not be embedded; the messages are summarised nevertheless."""
-    covers: str = ""
-    """A digest of the messages and chunks when its summary was last requested."""
+    missing: int = 0  # chunks that could not be embedded; the messages are summarised nevertheless
+    covers: str = ""  # a digest of the messages and chunks when its summary was last requested
 
     def without_summary(self) -> Thread:
         """Return the thread in a state in which a new summary will be requested."""
@@ -209,10 +195,8 @@ class Report(Document, collection="reports"):
     source: str
     archive_id: str
     counts: dict[str, int]
-    passed_over: dict[str, int] = Field(default_factory=dict)
-    """Skipped items by kind."""
-    passed_over_items: list[SkippedItem] = Field(default_factory=list)
-    """The first skipped items of each kind."""
+    passed_over: dict[str, int] = Field(default_factory=dict)  # skipped items by kind
+    passed_over_items: list[SkippedItem] = Field(default_factory=list)  # the first skipped items of each kind
     index: str | None = None
     """The blob with the `MessageIndex` of a mailbox, if some of its messages were read from an older archive."""
     ignored: dict[str, int] = Field(default_factory=dict)

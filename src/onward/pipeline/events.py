@@ -39,8 +39,7 @@ class EmbeddingsGenerated(Event):
 
     chunk_ids: list[str] = names(Chunk, default=[])
     thread_ids: list[str] = names(Thread, default=[])
-    origin: str = ""
-    """All threads with a message from this place: its archive has been parsed to the end."""
+    origin: str = ""  # all threads with a message from this place: its archive has been parsed to the end
 
 
 class SummarizationRequested(Event):

@@ -7,8 +7,7 @@ from array import array
 from typing import BinaryIO
 
 ID_BYTES = 16
-RECORD_BYTES = ID_BYTES + 8
-"""An id and an offset (big-endian)."""
+RECORD_BYTES = ID_BYTES + 8  # an id and an offset (big-endian)
 
 
 class MessageIndex:

@@ -10,13 +10,10 @@ from onward import App, Status
 from onward.pipeline.app import STAGES
 from onward.pipeline.documents import Archive, Chunk, Message, Thread, source_id
 
-RATE_SECONDS = 10.0
-"""The period that a rate is measured over."""
+RATE_SECONDS = 10.0  # the period that a rate is measured over
 MIN_SECONDS = 3.0
-MIN_SHARE = 0.05
-"""Below these, the remaining time is not estimated."""
-MAX_ARCHIVES = 5_000
-"""Of more archives, a sample of this size represents all."""
+MIN_SHARE = 0.05  # below these, the remaining time is not estimated
+MAX_ARCHIVES = 5_000  # of more archives, a sample of this size represents all
 
 
 @dataclass(slots=True)
@@ -28,11 +25,9 @@ class StageProgress:
     done: int = 0
     waiting: int = 0
     waiting_unit: str = ""
-    working: int = 0
-    """Events that are being handled."""
+    working: int = 0  # events that are being handled
     failed: int = 0
-    share: float | None = None
-    """The done part of all; None if the total is unknown."""
+    share: float | None = None  # the done part of all; None if the total is unknown
     rate: float | None = None
 
 
@@ -42,8 +37,7 @@ class OutageProgress:
 
     dependency: str
     since: float | None
-    until: float | None
-    """The time of the next probe."""
+    until: float | None  # the time of the next probe
     reason: str
     remedy: str
     waiting: int
@@ -56,8 +50,7 @@ class RunProgress:
     stages: list[StageProgress]
     elapsed: float
     outages: list[OutageProgress] = field(default_factory=list)
-    left: float | None = None
-    """Estimated seconds until everything is done; None if unknown."""
+    left: float | None = None  # estimated seconds until everything is done; None if unknown
 
     def stage(self, name: str) -> StageProgress:
         return next(stage for stage in self.stages if stage.name == name)

@@ -14,10 +14,8 @@ VECTOR_HIT_EVERY = 10
 """Every tenth place goes to the nearest vector that is not in the list yet. Mixing the scores made the results
 on real mail worse, with any weights; see `python -m bench pipeline`."""
 MIN_SIMILARITY = 0.4
-MAX_VECTOR_HITS = 300
-"""The nearest messages that compete for these places, the same on every page."""
-MAX_VECTOR_ONLY_HITS = 50
-"""Hits without any of the words."""
+MAX_VECTOR_HITS = 300  # the nearest messages that compete for these places, the same on every page
+MAX_VECTOR_ONLY_HITS = 50  # hits without any of the words
 _TERM = re.compile(r'(-?)"([^"]+)"|(-?)(\S+)')
 _WORDS = re.compile(r"\w", re.UNICODE)
 _COMMON = frozenset(
@@ -76,13 +74,10 @@ class Hit:
     """A message that was found."""
 
     message: Message
-    text_score: float
-    """The score of the words, from 0 to 1 for the best hit."""
-    similarity: float
-    """The cosine similarity of its nearest chunk, up to 1."""
+    text_score: float  # the score of the words, from 0 to 1 for the best hit
+    similarity: float  # the cosine similarity of its nearest chunk, up to 1
     title: str
-    excerpt: str
-    """Matches are between `\\x02` and `\\x03`."""
+    excerpt: str  # matches are between `\x02` and `\x03`
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +87,7 @@ class Results:
     hits: list[Hit]
     total: int
     offset: int
-    note: str = ""
-    """Why vectors were not used, if so."""
+    note: str = ""  # why vectors were not used, if so
 
 
 def search(app: App, query: Query, *, limit: int = 10, offset: int = 0) -> Results:

@@ -15,10 +15,8 @@ from onward.pipeline.fetch import canonical
 
 UNREFERENCED_SECONDS = 86_400.0
 """A blob without a document is kept this long: its document may not be committed yet."""
-COLLECT_SECONDS = 6 * 3_600.0
-"""How often blobs without a document are collected."""
-_BLOB_WRITERS = ("ingestion", "parsing")
-"""Services that write a blob before they commit its document."""
+COLLECT_SECONDS = 6 * 3_600.0  # how often blobs without a document are collected
+_BLOB_WRITERS = ("ingestion", "parsing")  # services that write a blob before they commit its document
 _PAGE = 500
 
 

@@ -10,8 +10,7 @@ from onward.model.search_query import Filter, Matches
 
 MAX_RANKED_BY_COMMON_WORDS = 1_000
 """Texts that are ranked, the newest, if all words of a query are common. More is slow, and no better."""
-UNRANKED_SCORE = 1e-9
-"""The score of a text that was found but not ranked."""
+UNRANKED_SCORE = 1e-9  # the score of a text that was found but not ranked
 
 
 class SearchDatabase(Protocol):
@@ -40,8 +39,7 @@ class TextSearch:
     source: str | None = None
     filters: Sequence[Filter] = ()
     limit: int | None = None
-    besides: Sequence[str] = ()
-    """Documents whose scores are returned, too, if they are found, whatever their rank."""
+    besides: Sequence[str] = ()  # documents whose scores are returned, too, if they are found, whatever their rank
 
 
 class FullText(Protocol):

@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from onward.search.fulltext import SearchDatabase
 
 MAX_SPACES = 4
-MAX_SPACE_BYTES = 400_000_000
-"""A larger space is read again for each query."""
-MAX_CHANGES = 20_000
-"""After more changes than this it is faster to read the whole space again."""
+MAX_SPACE_BYTES = 400_000_000  # a larger space is read again for each query
+MAX_CHANGES = 20_000  # after more changes than this it is faster to read the whole space again
 MAX_AGE_SECONDS = 3_600.0
 """A space that was not used for this long is read again: a database remembers removed vectors only for a day."""
 
@@ -30,13 +28,11 @@ MAX_AGE_SECONDS = 3_600.0
 class VectorSpace:
     """The documents of one collection with their vectors, ordered by id. It is never changed, only replaced."""
 
-    change: Any
-    """The last change that it includes, as the database counts changes."""
+    change: Any  # the last change that it includes, as the database counts changes
     docs: NDArray[np.int64]
     ids: NDArray[np.object_]
     parents: NDArray[np.object_]
-    parent_docs: NDArray[np.int64]
-    """A document whose parent does not exist has a number of its own here."""
+    parent_docs: NDArray[np.int64]  # a document whose parent does not exist has a number of its own here
     sources: NDArray[np.object_]
     matrix: NDArray[np.float32]
     families: ParentGroups
@@ -46,8 +42,7 @@ class VectorSpace:
 class ParentGroups:
     """The positions of documents, grouped by parent."""
 
-    positions: NDArray[np.intp]
-    """All positions, those of one parent next to each other."""
+    positions: NDArray[np.intp]  # all positions, those of one parent next to each other
     starts: NDArray[np.intp]
     sizes: NDArray[np.intp]
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onward import Permanent
-from onward.pipeline.read.text_files import NoText
+from onward.pipeline.read.message_reader import NoText
 from onward.pipeline.read.web_pages import read_page
 
 PARAGRAPH = "Every document makes forward progress, or it is set aside with its whole history. " * 4

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from onward import Permanent
 from onward.pipeline.documents import Archive
-from onward.pipeline.read.message_reader import read_file
+from onward.pipeline.read.message_reader import NoText, read_file
 from onward.pipeline.read.pdf import BrokenPDF, LockedPDF, read_pdf
-from onward.pipeline.read.text_files import NoText
 
 
 def pdf(pages: list[str], info: str = "", trailer: str = "") -> bytes:

@@ -71,8 +71,7 @@ class AddressGuard:
 
     allow_private: bool = False
     resolve: Callable[[str, int], Iterable[str]] = resolve
-    permit: Callable[[str], bool] = lambda address: False
-    """Allows further addresses."""
+    permit: Callable[[str], bool] = lambda address: False  # allows further addresses
 
     def addresses(self, host: str, port: int) -> list[str]:
         """Return the allowed addresses of a host; raise if there is none."""

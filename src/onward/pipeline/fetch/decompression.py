@@ -20,8 +20,7 @@ from onward.pipeline.fetch.fetch_errors import Broken, TooLarge
 from onward.pipeline.fetch.fetched_item import RATIO_FROM_BYTES, FetchLimits
 
 BLOCK_BYTES = 1 << 20
-_XZ_MEMORY = 256 << 20
-"""Four times what the strongest preset of xz needs."""
+_XZ_MEMORY = 256 << 20  # four times what the strongest preset of xz needs
 
 
 class Readable(Protocol):

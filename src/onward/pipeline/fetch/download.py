@@ -26,8 +26,7 @@ from onward.pipeline.read.mail_headers import parameter, plain
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
-_TIMER_SLACK_SECONDS = 0.05
-"""A timer may fire this much too early."""
+_TIMER_SLACK_SECONDS = 0.05  # a timer may fire this much too early
 _MAX_NAME_CHARACTERS = 255
 _ACCEPT = "text/html,application/xhtml+xml,text/*;q=0.9,application/pdf;q=0.9,*/*;q=0.8"
 
@@ -40,8 +39,7 @@ if (_client_log := logging.getLogger("httpx2")).level == logging.NOTSET:
 class Download:
     """The response of a server, without the bytes."""
 
-    url: str
-    """After all redirects, without credentials."""
+    url: str  # after all redirects, without credentials
     name: str
     media_type: str
 

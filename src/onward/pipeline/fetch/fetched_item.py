@@ -38,20 +38,14 @@ class FetchedItem:
     requested, because members of a container are streamed. It may raise the same errors as `problem` holds.
     """
 
-    path: str
-    """Relative to the source, with slashes; "" for the source itself."""
-    kind: str
-    """mbox, eml, html, text, markdown, rst, code or pdf; "" if a problem leaves it unknown."""
+    path: str  # relative to the source, with slashes; "" for the source itself
+    kind: str  # mbox, eml, html, text, markdown, rst, code or pdf; "" if a problem leaves it unknown
     copy_to: Callable[[BinaryIO], None]
-    media_type: str = ""
-    """From the server, with its charset, or detected from the content."""
-    language: str = ""
-    """Of code: "python", "rust", …"""
-    url: str = ""
-    """Of a page, after all redirects."""
+    media_type: str = ""  # from the server, with its charset, or detected from the content
+    language: str = ""  # of code: "python", "rust", …
+    url: str = ""  # of a page, after all redirects
     name: str = ""
-    problem: Exception | None = None
-    """Permanent or transient, as `onward.classify` says."""
+    problem: Exception | None = None  # permanent or transient, as `onward.classify` says
 
 
 def problem_item(path: str, problem: Exception) -> FetchedItem:

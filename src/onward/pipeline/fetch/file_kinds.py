@@ -10,8 +10,7 @@ from onward.pipeline.fetch.fetch_errors import NotWhatItClaims
 from onward.pipeline.fetch.skipped_files import BINARY, EMPTY, SkipReason
 from onward.pipeline.read.mbox import looks_like_mbox
 
-HEAD_BYTES = 8192
-"""The bytes at the start of a file that its kind is detected from."""
+HEAD_BYTES = 8192  # the bytes at the start of a file that its kind is detected from
 
 CONTAINERS = frozenset({"gzip", "bzip2", "xz", "zip", "tar"})
 

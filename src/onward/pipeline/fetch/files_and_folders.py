@@ -33,8 +33,7 @@ _TOOL_MARKS = ("pyvenv.cfg", "CACHEDIR.TAG")
 class _FolderEntry:
     """A file or folder in the source, with the ignore rules that apply to it."""
 
-    path: str
-    """As in the file system; see `printable`."""
+    path: str  # as in the file system; see `printable`
     rules: tuple[IgnoreRules, ...] = ()
     folder: bool = True
     maildir: bool = False

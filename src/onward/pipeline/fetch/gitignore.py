@@ -15,8 +15,7 @@ _MAX_BYTES = 1_000_000
 class IgnoreRules:
     """The rules of one `.gitignore`, which apply to its folder and below."""
 
-    base: str
-    """Its folder, relative to the source: "" or "docs/"."""
+    base: str  # its folder, relative to the source: "" or "docs/"
     spec: GitIgnoreSpec
 
     def ignores(self, path: str, *, folder: bool) -> bool | None:

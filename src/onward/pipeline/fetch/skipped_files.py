@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-LISTED_PER_KIND = 100
-"""Paths that are listed for each kind; the others are only counted."""
-LISTED_BYTES = 200_000
-"""The bytes of all listed paths: the list is stored in one document."""
+LISTED_PER_KIND = 100  # paths that are listed for each kind; the others are only counted
+LISTED_BYTES = 200_000  # the bytes of all listed paths: the list is stored in one document
 EXAMPLES = 3
 
 

@@ -16,10 +16,8 @@ from onward.pipeline.fetch.decompression import PeekStream, Readable, naming_dam
 from onward.pipeline.fetch.fetch_errors import Encrypted, TooLarge, UnsafeMember
 from onward.pipeline.fetch.fetched_item import FetchLimits
 
-_MAX_TAR_EXTENSION_BYTES = 1_000_000
-"""Long names and extended headers are read into memory."""
-_ZIP_ENTRY_BYTES = 200
-"""Allowed bytes per member in the table of contents of a zip, which is read into memory."""
+_MAX_TAR_EXTENSION_BYTES = 1_000_000  # long names and extended headers are read into memory
+_ZIP_ENTRY_BYTES = 200  # allowed bytes per member in the table of contents of a zip, which is read into memory
 _MAX_READS_AT_END = 100
 _LEADS_OUT = "leads out of the archive; nothing is taken from such a path"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect
+from functools import cached_property
 from itertools import accumulate, compress, count, islice, pairwise
 from operator import is_not
 from typing import Final
@@ -83,6 +83,7 @@ _TO: Final = re.compile(
     r"|받는 사람)[ \xa0]?[:：]"
 )
 _HEADER: Final = re.compile(r"\*?\w[^:：]{0,30}[:：]|[ \t]+\S")
+_BLANK: Final = re.compile(r"\s*\Z")
 _RULE: Final = re.compile(r"[_-]{10,}[ \t]*$")
 
 _MOBILE: Final = re.compile(
@@ -131,7 +132,13 @@ def body_spans(body: str, subject: str = "") -> tuple[BodySpan, ...]:
     _mark_signatures(text)
     _mark_footer(text)
     _mark_empty(text)
-    return text.spans(len(body))
+    sizes = list(accumulate(map(len, text.lines), initial=0))
+    # The line end belongs to its line; the last line has none.
+    return tuple(
+        (text.kinds[first], sizes[first] + first, min(sizes[last] + last, len(body)))
+        for first, last in pairwise([0, *text.changes(), len(text.lines)])
+        if sizes[first] + first < len(body)
+    )
 
 
 class _Lines:
@@ -140,13 +147,8 @@ class _Lines:
     def __init__(self, body: str) -> None:
         self.lines = body.split("\n")
         self.kinds = [QUOTE if line[:1] == ">" else NEW for line in self.lines]
+        # Lines that may begin an original message or a signature.
         self.candidates = [i for i, line in enumerate(self.lines) if line[:2] in _BEGINS]
-        """Lines that may begin an original message or a signature."""
-        self._hunks = [i for i, line in enumerate(self.lines) if line[:4] == "@@ -"] if "@@ -" in body else []
-        self._hunk_ends: dict[int, int] = {}
-
-    def __len__(self) -> int:
-        return len(self.lines)
 
     def fill(self, start: int, end: int, kind: str) -> None:
         self.kinds[start:end] = [kind] * (end - start)
@@ -155,66 +157,45 @@ class _Lines:
         """Return the indexes of lines of another kind than the line before."""
         return list(compress(count(1), map(is_not, self.kinds, islice(self.kinds, 1, None))))
 
-    def in_diff(self, index: int) -> bool:
-        """Return whether a line is part of a diff, where nothing is a quote or a signature."""
-        hunk = self._hunks[at - 1] if (at := bisect(self._hunks, index)) else -1
-        if hunk < 0:
-            return False
-        if hunk not in self._hunk_ends:
-            self._hunk_ends[hunk] = self._hunk_end(hunk)
-        return index < self._hunk_ends[hunk]
-
-    def _hunk_end(self, hunk: int) -> int:
-        header = _HUNK.match(self.lines[hunk])
-        if header is None:
-            return hunk
-        old, new = int(header[1] or 1), int(header[2] or 1)
-        index = hunk + 1
-        while index < len(self.lines) and (old > 0 or new > 0):
-            first = self.lines[index][:1]
-            if first not in (" ", "+", "-", "\\", ""):
-                break
-            old -= first in (" ", "-", "")
-            new -= first in (" ", "+", "")
-            index += 1
-        return index
-
-    def spans(self, length: int) -> tuple[BodySpan, ...]:
-        sizes = list(accumulate(map(len, self.lines), initial=0))
-        bounds = [0, *self.changes(), len(self.lines)]
-        # The line end belongs to its line; the last line has none.
-        return tuple(
-            (self.kinds[first], sizes[first] + first, min(sizes[last] + last, length))
-            for first, last in pairwise(bounds)
-            if sizes[first] + first < length
-        )
+    @cached_property
+    def diff_lines(self) -> set[int]:
+        """The indexes of lines of a diff, where nothing is a quote or a signature."""
+        found: set[int] = set()
+        old = new = 0
+        for index, line in enumerate(self.lines):
+            first = line[:1]
+            if first == "@" and (header := _HUNK.match(line)):
+                old, new = int(header[1] or 1), int(header[2] or 1)
+            elif (old > 0 or new > 0) and first in (" ", "+", "-", "\\", ""):
+                old -= first in (" ", "-", "")
+                new -= first in (" ", "+", "")
+            else:
+                old = new = 0
+                continue
+            found.add(index)
+        return found
 
 
 def _mark_quotes(text: _Lines) -> None:
-    """Mark quotes that do not begin with ">": indented ones, and those with other marks in context."""
-    odd: list[int] = []
-    for index, line in enumerate(text.lines):
-        if (line[:1] == "|" or (">" in line[1:7] and line[0] != ">")) and not text.in_diff(index):
+    """Mark quotes that do not begin with ">": indented ones, and those with other marks in context.
+
+    A bar or initials mark a quote after an attribution; initials also where they repeat.
+    """
+    lines = text.lines
+    prefixes: dict[int, str] = {}
+    for index, line in enumerate(lines):
+        if (line[:1] == "|" or (">" in line[1:7] and line[0] != ">")) and index not in text.diff_lines:
             if _INDENTED_QUOTE.match(line):
                 text.kinds[index] = QUOTE
             elif _PROMPT_LIKE.match(line):
-                odd.append(index)
-    if odd:
-        _mark_odd_quotes(text, odd)
-
-
-def _mark_odd_quotes(text: _Lines, odd: list[int]) -> None:
-    """Mark quotes with a bar or initials: after an attribution, or where initials repeat."""
-    lines = text.lines
-    prefixes = {i: "|" if lines[i][0] == "|" else lines[i].partition(">")[0].strip() + ">" for i in odd}
+                prefixes[index] = "|" if line[0] == "|" else line.partition(">")[0].strip() + ">"
     trusted: set[str] = set()
     for index, prefix in prefixes.items():
-        before = index - 1 if index and lines[index - 1].strip() else index - 2
         if prefix in trusted:
             continue
-        announced = before >= 0 and _is_attribution(lines[before])
-        repeated = prefixes.get(index - 1) == prefix and _INITIALS.match(prefix) is not None
-        if announced or repeated:
+        before = index - 1 if index and lines[index - 1].strip() else index - 2
+        repeated = prefixes.get(index - 1) == prefix and _INITIALS.match(prefix)
+        if repeated or (before >= 0 and _is_attribution(lines[before])):
             trusted.add(prefix)
     for index, prefix in prefixes.items():
         if prefix in trusted:
@@ -237,9 +218,7 @@ def _mark_attributions(text: _Lines) -> None:
     for index in text.changes():
         if kinds[index] != QUOTE:
             continue
-        last = index - 1
-        if not lines[last].strip():
-            last -= 1
+        last = index - 1 if lines[index - 1].strip() else index - 2
         if last < 0 or kinds[last] != NEW or not _is_attribution(lines[last]):
             continue
         first = last
@@ -261,59 +240,38 @@ def _mark_original(text: _Lines, *, forwarded: bool) -> None:
         line = lines[index]
         if text.kinds[index] != NEW or len(line) > _LONG:
             continue
-        forwards = any(map(_FORWARDED.match, lines[max(index - 3, 0) : index + 1]))
-        original = _ORIGINAL.match(line) or (_FROM.match(line) and _is_reply_block(lines, index))
-        if not (original or _FORWARDED.match(line)) or text.in_diff(index):
+        block = lines[index + 1 : index + 8]
+        # A patch may begin with From, Date and Subject; a reply also has To.
+        reply = _FROM.match(line) and any(map(_SENT.match, block)) and any(map(_TO.match, block))
+        if not (_ORIGINAL.match(line) or reply or _FORWARDED.match(line)) or index in text.diff_lines:
             continue
-        first = _below_headers(lines, index)
+        first = index + 1
+        for pattern in (_BLANK, _HEADER, _BLANK):
+            while first < len(lines) and pattern.match(lines[first]):
+                first += 1
         marked = first < len(lines) and text.kinds[first] == QUOTE
-        if forwards or forwarded:
+        if forwarded or any(map(_FORWARDED.match, lines[max(index - 3, 0) : index + 1])):
             if marked:
-                text.fill(first, len(text), NEW)
+                text.fill(first, len(lines), NEW)
             return
         start = index
         while start and (not lines[start - 1].strip() or _RULE.match(lines[start - 1])):
             start -= 1
         # If each quoted line is marked, the other lines are the reply.
-        text.fill(start, first if marked else len(text), QUOTE)
+        text.fill(start, first if marked else len(lines), QUOTE)
         return
-
-
-def _below_headers(lines: list[str], index: int) -> int:
-    """Return where the text below the headers at `index` begins."""
-    index += 1
-    for is_skipped in (_is_blank, _HEADER.match, _is_blank):
-        while index < len(lines) and is_skipped(lines[index]):
-            index += 1
-    return index
-
-
-def _is_blank(line: str) -> bool:
-    return not line.strip()
-
-
-def _is_reply_block(lines: list[str], index: int) -> bool:
-    # A patch may begin with From, Date and Subject; a reply also has To.
-    block = lines[index + 1 : index + 8]
-    return any(map(_SENT.match, block)) and any(map(_TO.match, block))
 
 
 def _mark_pgp(text: _Lines) -> None:
     """Mark the armour of PGP as signature."""
-    index = 0
-    while index < len(text):
-        line = text.lines[index]
-        begin = _PGP_BEGIN.match(line) if line.startswith("-----BEGIN PGP") else None
-        if begin is None or text.kinds[index] != NEW:
-            index += 1
-            continue
-        # The armour of a signed text ends with its headers, at an empty line.
-        closing = "" if begin[1] == "SIGNED MESSAGE" else f"-----END PGP {begin[1]}-----"
-        ended = False
-        while index < len(text) and not ended:
+    closing = None  # the last line of the armour that is being marked
+    for index, line in enumerate(text.lines):
+        if closing is None and text.kinds[index] == NEW and (begin := _PGP_BEGIN.match(line)):
+            # The armour of a signed text ends with its headers, at an empty line.
+            closing = "" if begin[1] == "SIGNED MESSAGE" else f"-----END PGP {begin[1]}-----"
+        if closing is not None:
             text.kinds[index] = SIGNATURE
-            ended = text.lines[index].rstrip() == closing
-            index += 1
+            closing = None if line.rstrip() == closing else closing
 
 
 def _mark_signatures(text: _Lines) -> None:
@@ -328,16 +286,14 @@ def _mark_signatures(text: _Lines) -> None:
         while end < last and kinds[end] == NEW:
             end += 1
         size = end - index - 1
-        if size > _MAX_SIGNATURE or text.in_diff(index):
+        if size > _MAX_SIGNATURE or index in text.diff_lines:
             continue
         if line not in _DELIMITERS:
-            filled = sum(map(bool, map(str.strip, lines[index:end])))
-            found = len(line) < 120 and filled <= 3
-        elif line == "--" or (end < len(lines) and lines[end] in _DELIMITERS):
-            # Without its space, or before another delimiter, it may not be a delimiter.
-            found = size <= _MAX_LOOSE_SIGNATURE or _announces_list(lines, index + 1)
+            found = len(line) < 120 and sum(bool(each.strip()) for each in lines[index:end]) <= 3
         else:
-            found = True
+            # Without its space, or before another delimiter, it may not be a delimiter.
+            doubtful = line == "--" or (end < len(lines) and lines[end] in _DELIMITERS)
+            found = not doubtful or size <= _MAX_LOOSE_SIGNATURE or _announces_list(lines, index + 1)
         if found and not any(later.startswith(("@@ -", "diff --git ")) for later in lines[index + 1 : end]):
             text.fill(index, end, SIGNATURE)
 
@@ -348,23 +304,21 @@ def _announces_list(lines: list[str], start: int) -> bool:
 
 def _mark_footer(text: _Lines) -> None:
     """Mark the footer of a list server, below a rule."""
-    for index in range(len(text) - 1, max(len(text) - _MAX_FOOTER, -1), -1):
-        line = text.lines[index]
-        if line[:10] not in ("_" * 10, "-" * 10) or text.kinds[index] == QUOTE or text.in_diff(index):
+    lines = text.lines
+    for index in range(len(lines) - 1, max(len(lines) - _MAX_FOOTER, -1), -1):
+        if text.kinds[index] == QUOTE or lines[index][:10] not in ("_" * 10, "-" * 10) or index in text.diff_lines:
             continue
-        if _RULE.match(line) and _announces_list(text.lines, index + 1):
-            text.fill(index, len(text), SIGNATURE)
+        if _RULE.match(lines[index]) and _announces_list(lines, index + 1):
+            text.fill(index, len(lines), SIGNATURE)
             return
 
 
 def _mark_empty(text: _Lines) -> None:
     """Add empty lines to the span before them; no span is only empty lines."""
     lines, kinds = text.lines, text.kinds
-    for index in text.changes():
-        at, before = index, kinds[index - 1]
-        while at < len(lines) and kinds[at] == NEW and before != NEW and not lines[at].strip():
-            kinds[at] = before
-            at += 1
+    for at in range(1, len(lines)):
+        if kinds[at] == NEW and kinds[at - 1] != NEW and not lines[at].strip():
+            kinds[at] = kinds[at - 1]
     first = next(iter(text.changes()), 0)
     if kinds[0] == NEW and not any(map(str.strip, lines[:first])):
         text.fill(0, first, kinds[first])

@@ -25,6 +25,7 @@ _CLOSED_BY_NATURE: Final = frozenset(
 )
 _DROPPED: Final = frozenset(
     {"head", "script", "style", "title", "template", "noscript", "object", "svg", "select", "textarea", "iframe"}
+    | {"img"}
 )
 _PARAGRAPHS: Final = frozenset(
     {"p", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "ul", "ol", "dl", "table", "pre", "hr"}
@@ -41,15 +42,14 @@ _SPACES: Final = re.compile(r"[ \t\n\r\f\xa0\u200b-\u200d\u00ad\ufeff\u034f]+")
 def html_to_text(html: str) -> str:
     """Return the visible text of an HTML page; quotes become lines that start with "> "."""
     html = html[:MAX_HTML_CHARACTERS]
-    if (html.count("<") > _MANY_TAGS and _nests_deeply(html)) or (len(html) > _LONG_TAG and _has_huge_tag(html)):
-        return _strip(html)
-    root = LexborHTMLParser(html).root
+    if _takes_long(html):
+        text = unescape(_ANY_TAG.sub("\n", html))
+        return "\n".join(filter(None, (_SPACES.sub(" ", line).strip() for line in text.split("\n"))))
     page = _TextLines()
-    node = root
+    node = LexborHTMLParser(html).root
     # Without recursion: mail nests thousands of elements. `page` needs the end of each element, too.
     while node is not None:
-        down = page.enter(node)
-        following = node.child if down else None
+        following = node.child if page.enter(node) else None
         while following is None and node is not None:
             page.leave(node)
             following = node.next
@@ -59,8 +59,18 @@ def html_to_text(html: str) -> str:
     return page.text()
 
 
-def _nests_deeply(html: str) -> bool:
-    """Return whether hundreds of elements are open at a time: parsing takes the square of their number."""
+def _takes_long(html: str) -> bool:
+    """Return whether hundreds of elements are open at a time, or a tag has thousands of attributes.
+
+    Parsing takes the square of their number.
+    """
+    if len(html) > _LONG_TAG:
+        for text in (html, _QUOTED_VALUE.sub('""', html)):
+            for tag in text.split("<"):
+                if len(tag) > _LONG_TAG and tag[:1].isalpha() and len(tag.split()) > _MANY_ATTRIBUTES:
+                    return True
+    if html.count("<") <= _MANY_TAGS:
+        return False
     open_elements: Counter[str] = Counter()
     depth = 0
     for closing, tag in _TAG.findall(html):
@@ -76,19 +86,9 @@ def _nests_deeply(html: str) -> bool:
     return False
 
 
-def _has_huge_tag(html: str) -> bool:
-    """Return whether a tag has thousands of attributes: parsing takes the square of their number."""
-    for text in (html, _QUOTED_VALUE.sub('""', html)):
-        for tag in text.split("<"):
-            if len(tag) > _LONG_TAG and tag[:1].isalpha() and len(tag.split()) > _MANY_ATTRIBUTES:
-                return True
-    return False
-
-
-def _strip(html: str) -> str:
-    """Return the text without tags, for pages that cannot be parsed in reasonable time."""
-    text = unescape(_ANY_TAG.sub("\n", html))
-    return "\n".join(filter(None, (_SPACES.sub(" ", line).strip() for line in text.split("\n"))))
+def _is_hidden(node: LexborNode) -> bool:
+    style = node.attributes.get("style")
+    return bool(style and _HIDDEN.search(style))
 
 
 class _TextLines:
@@ -111,10 +111,7 @@ class _TextLines:
         if tag == "br":
             self._end_line(keep_empty=True)
             return False
-        if tag == "img":
-            return False
-        style = node.attributes.get("style")
-        if style and _HIDDEN.search(style):
+        if _is_hidden(node):
             return False
         if tag in _BLOCKS:
             self._open_block(tag)
@@ -131,7 +128,7 @@ class _TextLines:
     def leave(self, node: LexborNode) -> None:
         """End an element."""
         tag = node.tag
-        if tag not in _BLOCKS or ((style := node.attributes.get("style")) and _HIDDEN.search(style)):
+        if tag not in _BLOCKS or _is_hidden(node):
             return
         if tag == "li" and self._line == [_BULLET]:
             self._line.clear()

@@ -10,8 +10,7 @@ from onward import Permanent
 from onward.pipeline.read import mail_headers as fields
 from onward.pipeline.read.body_spans import BodySpan, body_spans
 from onward.pipeline.read.charsets import clean, decode
-from onward.pipeline.read.html_text import html_to_text
-from onward.pipeline.read.mime_parts import MailPart, PartBudget, payload, read_part, text_of
+from onward.pipeline.read.mime_parts import MailPart, MimeReader
 
 MAX_ATTACHMENT_BYTES: Final = 1_000_000
 _MAX_DEFECTS: Final = 20
@@ -43,33 +42,24 @@ class Attachment:
     name: str
     content_type: str
     size: int
-    text: str | None
-    """Its text, of at most `MAX_ATTACHMENT_BYTES`; None if it is no text."""
+    text: str | None  # its text, of at most `MAX_ATTACHMENT_BYTES`; None if it is no text
 
 
 @dataclass(frozen=True, slots=True)
 class Mail:
     """One mail; all its text can be stored."""
 
-    message_id: str
-    """Without angle brackets; empty if it has none."""
-    references: tuple[str, ...]
-    """Message ids of the mails before it in the thread, oldest first."""
+    message_id: str  # without angle brackets; empty if it has none
+    references: tuple[str, ...]  # message ids of the mails before it in the thread, oldest first
     subject: str
-    author: str
-    """The name, else the address."""
+    author: str  # the name, else the address
     author_email: str
-    recipients: tuple[str, ...]
-    """The addresses of To and Cc."""
-    date: float | None
-    """Unix seconds, from its Date or else its last Received header."""
-    body: str
-    """With quotes and signature."""
-    spans: tuple[BodySpan, ...]
-    """(kind, start, end), without gaps; the kind is `new`, `quote` or `signature`."""
+    recipients: tuple[str, ...]  # the addresses of To and Cc
+    date: float | None  # Unix seconds, from its Date or else its last Received header
+    body: str  # with quotes and signature
+    spans: tuple[BodySpan, ...]  # (kind, start, end), without gaps; the kind is `new`, `quote` or `signature`
     attachments: tuple[Attachment, ...]
-    defects: tuple[str, ...]
-    """What was damaged or unusual."""
+    defects: tuple[str, ...]  # what was damaged or unusual
 
 
 def read_mail(raw: bytes) -> Mail:
@@ -77,30 +67,40 @@ def read_mail(raw: bytes) -> Mail:
 
     Raises UnreadableMail for bytes without any header.
     """
-    defects: list[str] = []
     start = 0
     if b"\n" not in raw[:100_000] and b"\r" in raw:
         raw = raw.replace(b"\r", b"\n")
     if raw.startswith((b"From ", b">From ")):
         start = raw.find(b"\n") + 1  # the separator line of an mbox
-    root = read_part(raw, start, len(raw), defects, PartBudget())
+    reader = MimeReader(raw)
+    defects = reader.defects
+    root = reader.read_part(start, len(raw))
     if not root.headers:
         raise UnreadableMail(
             f"no headers in a mail of {len(raw)} bytes that begins with {raw[:8]!r}; check that it is mail"
         )
-    content = _Content(raw, defects)
-    content.read_root(root)
+    content = _Content(reader)
+    content.read(root, root=True)
     body = clean(content.body())
-    message_id = _message_id(root)
-    subject = fields.plain(_value(root, b"subject", defects), defects)
+    written_id = root.header(b"message-id")
+    if "=?" in written_id:
+        written_id = fields.plain(written_id)
+    message_id = next(iter(fields.ids(written_id)), None) or fields.clean_id(written_id)
+    subject = fields.plain(root.header(b"subject", defects), defects)
     author, author_email = _author(root, defects)
+    recipients = dict.fromkeys(
+        address
+        for header in (b"to", b"cc")
+        for _, address in fields.addresses(root.header(header, defects))
+        if address
+    )
     return Mail(
         message_id=message_id,
         references=_references(root, message_id),
         subject=subject,
         author=author,
         author_email=author_email,
-        recipients=_recipients(root, defects),
+        recipients=tuple(recipients),
         date=_date(raw, start, root, defects),
         body=body,
         spans=body_spans(body, subject),
@@ -109,23 +109,9 @@ def read_mail(raw: bytes) -> Mail:
     )
 
 
-def _value(part: MailPart, name: bytes, defects: list[str] | None = None) -> str:
-    value = part.headers.get(name)
-    return fields.unfold(value, defects) if value else ""
-
-
-def _message_id(root: MailPart) -> str:
-    value = _value(root, b"message-id")
-    if "=?" in value:
-        value = fields.plain(value)
-    found = fields.ids(value)
-    return found[0] if found else fields.clean_id(value)
-
-
 def _references(root: MailPart, message_id: str) -> tuple[str, ...]:
-    found = fields.ids(_value(root, b"references"))
-    reply = _value(root, b"in-reply-to").strip()
-    if reply:
+    found = fields.ids(root.header(b"references"))
+    if reply := root.header(b"in-reply-to").strip():
         # "<id> of your message", or "Joe <joe@example.com> wrote <id>".
         parents = fields.ids(reply)
         parent = parents[:1] if reply.startswith("<") else parents[-1:]
@@ -135,9 +121,7 @@ def _references(root: MailPart, message_id: str) -> tuple[str, ...]:
 
 def _author(root: MailPart, defects: list[str]) -> tuple[str, str]:
     for header in (b"from", b"sender", b"reply-to"):
-        value = _value(root, header, defects)
-        if not value.strip():
-            continue
+        value = root.header(header, defects)
         pairs = fields.addresses(value)
         if "=?" in value and not any(address for _, address in pairs):
             pairs = fields.addresses(fields.plain(value))  # the whole header is encoded, with the address
@@ -147,17 +131,8 @@ def _author(root: MailPart, defects: list[str]) -> tuple[str, str]:
     return "", ""
 
 
-def _recipients(root: MailPart, defects: list[str]) -> tuple[str, ...]:
-    found: dict[str, None] = {}
-    for header in (b"to", b"cc"):
-        for _, address in fields.addresses(_value(root, header, defects)):
-            if address:
-                found[address] = None
-    return tuple(found)
-
-
 def _date(raw: bytes, start: int, root: MailPart, defects: list[str]) -> float | None:
-    value = _value(root, b"date").strip()
+    value = root.header(b"date").strip()
     date = fields.timestamp(value) if value else None
     if date is None:
         defects.append(f"bad date {fields.one_line(value, 40)!r}" if value else "no date")
@@ -170,8 +145,7 @@ def _date(raw: bytes, start: int, root: MailPart, defects: list[str]) -> float |
 class _Content:
     """The texts and attachments of a mail."""
 
-    raw: bytes
-    defects: list[str]
+    reader: MimeReader
     texts: list[str] = field(default_factory=list)
     attachments: list[Attachment] = field(default_factory=list)
 
@@ -180,17 +154,9 @@ class _Content:
             text if text.endswith("\n") or text is self.texts[-1] else text + "\n" for text in self.texts
         )
 
-    def read_root(self, root: MailPart) -> None:
-        # The only part of a mail is its body, even if it has a name.
-        if root.main_type == "text" and not root.children:
-            text = text_of(self.raw, root, self.defects)
-            self.texts.append(html_to_text(text) if root.content_type == "text/html" else text)
-        else:
-            self.read(root)
-
-    def read(self, part: MailPart) -> None:
+    def read(self, part: MailPart, *, root: bool = False) -> None:
         if part.content_type in _ENCRYPTED:
-            self.defects.append("encrypted")
+            self.reader.defects.append("encrypted")
         if part.content_type == "multipart/alternative":
             self._read_alternatives(part)
         elif part.main_type == "message" and part.children:
@@ -198,23 +164,22 @@ class _Content:
         elif part.children:
             for child in part.children:
                 self.read(child)
-        elif _is_body(part):
-            text = text_of(self.raw, part, self.defects)
-            self.texts.append(html_to_text(text) if part.content_type == "text/html" else text)
+        # The only part of a mail is its body, even if it has a name.
+        elif _is_body(part) or (root and part.main_type == "text"):
+            self.texts.append(self.reader.text(part))
         else:
             self._attach(part)
 
     def _read_alternatives(self, part: MailPart) -> None:
         """Read one of several forms of a text: the plain one, unless it only says that there is HTML."""
-        plain = ""
-        html = ""
+        plain = html = ""
         for child in part.children:
             if child.content_type == "text/plain" and _is_body(child) and not plain.strip():
-                plain = text_of(self.raw, child, self.defects)
+                plain = self.reader.text(child)
                 continue
             if child.content_type == "text/html" and len(plain.strip()) > _TRIVIAL:
                 continue
-            inner = _Content(self.raw, self.defects)
+            inner = _Content(self.reader)
             inner.read(child)
             self.attachments += inner.attachments
             html = html or inner.body()
@@ -226,38 +191,26 @@ class _Content:
 
     def _read_forwarded(self, part: MailPart) -> None:
         """Read a mail within a mail as an attachment."""
-        inner_root = part.children[0]
-        inner = _Content(self.raw, self.defects)
-        inner.read_root(inner_root)
-        lines = []
-        for title in ("Subject", "From", "Date"):
-            value = fields.plain(_value(inner_root, title.lower().encode()))
-            if value:
-                lines.append(f"{title}: {value}")
-        subject = fields.plain(_value(inner_root, b"subject"), limit=255)
+        root = part.children[0]
+        inner = _Content(self.reader)
+        inner.read(root, root=True)
+        values = {
+            title: fields.plain(root.header(title.lower().encode())) for title in ("Subject", "From", "Date")
+        }
+        lines = [f"{title}: {value}" for title, value in values.items() if value]
         text = clean("\n".join((*lines, "", inner.body())))[:MAX_ATTACHMENT_BYTES]
-        size = part.end - part.start
-        self.attachments.append(Attachment(part.name or subject, part.content_type, size, text))
+        name = part.name or fields.plain(root.header(b"subject"), limit=255)
+        self.attachments.append(Attachment(name, part.content_type, part.end - part.start, text))
         self.attachments += inner.attachments
 
     def _attach(self, part: MailPart) -> None:
-        data = payload(self.raw, part, self.defects)
-        text = None
-        if (
-            part.main_type == "text"
-            or part.content_type in _TEXT_TYPES
-            or part.content_type.endswith(("+xml", "+json"))
-        ):
-            text = text_of(self.raw, part, self.defects, MAX_ATTACHMENT_BYTES)
-            if part.content_type == "text/html":
-                text = html_to_text(text)
-        elif (
-            part.content_type == "application/octet-stream" and _TEXT_NAME.search(part.name) and b"\0" not in data
-        ):
-            text = decode(data[:MAX_ATTACHMENT_BYTES], part.charset, self.defects)
-        self.attachments.append(
-            Attachment(part.name, part.content_type[:120], len(data), clean(text) if text is not None else None)
-        )
+        data = self.reader.payload(part)
+        kind, text = part.content_type, None
+        if part.main_type == "text" or kind in _TEXT_TYPES or kind.endswith(("+xml", "+json")):
+            text = clean(self.reader.text(part, MAX_ATTACHMENT_BYTES))
+        elif kind == "application/octet-stream" and _TEXT_NAME.search(part.name) and b"\0" not in data:
+            text = clean(decode(data[:MAX_ATTACHMENT_BYTES], part.charset, self.reader.defects))
+        self.attachments.append(Attachment(part.name, kind[:120], len(data), text))
 
 
 def _is_body(part: MailPart) -> bool:

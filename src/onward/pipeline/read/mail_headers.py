@@ -107,32 +107,26 @@ def _decode_words(text: str, defects: list[str] | None) -> str:
     pieces: list[str] = []
     pending, charset, at = b"", "", 0
     for word in _WORD.finditer(text):
-        between = text[at : word.start()]
-        name, encoding, payload = word.groups()
-        data = _decode_word(encoding, payload)
-        if data is None:
+        name, encoding, payload = word[1].lower(), word[2], word[3].encode("utf-8", "replace")
+        try:
+            if encoding in "qQ":
+                data = _Q_BYTE.sub(lambda byte: bytes.fromhex(byte[1].decode()), payload.replace(b"_", b" "))
+            else:
+                data = binascii.a2b_base64(payload.rstrip(b"= \t\r\n") + b"==")
+        except binascii.Error:
             if defects is not None:
                 defects.append("damaged encoded word")
             continue
         # White space between two encoded words is no text, and a character may be split over both.
+        between = text[at : word.start()]
         joined = bool(pending) and not between.strip()
-        if not joined or name.lower() != charset:
+        if not joined or name != charset:
             pieces.append(decode(pending, charset, defects))
             pending = b""
         if not joined:
             pieces.append(between)
-        pending, charset, at = pending + data, name.lower(), word.end()
+        pending, charset, at = pending + data, name, word.end()
     return "".join((*pieces, decode(pending, charset, defects), text[at:]))
-
-
-def _decode_word(encoding: str, payload: str) -> bytes | None:
-    data = payload.encode("utf-8", "replace")
-    if encoding in "qQ":
-        return _Q_BYTE.sub(lambda byte: bytes.fromhex(byte[1].decode()), data.replace(b"_", b" "))
-    try:
-        return binascii.a2b_base64(data.rstrip(b"= \t\r\n") + b"==")
-    except binascii.Error:
-        return None
 
 
 def parameter(headers: Message, name: str, header: str) -> str:
@@ -151,9 +145,10 @@ def parameter(headers: Message, name: str, header: str) -> str:
 
 def addresses(value: str) -> tuple[tuple[str, str], ...]:
     """Return the (name, address) pairs of a header; names are still encoded, addresses lower case or empty."""
-    return _cached_addresses(value) if len(value) <= _CACHED else _addresses(value)
+    return _addresses(value) if len(value) <= _CACHED else _addresses.__wrapped__(value)
 
 
+@lru_cache(maxsize=4096)
 def _addresses(value: str) -> tuple[tuple[str, str], ...]:
     found: list[tuple[str, str]] = []
     words: list[str] = []
@@ -183,42 +178,31 @@ def _addresses(value: str) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-_cached_addresses = lru_cache(maxsize=4096)(_addresses)
-
-
 def _pair(words: list[str], comments: list[str], address: str | None) -> tuple[str, str]:
-    if address is not None:
-        name = "".join(_unquote(word) for word in words)
-    else:
-        name, address = "", "".join(words).strip()
-        spelled = _AT.fullmatch(address)  # archives write addresses as "joe at example.com"
-        if spelled:
-            address = f"{spelled[1]}@{spelled[2]}"
-        elif "@" not in address:
-            name, address = "".join(_unquote(word) for word in words), ""
-        elif any(mark.isspace() for mark in address):
-            address = next(word for word in address.split() if "@" in word)
+    name = "".join(
+        re.sub(r"\\(.)", r"\1", word[1:].removesuffix('"'), flags=re.DOTALL) if word.startswith('"') else word
+        for word in words
+    )
+    if address is None:
+        address = "".join(words).strip()
+        if _AT.fullmatch(address):
+            name = ""
+        elif "@" in address:
+            name, address = "", next(word for word in address.split() if "@" in word)
+        else:
+            address = ""
     name = name.strip() or "".join(comments).strip().removeprefix("(").removesuffix(")").strip()
-    spelled = _AT.fullmatch(address.strip())
-    address = f"{spelled[1]}@{spelled[2]}" if spelled else address
-    return name, _address(address)
-
-
-def _unquote(word: str) -> str:
-    return re.sub(r"\\(.)", r"\1", word[1:].removesuffix('"'), flags=re.DOTALL) if word.startswith('"') else word
-
-
-def _address(text: str) -> str:
+    if spelled := _AT.fullmatch(address.strip()):  # archives write addresses as "joe at example.com"
+        address = f"{spelled[1]}@{spelled[2]}"
     # After a missing bracket, the address ends at the comma.
-    address = one_line(text.partition(",")[0], _MAX_ADDRESS).replace(" ", "").lower()
-    return address if "@" in address.strip("@") else ""
+    address = one_line(address.partition(",")[0], _MAX_ADDRESS).replace(" ", "").lower()
+    return name, address if "@" in address.strip("@") else ""
 
 
 def ids(value: str) -> list[str]:
     """Return the message ids in a header, oldest first, without angle brackets and duplicates."""
     found = _ID.findall(value) if "<" in value else [word for word in value.split() if "@" in word]
-    unique = dict.fromkeys(filter(None, map(clean_id, found)))
-    kept = list(unique)
+    kept = list(dict.fromkeys(filter(None, map(clean_id, found))))
     # The first one identifies the thread, the last ones the place in it.
     return kept if len(kept) <= _MAX_IDS else [kept[0], *kept[1 - _MAX_IDS :]]
 

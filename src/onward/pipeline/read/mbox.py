@@ -35,14 +35,10 @@ _QUOTED: Final = re.compile(rb"^>(>*+From )", re.MULTILINE)
 class RawMessage:
     """The bytes of one message, and its place in the stream."""
 
-    offset: int
-    """The start of its "From " line."""
-    end: int
-    """The start of the next message: the cursor to continue from."""
-    raw: bytes
-    """The message after its "From " line, unquoted; empty if it is too large."""
-    problem: str = ""
-    """Why it cannot be read. Its bytes are in the stream, from `offset` to `end`."""
+    offset: int  # the start of its "From " line
+    end: int  # the start of the next message: the cursor to continue from
+    raw: bytes  # the message after its "From " line, unquoted; empty if it is too large
+    problem: str = ""  # why it cannot be read. Its bytes are in the stream, from `offset` to `end`.
 
 
 def looks_like_mbox(head: bytes) -> bool:

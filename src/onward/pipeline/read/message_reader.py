@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
-from onward import Document
+from onward import Document, Permanent
 from onward.pipeline.documents import Archive, Message, MessageAttachment
-from onward.pipeline.read.mail import Mail, read_mail
+from onward.pipeline.read.charsets import read_text
+from onward.pipeline.read.mail import read_mail
 from onward.pipeline.read.mbox import RawMessage
-from onward.pipeline.read.text_files import PageText, read_text, read_title
 
-MAX_CHARACTERS = 2_000_000
-"""The text of a message; the rest stays in the blob of its archive."""
+MAX_CHARACTERS = 2_000_000  # the text of a message; the rest stays in the blob of its archive
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_FRONT_TITLE = re.compile(r"title:[ \t]*(.*\S)", re.IGNORECASE)
+_ATX = re.compile(r" {0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
+_SETEXT = re.compile(r" {0,3}(?:=+|-{2,})[ \t]*$")
+_RULE = re.compile(r"([!-/:-@\[-`{-~])\1{2,}$")
+_TITLE_LINES = 400  # the lines in which a title is searched
+
+
+@dataclass(frozen=True, slots=True)
+class PageText:
+    """The text of a web page or a PDF, with its title, author and date."""
+
+    title: str
+    author: str
+    date: float | None  # Unix seconds of the day of publication, in UTC
+    text: str
+
+
+class NoText(Permanent):
+    """The page or PDF has no text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +41,7 @@ class ReadMessage:
 
     message: Message
     text: str
-    quoted: str = ""
-    """Quotes and signatures."""
+    quoted: str = ""  # quotes and signatures
 
 
 def read_message(archive: Archive, id: str, raw: RawMessage) -> ReadMessage:
@@ -30,6 +50,9 @@ def read_message(archive: Archive, id: str, raw: RawMessage) -> ReadMessage:
     root = mail.references[0] if mail.references else mail.message_id or id
     body, defects = _cut(mail.body)
     spans = [(kind, start, min(end, len(body))) for kind, start, end in mail.spans if start < len(body)]
+    author = mail.author
+    if mail.author_email and mail.author_email != author.lower():
+        author = f"{author} <{mail.author_email}>"
     message = Message.from_archive(
         archive,
         id,
@@ -37,7 +60,7 @@ def read_message(archive: Archive, id: str, raw: RawMessage) -> ReadMessage:
         message_id=mail.message_id,
         references=list(mail.references),
         subject=mail.subject,
-        author=_shown_author(mail),
+        author=author,
         recipients=list(mail.recipients),
         date=mail.date,
         body=body,
@@ -60,12 +83,6 @@ def _cut(body: str) -> tuple[str, list[str]]:
         return body, []
     cut = f"text cut after {MAX_CHARACTERS:,} of {len(body):,} characters; all of it is in the archive"
     return body[:MAX_CHARACTERS], [cut]
-
-
-def _shown_author(mail: Mail) -> str:
-    if not mail.author_email or mail.author_email == mail.author.lower():
-        return mail.author
-    return f"{mail.author} <{mail.author_email}>"
 
 
 def read_file(archive: Archive, id: str, data: bytes) -> ReadMessage:
@@ -96,3 +113,62 @@ def read_file(archive: Archive, id: str, data: bytes) -> ReadMessage:
         length=archive.size,
     )
     return ReadMessage(message, body)
+
+
+def read_title(text: str, kind: str, path: str) -> str:
+    """Return the first heading of Markdown or reST, or else the name of the file."""
+    lines = text.split("\n", _TITLE_LINES)[:_TITLE_LINES]
+    if kind == "markdown":
+        title = _markdown_title(lines)
+    elif kind == "rst":
+        title = _rst_title(lines)
+    else:
+        title = ""
+    return title or PurePosixPath(path).name
+
+
+def _markdown_title(lines: list[str]) -> str:
+    start, title = _skip_front_matter(lines)
+    if title:
+        return title
+    fence, before = "", ""
+    for line in lines[start:]:
+        mark = _FENCE.match(line)
+        if fence:
+            if mark and mark[1].startswith(fence) and not line.strip().strip(fence[0]):
+                fence = ""
+            continue
+        if mark:
+            fence, before = mark[1], ""
+        elif heading := _ATX.match(line):
+            if heading[1].strip():
+                return heading[1].strip()
+        elif before and _SETEXT.match(line):
+            return before
+        else:
+            # An underlined heading is the line above; a list, a quote or indented code is no heading.
+            before = "" if line.startswith(("    ", "\t", ">", "- ", "* ", "+ ", "|")) else line.strip()
+    return ""
+
+
+def _skip_front_matter(lines: list[str]) -> tuple[int, str]:
+    if not lines or lines[0].rstrip() != "---":
+        return 0, ""
+    title = ""
+    for number, line in enumerate(lines[1:], 1):
+        if line.rstrip() in ("---", "..."):
+            return number + 1, title
+        if not title and (match := _FRONT_TITLE.match(line)):
+            title = match[1].strip("\"'").strip()
+    return 0, ""
+
+
+def _rst_title(lines: list[str]) -> str:
+    for above, line, below in zip(["", *lines], lines, [*lines[1:], ""], strict=False):
+        text, rule = line.strip(), below.strip()
+        if not text or _RULE.match(text) or not _RULE.match(rule) or line.startswith("..") or below[:1] == " ":
+            continue
+        # An indented title has a line above it, too; the rule may be a little shorter than the text.
+        if (line[0] != " " or _RULE.match(above.strip())) and len(rule) >= min(len(text), 4):
+            return text
+    return ""

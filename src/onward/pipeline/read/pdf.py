@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 from threading import Lock
 
@@ -11,7 +12,7 @@ import pypdfium2.raw as pdfium  # type: ignore[import-untyped]
 
 from onward import Permanent
 from onward.pipeline.read.charsets import clean
-from onward.pipeline.read.text_files import NoText, PageText
+from onward.pipeline.read.message_reader import NoText, PageText
 
 # PDFium is not thread-safe: two threads in it at once crash the process.
 _lock = Lock()
@@ -50,11 +51,9 @@ def read_pdf(data: bytes) -> PageText:
                     "the PDF is locked with a password; save a copy without one and ingest that"
                 ) from error
             raise BrokenPDF(f"the PDF is damaged ({error}): fetch or save it again") from error
-        try:
+        with closing(document):
             pages = [_page_text(document, number) for number in range(len(document))]
             about = document.get_metadata_dict()
-        finally:
-            document.close()
     if not any(pages):
         raise NoText(
             f"the PDF has {len(pages)} {'page' if len(pages) == 1 else 'pages'} and no text: it is probably "
@@ -70,33 +69,24 @@ def read_pdf(data: bytes) -> PageText:
 def _page_text(document: pypdfium2.PdfDocument, number: int) -> str:
     """Return the text of one page; of a damaged page "", so that the others are not lost."""
     try:
-        page = document[number]
-        try:
-            content = page.get_textpage()
-            try:
-                text = content.get_text_range()
-            finally:
-                content.close()
-        finally:
-            page.close()
+        with closing(document[number]) as page, closing(page.get_textpage()) as content:
+            return clean(_HYPHENS.sub("", content.get_text_range())).strip()
     except pypdfium2.PdfiumError:
         return ""
-    return clean(_HYPHENS.sub("", text)).strip()
 
 
 def _date(written: str) -> float | None:
     match = _DATE.match(written.strip())
     if match is None:
         return None
-    year, month, day, hour, minute, second = (int(part) if part else None for part in match.groups()[:6])
+    parts = zip(match.groups()[:6], (1, 1, 1, 0, 0, 0), strict=True)
+    year, month, day, hour, minute, second = (int(part or 0) or least for part, least in parts)
     zone = UTC
     if match[7]:
         away = timedelta(hours=int(match[8]), minutes=int(match[9] or 0))
         if away < timedelta(days=1):
             zone = timezone(away if match[7] == "+" else -away)
     try:
-        return datetime(
-            year or 1, month or 1, day or 1, hour or 0, minute or 0, second or 0, tzinfo=zone
-        ).timestamp()
+        return datetime(year, month, day, hour, minute, second, tzinfo=zone).timestamp()
     except (ValueError, OverflowError):
         return None

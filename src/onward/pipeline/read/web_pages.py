@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import re
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import trafilatura
 from selectolax.lexbor import LexborHTMLParser
 
-from onward.pipeline.read.charsets import clean
-from onward.pipeline.read.text_files import NoText, PageText, read_text
+from onward.pipeline.read.charsets import clean, read_text
+from onward.pipeline.read.message_reader import NoText, PageText
 
 _log = logging.getLogger(__name__)
 # Their warnings repeat our errors.
@@ -60,17 +61,11 @@ def _read_article(html: str, url: str) -> PageText | None:
         return None
     if found is None or isinstance(found, dict):
         return None
-    text = found.text or ""
-    return PageText(
-        clean(found.title or "").strip(), clean(found.author or ""), _day(found.date), clean(text).strip()
-    )
-
-
-def _day(date: str | None) -> float | None:
-    try:
-        return datetime.fromisoformat(date).replace(tzinfo=UTC).timestamp() if date else None
-    except ValueError:
-        return None
+    day = None
+    with suppress(ValueError):
+        day = datetime.fromisoformat(found.date).replace(tzinfo=UTC).timestamp() if found.date else None
+    title, text = clean(found.title or "").strip(), clean(found.text or "").strip()
+    return PageText(title, clean(found.author or ""), day, text)
 
 
 def _title(tree: LexborHTMLParser) -> str:

@@ -28,8 +28,7 @@ from onward.pipeline.fetch.fetch_errors import NothingToIngest
 
 CHECKPOINT_ITEMS = 100
 CHECKPOINT_SECONDS = 2.0
-REMOVE_PAGE = 100
-"""Messages that one commit removes, with all their chunks."""
+REMOVE_PAGE = 100  # messages that one commit removes, with all their chunks
 REREAD_PAGE = 400
 LEFTOVER_SECONDS = 86_400.0
 
@@ -73,10 +72,8 @@ class _Ingestion:
         self.known = {row.id: row.status for row in found if row.id != request.id}
         self.current: set[str] = set()
         self.paths: set[str] = set()
-        self.unreadable: list[str] = []
-        """Paths that could not be opened: files below them may still exist."""
-        self.contested = False
-        """A place had other content before, which may have been parsed meanwhile."""
+        self.unreadable: list[str] = []  # paths that could not be opened: files below them may still exist
+        self.contested = False  # a place had other content before, which may have been parsed meanwhile
         self.counts = {"items": 0, "new": 0, "unchanged": 0, "failed": 0, "removed": 0}
         self.skipped = SkippedFiles()
         self._uncommitted = 0

@@ -20,11 +20,9 @@ from onward.pipeline.events import (
 from onward.pipeline.stages.parsing import thread_of
 
 THREAD_PAGE = 200
-MAX_CONTEXT = 200
-"""Messages of a thread that are summarised: the first `EARLIEST`, and the last ones."""
+MAX_CONTEXT = 200  # messages of a thread that are summarised: the first `EARLIEST`, and the last ones
 EARLIEST = MAX_CONTEXT // 4
-MESSAGE_PAGE = 2_000
-"""Messages of several threads that are listed at once."""
+MESSAGE_PAGE = 2_000  # messages of several threads that are listed at once
 
 
 def orchestrate(event: EmbeddingsGenerated, work: Work) -> None:
@@ -102,8 +100,7 @@ class _ThreadContent:
     _absent: int = 0
     _earliest: list[tuple[float, int, str]] = field(default_factory=list)
     """A heap with the latest first; times and places are negative."""
-    _latest: list[tuple[float, int, str]] = field(default_factory=list)
-    """A heap with the earliest first."""
+    _latest: list[tuple[float, int, str]] = field(default_factory=list)  # a heap with the earliest first
 
     def add_message(self, message: _ThreadMessage) -> None:
         """Add a message; messages with the same date keep the order in which they are added."""

@@ -19,8 +19,7 @@ from onward.pipeline.stages.ingestion import read_others_again, remove_messages
 
 CHECKPOINT_MESSAGES = 250
 CHECKPOINT_BYTES = 1_000_000
-MAX_JSON_BYTES = 5_000_000
-"""The size of a message as JSON, without its indexed text."""
+MAX_JSON_BYTES = 5_000_000  # the size of a message as JSON, without its indexed text
 _MESSAGE_ID = re.compile(rb"message-id:\s*<?([^\s<>]+)", re.IGNORECASE)
 _BODY = re.compile(rb"\r?\n\r?\n")
 
@@ -62,8 +61,7 @@ class _ArchiveParser:
     seen: set[bytes] = field(default_factory=set)
     index: MessageIndex = field(default_factory=MessageIndex)
     counts: _MessageCounts = field(default_factory=_MessageCounts)
-    removes: bool = False
-    """An earlier try has removed messages that other archives may also have."""
+    removes: bool = False  # an earlier try has removed messages that other archives may also have
 
     def run(self) -> None:
         blob = self.archive.blob
