@@ -15,7 +15,7 @@ from onward.ops.queries.status import read_status
 from onward.pipeline.app import build
 from onward.pipeline.documents import Archive, Report, source_id
 from onward.pipeline.fetch import FetchLimits, fetch
-from onward.pipeline.fetch.skipped_files import (
+from onward.pipeline.fetch.fetched_items import (
     LISTED_BYTES,
     LISTED_PER_KIND,
     SkippedFiles,

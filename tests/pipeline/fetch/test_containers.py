@@ -19,8 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onward.pipeline.fetch import FetchLimits, decompression, fetch
-from onward.pipeline.fetch import fetched_item as fetching_items
+from onward.pipeline.fetch import FetchLimits, containers, fetch
 from onward.pipeline.fetch.fetch_errors import (
     Broken,
     Encrypted,
@@ -367,8 +366,8 @@ def test_a_bomb_is_stopped_by_what_came_out(tmp_path: Path, scratch: Path, name:
 
 
 def test_a_bomb_is_stopped_by_its_ratio(tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decompression, "RATIO_FROM_BYTES", 1_000_000)
-    assert fetching_items.RATIO_FROM_BYTES == 100_000_000
+    assert containers.RATIO_FROM_BYTES == 100_000_000
+    monkeypatch.setattr(containers, "RATIO_FROM_BYTES", 1_000_000)
     (tmp_path / "small.txt.gz").write_bytes(gzip.compress(b"0" * 900_000))
     (tmp_path / "large.txt.gz").write_bytes(gzip.compress(b"0" * 1_100_000))
     taken = take(tmp_path, scratch)

@@ -75,7 +75,7 @@ class SkippedFiles:
 
 def kinds_text(counts: Mapping[str, int]) -> str:
     """Return counts by kind in words: 5 office, 2 pictures."""
-    from onward.pipeline.fetch.skipped_files import kind_noun, most_first
+    from onward.pipeline.fetch.fetched_items import kind_noun, most_first
 
     return ", ".join(f"{number(count)} {kind_noun(kind, count)}" for kind, count in most_first(counts))
 

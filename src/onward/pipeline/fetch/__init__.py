@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit
@@ -13,10 +13,9 @@ from urllib.parse import urlsplit
 from onward.pipeline import uploads
 from onward.pipeline.fetch.address_rules import AddressGuard
 from onward.pipeline.fetch.fetch_errors import NothingToIngest
-from onward.pipeline.fetch.fetched_item import FetchedItem, FetchLimits
+from onward.pipeline.fetch.fetched_items import FetchedItem, FetchLimits, SkippedFiles
 from onward.pipeline.fetch.files_and_folders import fetch_path, take_file
 from onward.pipeline.fetch.location import canonical, is_url, shown
-from onward.pipeline.fetch.skipped_files import SkippedFiles
 from onward.pipeline.fetch.unpacker import FoundFile, Unpacker
 
 __all__ = ["AddressGuard", "FetchLimits", "FetchedItem", "SkippedFiles", "canonical", "fetch"]
@@ -38,12 +37,22 @@ def fetch(
     ends or is closed. `open_blob` opens the bytes of an upload. What is skipped is counted in `skipped`, which
     is complete when the iterator ends.
     """
-    with tempfile.TemporaryDirectory(dir=scratch, prefix="fetch-") as folder:
+    with tempfile.TemporaryDirectory(dir=scratch, prefix="fetch-") as folder, ExitStack() as stack:
         unpacker = Unpacker(limits, Path(folder), SkippedFiles() if skipped is None else skipped)
         if open_blob is not None and (upload := uploads.read_location(location)) is not None:
-            items = _take_upload(upload, unpacker, open_blob)
+            stream = stack.enter_context(closing(open_blob(upload.digest)))
+            size = stream.seek(0, os.SEEK_END)
+            stream.seek(0)
+            items = unpacker.items(FoundFile("", upload.name, stream, size, file=stream))
         elif is_url(location):
-            items = _fetch_url(location, unpacker, guard or AddressGuard(allow_private=limits.allow_private))
+            from onward.pipeline.fetch.download import download  # slow to import, and not needed for files
+
+            file = Path(folder) / "answer"
+            guard = guard or AddressGuard(allow_private=limits.allow_private)
+            with file.open("wb") as target:
+                answer = download(location, target, limits, guard)
+            name = answer.name or urlsplit(answer.url).netloc
+            items = take_file(file, "", unpacker, name=name, media_type=answer.media_type, url=answer.url)
         else:
             items = fetch_path(Path(location), unpacker)
         empty = True
@@ -57,22 +66,3 @@ def fetch(
                 f"there is nothing to ingest in {shown(location)!r}: {unpacker.skipped}; give mail, web pages, "
                 "PDF, Markdown, reST, source code or other text"
             )
-
-
-def _take_upload(
-    upload: uploads.Upload, unpacker: Unpacker, open_blob: Callable[[str], BinaryIO]
-) -> Iterator[FetchedItem]:
-    with closing(open_blob(upload.digest)) as stream:
-        size = stream.seek(0, os.SEEK_END)
-        stream.seek(0)
-        yield from unpacker.items(FoundFile("", upload.name, stream, size, file=stream))
-
-
-def _fetch_url(url: str, unpacker: Unpacker, guard: AddressGuard) -> Iterator[FetchedItem]:
-    from onward.pipeline.fetch.download import download  # slow to import, and not needed for files
-
-    file = unpacker.scratch / "answer"
-    with file.open("wb") as target:
-        answer = download(url, target, unpacker.limits, guard)
-    name = answer.name or urlsplit(answer.url).netloc
-    yield from take_file(file, "", unpacker, name=name, media_type=answer.media_type, url=answer.url)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from email.message import Message
-from functools import partial
 from importlib.metadata import version
 from typing import Any, BinaryIO
 from urllib.parse import unquote, urljoin, urlsplit
@@ -20,7 +20,7 @@ import httpx2
 from onward import OnwardError
 from onward.pipeline.fetch.address_rules import AddressGuard
 from onward.pipeline.fetch.fetch_errors import EndlessRedirects, HTTPAnswerError, Refused, TooLarge, UnusableSource
-from onward.pipeline.fetch.fetched_item import FetchLimits
+from onward.pipeline.fetch.fetched_items import FetchLimits
 from onward.pipeline.fetch.location import canonical_url, is_url, shown
 from onward.pipeline.read.mail_headers import parameter, plain
 
@@ -28,6 +28,8 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
 _TIMER_SLACK_SECONDS = 0.05  # a timer may fire this much too early
 _MAX_NAME_CHARACTERS = 255
+# The default of servers for unknown files.
+_GENERIC_TYPES = ("application/octet-stream", "binary/octet-stream", "application/force-download")
 _ACCEPT = "text/html,application/xhtml+xml,text/*;q=0.9,application/pdf;q=0.9,*/*;q=0.8"
 
 # At INFO the client logs each URL with its credentials, and the unescaped text of the server.
@@ -69,7 +71,10 @@ def download(url: str, target: BinaryIO, limits: FetchLimits, guard: AddressGuar
                     continue
                 _check_status(url, response)
                 _receive(url, response, target, limits)
-                return Download(_without_credentials(url), _name(url, response), _media_type(response))
+                media_type = response.headers.get("content-type", "").strip()
+                if media_type.lower().startswith(_GENERIC_TYPES):
+                    media_type = ""
+                return Download(_without_credentials(url), _name(url, response), media_type)
     raise EndlessRedirects(
         f"more than {limits.max_redirects} redirects, the last to {shown(url)}: give the URL it ends at"
     )
@@ -77,21 +82,16 @@ def download(url: str, target: BinaryIO, limits: FetchLimits, guard: AddressGuar
 
 def _receive(url: str, response: httpx2.Response, target: BinaryIO, limits: FetchLimits) -> None:
     claimed = response.headers.get("content-length", "")
-    if claimed.isdecimal() and int(claimed) > limits.max_bytes:
-        raise _too_large(url, limits)
+    size = int(claimed) if claimed.isdecimal() else 0
     decoded = 0
-    for data in response.iter_bytes():
+    for data in itertools.chain([b""], response.iter_bytes()):
         decoded += len(data)
-        if decoded > limits.max_bytes or response.num_bytes_downloaded > limits.max_bytes:
-            raise _too_large(url, limits)
+        if max(size, decoded, response.num_bytes_downloaded) > limits.max_bytes:
+            raise TooLarge(
+                f"{shown(url)} is larger than {limits.max_bytes:,} bytes: fetch it yourself and ingest the file, "
+                "or raise ONWARD_FETCH_MAX_BYTES"
+            )
         target.write(data)
-
-
-def _too_large(url: str, limits: FetchLimits) -> TooLarge:
-    return TooLarge(
-        f"{shown(url)} is larger than {limits.max_bytes:,} bytes: fetch it yourself and ingest the file, "
-        "or raise ONWARD_FETCH_MAX_BYTES"
-    )
 
 
 def _check_status(url: str, response: httpx2.Response) -> None:
@@ -131,13 +131,6 @@ def _redirected(url: str, location: str) -> str:
 def _without_credentials(url: str) -> str:
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-
-
-def _media_type(response: httpx2.Response) -> str:
-    media_type: str = response.headers.get("content-type", "").strip()
-    # The default of servers for unknown files.
-    generic = ("application/octet-stream", "binary/octet-stream", "application/force-download")
-    return "" if media_type.lower().startswith(generic) else media_type
 
 
 def _name(url: str, response: httpx2.Response) -> str:
@@ -205,7 +198,6 @@ class _Transport(httpx2.BaseTransport):
         self._pool = httpcore2.ConnectionPool(network_backend=_GuardedNetwork(guard, deadline))
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request, and return the response when its headers have arrived."""
         url = request.url
         answer = self._pool.handle_request(
             httpcore2.Request(
@@ -220,7 +212,6 @@ class _Transport(httpx2.BaseTransport):
         return httpx2.Response(answer.status, headers=answer.headers, stream=body, extensions=answer.extensions)
 
     def close(self) -> None:
-        """Close all connections."""
         self._pool.close()
 
 
@@ -240,19 +231,17 @@ class _GuardedNetwork(httpcore2.NetworkBackend):
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.NetworkStream:
         """Try the allowed addresses of a host one after the other."""
-        *others, last = self._guard.addresses(host, port)
-        connect = partial(
-            self._network.connect_tcp, port=port, local_address=local_address, socket_options=socket_options
-        )
-        for address in others:
-            try:
-                return self._timed(connect(address, timeout=_remaining(self._deadline, timeout)))
-            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
-                continue
-        return self._timed(connect(last, timeout=_remaining(self._deadline, timeout)))
 
-    def _timed(self, stream: httpcore2.NetworkStream) -> httpcore2.NetworkStream:
-        return _TimedStream(stream, self._deadline)
+        def connect(address: str) -> httpcore2.NetworkStream:
+            remaining = _remaining(self._deadline, timeout)
+            stream = self._network.connect_tcp(address, port, remaining, local_address, socket_options)
+            return _TimedStream(stream, self._deadline)
+
+        *others, last = self._guard.addresses(host, port)
+        for address in others:
+            with suppress(httpcore2.ConnectError, httpcore2.ConnectTimeout):
+                return connect(address)
+        return connect(last)
 
 
 class _TimedStream(httpcore2.NetworkStream):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from onward.pipeline.fetch.fetch_errors import NotWhatItClaims
-from onward.pipeline.fetch.skipped_files import BINARY, EMPTY, SkipReason
+from onward.pipeline.fetch.fetched_items import SkipReason
 from onward.pipeline.read.mbox import looks_like_mbox
 
 HEAD_BYTES = 8192  # the bytes at the start of a file that its kind is detected from
@@ -43,8 +43,8 @@ _KIND_NOUNS = {
 
 # Suffixes of files that are skipped, by the kind they are counted as. Some are zip files, but with members that
 # are no text.
-_UNREADABLE = {
-    kind: frozenset(suffixes.split())
+_KIND_BY_SUFFIX = {
+    suffix: kind
     for kind, suffixes in {
         "office": ".doc .docx .docm .dot .dotx .xls .xlsx .xlsm .xlsb .ppt .pptx .pptm .pps .ppsx .odt .ods .odp"
         " .odg .pages .numbers .key .msg .pub .vsd .vsdx .mdb .accdb .one",
@@ -59,8 +59,8 @@ _UNREADABLE = {
         "ebook": ".epub .mobi .azw .azw3",
         "binary": ".kmz .npz .pt .pth",
     }.items()
+    for suffix in suffixes.split()
 }
-_KIND_BY_SUFFIX = {suffix: kind for kind, suffixes in _UNREADABLE.items() for suffix in suffixes}
 _KIND_BY_START = {
     "office": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",),
     "picture": (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*"),
@@ -81,8 +81,8 @@ _BY_SUFFIX = {
     ".log": "text", ".csv": "text", ".tsv": "text", ".org": "text", ".adoc": "text", ".asciidoc": "text",
     ".tex": "text",
 }  # fmt: skip
-_LANGUAGES = {
-    language: frozenset(suffixes.split())
+_LANGUAGE_BY_SUFFIX = {
+    suffix: language
     for language, suffixes in {
         "python": ".py .pyi .pyx .pxd", "rust": ".rs", "go": ".go", "c": ".c .h",
         "cpp": ".cc .cpp .cxx .hh .hpp .hxx",
@@ -99,8 +99,8 @@ _LANGUAGES = {
         "make": ".mk", "assembly": ".s .asm", "fortran": ".f90 .f .for", "pascal": ".pas", "vb": ".vb",
         "groovy": ".groovy .gradle", "verilog": ".v .sv", "vhdl": ".vhd .vhdl", "solidity": ".sol",
     }.items()
+    for suffix in suffixes.split()
 }  # fmt: skip
-_LANGUAGE_BY_SUFFIX = {suffix: language for language, suffixes in _LANGUAGES.items() for suffix in suffixes}
 _LANGUAGE_BY_NAME = {
     "makefile": "make", "gnumakefile": "make", "dockerfile": "docker", "containerfile": "docker",
     "cmakelists.txt": "cmake", "rakefile": "ruby", "gemfile": "ruby", "jenkinsfile": "groovy", "justfile": "make",
@@ -130,11 +130,12 @@ def detect_kind(head: bytes, name: str, media_type: str = "") -> FileKind:
     name = PurePosixPath(name).name.lower()
     suffix = PurePosixPath(name).suffix
     if not head:
-        return FileKind("", skip=EMPTY)
+        return FileKind("", skip=SkipReason("empty", "empty"))
     found = _by_content(head)
     claim = _CLAIMS.get(suffix)
-    if found == "zip" and suffix in _KIND_BY_SUFFIX:
-        return FileKind("", skip=_by_suffix(suffix))
+    by_suffix = SkipReason(_KIND_BY_SUFFIX[suffix], f"{suffix[1:]} file") if suffix in _KIND_BY_SUFFIX else None
+    if found == "zip" and by_suffix is not None:
+        return FileKind("", skip=by_suffix)
     binary = b"\0" in head[:HEAD_BYTES] and not head.startswith(_BOMS)
     if claim is not None and claim != found:
         unknown = "binary data" if binary else "something else"
@@ -145,26 +146,16 @@ def detect_kind(head: bytes, name: str, media_type: str = "") -> FileKind:
         )
     if found in CONTAINERS:
         return FileKind(found)
-    if binary and found not in ("mbox", "pdf"):
-        if suffix == ".eml":
-            raise NotWhatItClaims(f"{name!r} claims to be a mail, but its content is binary data: save it again")
-        return FileKind("", skip=_unreadable(head, suffix))
     if found in ("mbox", "pdf"):
         return FileKind(found, _MEDIA_TYPES[found])
+    if binary:
+        if suffix == ".eml":
+            raise NotWhatItClaims(f"{name!r} claims to be a mail, but its content is binary data: save it again")
+        kinds = (kind for kind, starts in _KIND_BY_START.items() if head.startswith(starts))
+        by_start = [SkipReason(kind, f"{kind}, by its content") for kind in kinds]
+        return FileKind("", skip=by_suffix or next(iter(by_start), SkipReason("binary", "binary data")))
     kind, language = _as_text(head, found, name, suffix, media_type)
     return FileKind(kind, media_type or _MEDIA_TYPES[kind], language)
-
-
-def _unreadable(head: bytes, suffix: str) -> SkipReason:
-    """Return the reason to skip binary data, by its name, else by its first bytes."""
-    if suffix in _KIND_BY_SUFFIX:
-        return _by_suffix(suffix)
-    kind = next((kind for kind, starts in _KIND_BY_START.items() if head.startswith(starts)), None)
-    return BINARY if kind is None else SkipReason(kind, f"{kind}, by its content")
-
-
-def _by_suffix(suffix: str) -> SkipReason:
-    return SkipReason(_KIND_BY_SUFFIX[suffix], f"{suffix[1:]} file")
 
 
 def claims_tar(name: str) -> bool:
@@ -229,11 +220,6 @@ def _as_text(head: bytes, found: str, name: str, suffix: str, media_type: str) -
     if (shebang := _SHEBANG.match(head)) is not None:
         language = shebang[1].decode()
         return "code", _SHEBANG_LANGUAGES.get(language, language)
-    return ("eml" if _looks_like_mail(head) else "text"), ""
-
-
-def _looks_like_mail(head: bytes) -> bool:
     headers = re.split(rb"\r?\n\r?\n", head, maxsplit=1)[0]
-    return (
-        _HEADER.match(headers) is not None and len({name.lower() for name in _MAIL_HEADERS.findall(headers)}) >= 3
-    )
+    mail = _HEADER.match(headers) and len({name.lower() for name in _MAIL_HEADERS.findall(headers)}) >= 3
+    return ("eml" if mail else "text"), ""

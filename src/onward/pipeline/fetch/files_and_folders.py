@@ -1,32 +1,41 @@
-"""The items of files and folders."""
+"""The items of files and folders: `.gitignore` by git's own rules, and a Maildir as one mbox."""
 
 from __future__ import annotations
 
 import os
+import re
 import stat
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
+
+from pathspec import GitIgnoreSpec, RegexPattern
 
 from onward.pipeline.fetch.fetch_errors import SourceMissing, UnreadableSource, UnusableSource
-from onward.pipeline.fetch.fetched_item import FetchedItem, problem_item, reason_to_skip
-from onward.pipeline.fetch.gitignore import IgnoreRules, is_ignored, read_ignore_rules
-from onward.pipeline.fetch.location import printable
-from onward.pipeline.fetch.maildir import PARTS, is_maildir, maildir_item
-from onward.pipeline.fetch.skipped_files import (
-    DEAD_LINK,
-    DEVICE,
-    FOLDER_LINK,
-    GITIGNORE,
-    MAIL_SERVER,
-    OUTER_LINK,
+from onward.pipeline.fetch.fetched_items import (
     TOOLS,
+    FetchedItem,
+    SkippedFiles,
     SkipReason,
+    problem_item,
+    reason_to_skip,
 )
+from onward.pipeline.fetch.location import printable
 from onward.pipeline.fetch.unpacker import FoundFile, Unpacker
 
 # A folder with one of these files is made by a tool: a virtual environment, a cache.
 _TOOL_MARKS = ("pyvenv.cfg", "CACHEDIR.TAG")
+_MAX_GITIGNORE_BYTES = 1_000_000
+_MAILDIR_PARTS = ("cur", "new", "tmp")
+_FROM = re.compile(rb">*From ")
+_LINE_BYTES = 1 << 16
+_MAIL_SERVER = SkipReason("mail_server", "a mail server's own file in a Maildir")
+_DEVICE = SkipReason("device", "a device or pipe")
+# A folder, relative to the source ("" or "docs/"), and the rules of its `.gitignore`.
+_IgnoreRules = tuple[str, list[RegexPattern]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +43,7 @@ class _FolderEntry:
     """A file or folder in the source, with the ignore rules that apply to it."""
 
     path: str  # as in the file system; see `printable`
-    rules: tuple[IgnoreRules, ...] = ()
+    rules: tuple[_IgnoreRules, ...] = ()
     folder: bool = True
     maildir: bool = False
 
@@ -72,13 +81,13 @@ def take_file(
 
 
 def _fetch_folder(root: Path, unpacker: Unpacker) -> Iterator[FetchedItem]:
-    entries = [_FolderEntry("", maildir=is_maildir(root))]
+    entries = [_FolderEntry("", maildir=_is_maildir(root))]
     while entries:
         entry = entries.pop()
         path = printable(entry.path)
         if entry.folder:
             try:
-                item = maildir_item(root / entry.path, path, unpacker.skipped) if entry.maildir else None
+                item = _maildir_item(root / entry.path, path, unpacker.skipped) if entry.maildir else None
                 # A stack, so that the content of a folder comes where the folder would.
                 entries += reversed(list(_entries(root, entry, unpacker)))
             except OSError as error:
@@ -94,8 +103,7 @@ def _entries(root: Path, parent: _FolderEntry, unpacker: Unpacker) -> Iterator[_
     """Yield the entries of a folder that are ingested, in order; count the others as skipped."""
     folder = root / parent.path
     base = parent.path + "/" if parent.path else ""
-    own = read_ignore_rules(folder, base)
-    rules = parent.rules if own is None else (*parent.rules, own)
+    rules = parent.rules + _read_ignore_rules(folder, base)
     with os.scandir(folder) as listing:
         found = sorted(listing, key=lambda child: child.name)
     if parent.path and any(child.name in _TOOL_MARKS for child in found):
@@ -104,17 +112,17 @@ def _entries(root: Path, parent: _FolderEntry, unpacker: Unpacker) -> Iterator[_
     for entry in found:
         path = base + entry.name
         is_folder = entry.is_dir(follow_symlinks=False)
-        maildir = is_folder and is_maildir(folder / entry.name)
+        maildir = is_folder and _is_maildir(folder / entry.name)
         if parent.maildir:
             # Its mails are one item; of the rest only Maildirs are entered, which are often hidden.
             if maildir:
                 yield _FolderEntry(path, rules, folder=True, maildir=True)
-            elif entry.name not in PARTS:
-                unpacker.skipped.add(MAIL_SERVER, printable(path))
+            elif entry.name not in _MAILDIR_PARTS:
+                unpacker.skipped.add(_MAIL_SERVER, printable(path))
         elif (reason := reason_to_skip(entry.name, folder=is_folder)) is not None:
             unpacker.skipped.add(reason, printable(path))
-        elif is_ignored(rules, path, folder=is_folder):
-            unpacker.skipped.add(GITIGNORE, printable(path))
+        elif _is_ignored(rules, path, folder=is_folder):
+            unpacker.skipped.add(SkipReason("gitignore", "ignored by .gitignore"), printable(path))
         elif (reason := None if is_folder else _reason_to_skip_file(entry, root)) is not None:
             unpacker.skipped.add(reason, printable(path))
         else:
@@ -122,17 +130,17 @@ def _entries(root: Path, parent: _FolderEntry, unpacker: Unpacker) -> Iterator[_
 
 
 def _reason_to_skip_file(entry: os.DirEntry[str], root: Path) -> SkipReason | None:
-    if entry.is_symlink():
-        try:
-            target = Path(entry.path).resolve(strict=True)
-        except (OSError, RuntimeError):
-            return DEAD_LINK
-        if not target.is_relative_to(root):
-            return OUTER_LINK
-        if target.is_dir():
-            return FOLDER_LINK
-        return None if target.is_file() else DEVICE
-    return None if entry.is_file() else DEVICE
+    if not entry.is_symlink():
+        return None if entry.is_file() else _DEVICE
+    try:
+        target = Path(entry.path).resolve(strict=True)
+    except (OSError, RuntimeError):
+        return SkipReason("link", "a link that leads nowhere")
+    if not target.is_relative_to(root):
+        return SkipReason("link", "a link that leads out of the folder")
+    if target.is_dir():
+        return SkipReason("link", "a link to a folder, whose files are taken where they are")
+    return None if target.is_file() else _DEVICE
 
 
 def _access_error(error: OSError, path: str, what: str) -> Exception:
@@ -140,3 +148,126 @@ def _access_error(error: OSError, path: str, what: str) -> Exception:
     if isinstance(error, PermissionError):
         return UnreadableSource(f"the {what} {path!r} may not be read: allow it for this user, or leave it out")
     return error
+
+
+def _read_ignore_rules(folder: Path, base: str) -> tuple[_IgnoreRules, ...]:
+    """Return the rules of the `.gitignore` of a folder; none without a readable one."""
+    file = folder / ".gitignore"
+    try:
+        if file.is_symlink() or not file.is_file():
+            return ()
+        with file.open("rb") as stream:
+            lines = stream.read(_MAX_GITIGNORE_BYTES).decode("utf-8-sig", "surrogateescape").splitlines()
+    except OSError:
+        return ()
+    patterns: list[RegexPattern] = []
+    for line in lines:
+        with suppress(ValueError):  # an invalid line must not disable the whole file
+            patterns += GitIgnoreSpec.from_lines([line]).patterns
+    return ((base, patterns),)
+
+
+def _is_ignored(rules: Sequence[_IgnoreRules], path: str, *, folder: bool) -> bool:
+    """Return whether a path is ignored; the nearest `.gitignore` with a matching rule decides.
+
+    The last rule that matches the path itself decides. Rules that match a folder above it do not count: an
+    ignored folder is never entered, and for a re-included folder they no longer apply.
+    """
+    for base, patterns in reversed(rules):
+        inside = path.removeprefix(base)
+        for pattern in reversed(patterns):
+            if pattern.include is None or pattern.regex is None:
+                continue
+            # Its only group is the slash after the name of a matching folder; a path goes on below that folder.
+            match = pattern.regex.search(inside)
+            itself = match is not None and match.lastindex is None
+            if folder and not itself:
+                matches = pattern.regex.finditer(inside + "/")
+                itself = any(match.lastindex and match.end() == len(inside) + 1 for match in matches)
+            if itself:
+                return pattern.include
+    return False
+
+
+def _is_maildir(folder: Path) -> bool:
+    try:
+        return all((folder / part).is_dir() for part in _MAILDIR_PARTS)
+    except OSError:
+        return False  # not readable; reported when its content is listed
+
+
+def _maildir_item(folder: Path, path: str, skipped: SkippedFiles) -> FetchedItem | None:
+    """Return the mails of a Maildir as one item in mboxrd format, or None if there are none.
+
+    The bytes are the same, whatever flags the mails have.
+    """
+    base = path + "/" if path else ""
+    mails, others = _maildir_entries(folder)
+    for place in others:
+        skipped.add(_MAIL_SERVER, base + printable(place))
+    if not mails:
+        return None
+
+    def copy_to(target: BinaryIO) -> None:
+        for unique, place in sorted(mails.items()):
+            if not _copy_mail(folder, unique, place, target):
+                skipped.add(SkipReason("empty", "an empty mail"), base + printable(place))
+
+    return FetchedItem(path, "mbox", copy_to, "application/mbox")
+
+
+def _maildir_entries(folder: Path) -> tuple[dict[str, str], list[str]]:
+    """Return where each mail is now, by its unique name; and the other entries of `cur` and `new`.
+
+    A mail that is read or flagged moves from `new` to `cur` and its flags after the colon change; the unique
+    name before the colon stays.
+    """
+    mails: dict[str, str] = {}
+    others: list[str] = []
+    for part in ("cur", "new"):
+        with os.scandir(folder / part) as entries:
+            for entry in entries:
+                place = f"{part}/{entry.name}"
+                if entry.name.startswith(".") or not entry.is_file(follow_symlinks=False):
+                    others.append(place)
+                else:
+                    mails.setdefault(entry.name.partition(":2,")[0], place)
+    return mails, others
+
+
+def _copy_mail(folder: Path, unique: str, place: str, target: BinaryIO) -> bool:
+    """Copy one mail as part of an mbox; return False if it is empty."""
+    for _ in range(5):
+        try:
+            with (folder / place).open("rb") as mail:
+                return _copy_quoted(mail, target, unique)
+        except FileNotFoundError:
+            # A mail program has moved it, or deleted it: then it is left out.
+            moved = _maildir_entries(folder)[0].get(unique)
+            if moved is None:
+                return True
+            place = moved
+        except PermissionError as error:
+            raise UnreadableSource(
+                f"the mail {str(folder / place)!r} may not be read: allow it, or move it away"
+            ) from error
+    raise FileNotFoundError(f"the mail {unique!r} in {str(folder)!r} moves faster than it can be read")
+
+
+def _copy_quoted(mail: BinaryIO, target: BinaryIO, unique: str) -> bool:
+    line = mail.readline(_LINE_BYTES)
+    if not line:
+        return False
+    delivered = re.match(r"(\d{1,11})\.", unique)  # the name of a mail begins with the time of its delivery
+    seconds = min(int(delivered[1]), 0xFFFFFFFF) if delivered else 0
+    target.write(f"From MAILER-DAEMON {time.asctime(time.gmtime(seconds))}\n".encode())
+    begins = True
+    while line:
+        # A line longer than `_LINE_BYTES` is read in several parts; only the first can be a "From " line.
+        if begins and _FROM.match(line):
+            target.write(b">")
+        target.write(line)
+        begins = line.endswith(b"\n")
+        line = mail.readline(_LINE_BYTES)
+    target.write(b"\n" if begins else b"\n\n")
+    return True

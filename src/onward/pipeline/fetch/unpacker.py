@@ -5,21 +5,32 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import IO, BinaryIO, cast
 
 from onward import OnwardError
-from onward.pipeline.fetch.decompression import (
+from onward.pipeline.fetch.containers import (
     BLOCK_BYTES,
+    DECOMPRESSORS,
+    Member,
     PeekStream,
     Readable,
     UnpackBudget,
-    decompressed,
+    member_path,
     naming_damage,
+    tar_members,
+    zip_members,
 )
 from onward.pipeline.fetch.fetch_errors import NotWhatItClaims, TooLarge, UnsafeMember
-from onward.pipeline.fetch.fetched_item import FetchedItem, FetchLimits, problem_item, reason_to_skip
+from onward.pipeline.fetch.fetched_items import (
+    FetchedItem,
+    FetchLimits,
+    SkippedFiles,
+    SkipReason,
+    problem_item,
+    reason_to_skip,
+)
 from onward.pipeline.fetch.file_kinds import (
     CONTAINERS,
     HEAD_BYTES,
@@ -30,8 +41,6 @@ from onward.pipeline.fetch.file_kinds import (
     inner_name,
 )
 from onward.pipeline.fetch.location import printable
-from onward.pipeline.fetch.skipped_files import EMPTY_ARCHIVE, SkippedFiles
-from onward.pipeline.fetch.zip_and_tar import Member, member_path, tar_members, zip_members
 
 
 @dataclass(slots=True)
@@ -59,7 +68,7 @@ class Unpacker:
 
     limits: FetchLimits
     scratch: Path
-    skipped: SkippedFiles = field(default_factory=SkippedFiles)
+    skipped: SkippedFiles
 
     def items(self, found: FoundFile, budget: UnpackBudget | None = None) -> Iterator[FetchedItem]:
         """Yield a file as one item, or a container as one item for each member.
@@ -110,17 +119,24 @@ class Unpacker:
             )
         if budget is None:
             budget = UnpackBudget(self.limits, found.shown, found.size or 0)
-        if kind == "zip":
-            yield from self._unzip(found, stream, budget)
-        elif kind == "tar":
+        if kind == "tar":
             yield from self._members(found, tar_members(stream, found.shown), budget)
+        elif kind == "zip":
+            with tempfile.TemporaryFile(dir=self.scratch) as spool:
+                file = found.file
+                if file is None:
+                    # The table of contents of a zip is at its end, so a zip in a container is written out first.
+                    shutil.copyfileobj(stream, spool, BLOCK_BYTES)
+                    file = cast("BinaryIO", spool)  # a wrapper with the same methods
+                members = zip_members(file, found.shown, self.limits)
+                # The bytes of a tar are counted when it is decompressed, those of a zip member when it is read.
+                yield from self._members(found, members, budget, spend=budget)
         else:
-            yield from self._decompress(found, stream, kind, budget)
+            # The decompressors only read, though their types require a whole file.
+            unpacked = DECOMPRESSORS[kind](cast("IO[bytes]", stream))
+            yield from self._decompressed(found, PeekStream(unpacked, found.shown, budget), budget)
 
-    def _decompress(
-        self, found: FoundFile, stream: PeekStream, kind: str, budget: UnpackBudget
-    ) -> Iterator[FetchedItem]:
-        unpacked = decompressed(kind, stream, found.shown, budget)
+    def _decompressed(self, found: FoundFile, unpacked: PeekStream, budget: UnpackBudget) -> Iterator[FetchedItem]:
         name = inner_name(found.name)
         if (head := unpacked.peek(HEAD_BYTES)) and detect_kind(head, name).kind == "tar":
             yield from self._members(found, tar_members(unpacked, found.shown), budget)
@@ -137,17 +153,6 @@ class Unpacker:
                 yield item
             if not taken and claims_text(name):
                 _drain(unpacked)  # damaged text can look like binary data; only the checksum shows it
-
-    def _unzip(self, found: FoundFile, stream: PeekStream, budget: UnpackBudget) -> Iterator[FetchedItem]:
-        with tempfile.TemporaryFile(dir=self.scratch) as spool:
-            file = found.file
-            if file is None:
-                # The table of contents of a zip is at its end, so a zip within a container is written out first.
-                shutil.copyfileobj(stream, spool, BLOCK_BYTES)
-                file = cast("BinaryIO", spool)  # a wrapper with the same methods
-            members = zip_members(file, found.shown, self.limits)
-            # The bytes of a tar are counted when it is decompressed, those of a zip member when it is read.
-            yield from self._members(found, members, budget, spend=budget)
 
     def _members(
         self, found: FoundFile, members: Iterator[Member], budget: UnpackBudget, spend: UnpackBudget | None = None
@@ -179,7 +184,7 @@ class Unpacker:
             content = PeekStream(opened, path, spend)
             yield from self.items(FoundFile(path, name, content, member.size, depth=found.depth + 1), budget)
         if empty:
-            self.skipped.add(EMPTY_ARCHIVE, found.shown)
+            self.skipped.add(SkipReason("empty", "an archive with nothing in it"), found.shown)
 
 
 def _drain(stream: Readable) -> None:

@@ -1,25 +1,156 @@
-"""The members of zip and tar archives, each with its problem, if it has one."""
+"""Containers: streams of unpacked data within limits, and the members of zip and tar archives."""
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import io
+import lzma
 import stat
 import struct
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import IO, BinaryIO, Self, cast
+from typing import IO, BinaryIO, Protocol, Self, cast
 
-from onward.pipeline.fetch.decompression import PeekStream, Readable, naming_damage
-from onward.pipeline.fetch.fetch_errors import Encrypted, TooLarge, UnsafeMember
-from onward.pipeline.fetch.fetched_item import FetchLimits
+from onward import OnwardError
+from onward.pipeline.fetch.fetch_errors import Broken, Encrypted, TooLarge, UnsafeMember
+from onward.pipeline.fetch.fetched_items import FetchLimits
 
+BLOCK_BYTES = 1 << 20
+RATIO_FROM_BYTES = 100_000_000  # below this the ratio is not checked: small files may compress extremely well
+_XZ_MEMORY = 256 << 20  # four times what the strongest preset of xz needs
 _MAX_TAR_EXTENSION_BYTES = 1_000_000  # long names and extended headers are read into memory
 _ZIP_ENTRY_BYTES = 200  # allowed bytes per member in the table of contents of a zip, which is read into memory
 _MAX_READS_AT_END = 100
-_LEADS_OUT = "leads out of the archive; nothing is taken from such a path"
+_DAMAGE = (zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, struct.error)
+
+
+class Readable(Protocol):
+    """The part of a stream that is used here."""
+
+    def read(self, size: int = ..., /) -> bytes: ...
+
+
+@dataclass(slots=True)
+class UnpackBudget:
+    """Counts what is unpacked from one container and all containers in it; raises above the limits."""
+
+    limits: FetchLimits
+    name: str
+    packed: int
+    unpacked: int = 0
+    members: int = 0
+
+    def spend(self, count: int) -> None:
+        self.unpacked += count
+        if self.unpacked > self.limits.max_unpacked_bytes:
+            raise TooLarge(
+                f"{self.name!r} unpacks to more than {self.limits.max_unpacked_bytes:,} bytes: the rest of it is "
+                "not read; unpack it yourself and ingest the folder, or raise ONWARD_UNPACK_MAX_BYTES"
+            )
+        if self.unpacked > RATIO_FROM_BYTES and self.unpacked > self.limits.max_ratio * self.packed:
+            raise TooLarge(
+                f"{self.name!r} unpacks to more than {self.limits.max_ratio:g} times its size, as an archive made "
+                "to do harm does: the rest of it is not read; unpack it yourself if you trust it"
+            )
+
+    def count_member(self) -> None:
+        self.spend(0)
+        self.members += 1
+        if self.members > self.limits.max_members:
+            raise TooLarge(
+                f"{self.name!r} holds more than {self.limits.max_members:,} members: the rest of it is not read; "
+                "unpack it yourself and ingest the folder"
+            )
+
+
+class PeekStream(io.RawIOBase):
+    """A stream with `peek`, and with errors that name the damaged file."""
+
+    def __init__(self, inner: Readable, name: str, budget: UnpackBudget | None = None) -> None:
+        self._inner, self._name, self._budget = inner, name, budget
+        self._ahead = b""
+
+    def peek(self, size: int) -> bytes:
+        """Return the first bytes; `read` returns them again."""
+        while len(self._ahead) < size and (more := self._pull(size - len(self._ahead))):
+            self._ahead += more
+        return self._ahead
+
+    def readable(self) -> bool:
+        return True  # the decompressors ask
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return the next bytes, at most `BLOCK_BYTES` if no size is given."""
+        if self._ahead:
+            size = len(self._ahead) if size < 0 else size
+            data, self._ahead = self._ahead[:size], self._ahead[size:]
+            return data
+        return self._pull(BLOCK_BYTES if size < 0 else size)
+
+    def _pull(self, size: int) -> bytes:
+        with naming_damage(self._name):
+            data = self._inner.read(size)
+        if self._budget is not None:
+            self._budget.spend(len(data))
+        return data
+
+
+class _XZ:
+    """Reads an xz file of one or more streams in bounded memory; the standard library's reader has no bound."""
+
+    def __init__(self, packed: Readable) -> None:
+        self._packed = packed
+        self._new_decoder = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
+        self._decoder = self._new_decoder()
+
+    def read(self, size: int = BLOCK_BYTES, /) -> bytes:
+        while True:
+            packed = b""
+            if self._decoder.eof:
+                packed = self._decoder.unused_data.lstrip(b"\0")
+                # There may be padding between two streams.
+                while not packed and (more := self._packed.read(BLOCK_BYTES)):
+                    packed = more.lstrip(b"\0")
+                if not packed:
+                    return b""
+                self._decoder = self._new_decoder()
+            elif self._decoder.needs_input and not (packed := self._packed.read(BLOCK_BYTES)):
+                raise EOFError("it ends before its end is marked")
+            if data := self._decoder.decompress(packed, size):
+                return data
+
+
+DECOMPRESSORS: dict[str, Callable[[IO[bytes]], Readable]] = {
+    "gzip": lambda packed: gzip.GzipFile(fileobj=packed, mode="rb"),
+    "bzip2": lambda packed: bz2.BZ2File(packed, "rb"),
+    "xz": _XZ,
+}
+
+
+@contextmanager
+def naming_damage(name: str) -> Iterator[None]:
+    """Turn the errors of the standard library on bad data into `Broken`, with the name of the file."""
+    try:
+        yield
+    except OnwardError:
+        raise
+    except NotImplementedError as error:
+        raise Broken(f"{name!r} is packed in a way that is not supported ({error}): pack it again") from error
+    except (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError) as error:
+        # Not documented, but raised on damaged data.
+        raise Broken(f"{name!r} is damaged ({error}): fetch or pack it again") from error
+    except (OSError, EOFError, *_DAMAGE) as error:
+        # gzip and bz2 raise OSError on bad data. An error of the disk has a number, and is transient.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise Broken(f"{name!r} is damaged or cut off ({error}): fetch or pack it again") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +169,10 @@ def member_path(name: str) -> str:
         raise UnsafeMember(f"the member {name!r} has no usable name")
     windows = PureWindowsPath(name)
     if name.startswith(("/", "\\")) or windows.drive or windows.root or ".." in windows.parts:
-        raise UnsafeMember(f"the member {name!r} {_LEADS_OUT}: pack it again with relative paths")
+        raise UnsafeMember(
+            f"the member {name!r} leads out of the archive; nothing is taken from such a path: "
+            "pack it again with relative paths"
+        )
     return str(PurePosixPath(name))
 
 
@@ -56,12 +190,11 @@ def zip_members(file: BinaryIO, name: str, limits: FetchLimits) -> Iterator[Memb
 
 
 def _problem_in_zip(info: zipfile.ZipInfo, *, overlaps: bool) -> Exception | None:
-    kind = stat.S_IFMT(info.external_attr >> 16)
     if overlaps:
         return UnsafeMember(
             f"the member {info.filename!r} shares its bytes with another, as in an archive made to do harm"
         )
-    if kind not in (0, stat.S_IFREG):
+    if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
         return UnsafeMember(f"the member {info.filename!r} is a link or a device, and is not followed")
     if info.flag_bits & 0x1:
         return Encrypted(f"the member {info.filename!r} needs a password: unpack it and ingest the folder")
@@ -113,7 +246,9 @@ def tar_members(stream: PeekStream, name: str) -> Iterator[Member]:
                 return
             archive.members = []  # type: ignore[attr-defined]  # it would keep them all
             if not info.isdir():
-                yield Member(info.name, info.size, partial(_open_in_tar, archive, info), _problem_in_tar(info))
+                # Without a problem it is a regular file, which can be opened.
+                opener = cast("Callable[[], Readable]", partial(archive.extractfile, info))
+                yield Member(info.name, info.size, opener, _problem_in_tar(info))
 
 
 class _EndingStream:
@@ -134,13 +269,6 @@ class _EndingStream:
         return data
 
 
-def _open_in_tar(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Readable:
-    opened = archive.extractfile(info)
-    if opened is None:
-        raise UnsafeMember(f"the member {info.name!r} is no file")
-    return opened
-
-
 def _problem_in_tar(info: tarfile.TarInfo) -> Exception | None:
     if info.issym() or info.islnk():
         return UnsafeMember(f"the member {info.name!r} is a link to {info.linkname!r}, and is not followed")
@@ -159,7 +287,7 @@ class _TarMember(tarfile.TarInfo):
         try:
             return super().fromtarfile(tarfile)
         except _HeaderError as error:
-            if type(error).__name__ in _ENDS:
+            if type(error).__name__ in ("EOFHeaderError", "EmptyHeaderError"):
                 raise
             # The standard library treats a damaged header in the middle as the end.
             raise _ReadError(str(error)) from None
@@ -172,7 +300,6 @@ class _TarMember(tarfile.TarInfo):
 
 _ReadError = tarfile.ReadError
 _HeaderError = tarfile.HeaderError
-_ENDS = ("EOFHeaderError", "EmptyHeaderError")
 _EXTENSIONS = (
     *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
     *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
