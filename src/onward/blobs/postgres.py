@@ -22,8 +22,7 @@ from onward.ledger.store_errors import StoreConflict, StoreError, StoreFull, Sto
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-PART_BYTES = 1 << 20
-"""Parts of a blob have the length of its first part, so this may change."""
+PART_BYTES = 1 << 20  # Parts of a blob have the length of its first part, so this may change
 _KEPT_PARTS = 2
 _SWEPT_AT_ONCE = 32
 _LISTED_AT_ONCE = 1000

@@ -70,8 +70,7 @@ class AppliedSettlement:
             if self.attribution.retry_at is not None:
                 self.parts = self.result.parts = without_charges(settlement.parts, self.attribution.retry_at)
         self.origin = row if settlement.all_done else replace(row)
-        self.strikes: list[Strike] = []
-        """The failures that were charged or given back, with their rows."""
+        self.strikes: list[Strike] = []  # The failures that were charged or given back, with their rows
         self.notices: list[tuple[RowRecord | None, Envelope]] = []
         self._row_used = False
         self.first_failures = 0

@@ -41,8 +41,7 @@ from onward.model.ledger import (
     InputStatus,
 )
 
-SAMPLE_ROWS = 32
-"""Due rows that are read from each end of the queue while a dependency recovers."""
+SAMPLE_ROWS = 32  # Due rows that are read from each end of the queue while a dependency recovers
 
 
 def claim(

@@ -13,8 +13,7 @@ from onward.model.failures import outcomes
 from onward.model.ledger import DeadLetter, RowState
 from onward.model.ledger_views import DeadLetterGroup
 
-STRAY_QUEUE = "events.failed"
-"""The failed queue of malformed events that belong to no service."""
+STRAY_QUEUE = "events.failed"  # The failed queue of malformed events that belong to no service
 _DEAD_STATES = (RowState.DEAD, RowState.ARCHIVED)
 
 

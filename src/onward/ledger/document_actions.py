@@ -15,8 +15,7 @@ from onward.model.documents import DocumentKey, Status
 from onward.model.ledger import MAX_COMMIT_DOCUMENTS, RowState
 from onward.model.ledger_views import LoggedAction, ScheduleResult
 
-MAX_ACTIONS = 100_000
-"""Actions of people that are kept, the latest."""
+MAX_ACTIONS = 100_000  # Actions of people that are kept, the latest
 
 
 class DocumentActions(TransactionalStore):

@@ -42,8 +42,7 @@ class Attribution:
     """The dependency on whose breaker the failures are recorded, once their rows are known."""
     others_succeeded: bool = False
     """Other documents have succeeded since: if a document is given up now, the failure is its own."""
-    known_as_own: bool = False
-    """Its documents were given up like this before, while others succeeded."""
+    known_as_own: bool = False  # Its documents were given up like this before, while others succeeded
 
 
 def attribute_failure(

@@ -13,8 +13,7 @@ from onward.model.ledger_views import FailureGroup
 
 MAX_GROUPS = 10_000
 """Failure groups that are kept; those that were not seen for the longest time are removed first."""
-MAX_NAMES = 20
-"""Kinds, versions or dependencies that a group counts separately; the oldest are removed first."""
+MAX_NAMES = 20  # Kinds, versions or dependencies that a group counts separately; the oldest are removed first
 MAX_NAME_CHARACTERS = 200
 
 
@@ -25,8 +24,7 @@ class CountedFailure:
     service: str
     collection: str | None
     failure: Failure
-    documents: int
-    """How many documents failed like this for the first time."""
+    documents: int  # How many documents failed like this for the first time
 
 
 @dataclass(slots=True)

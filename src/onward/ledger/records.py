@@ -36,10 +36,8 @@ class DocumentRecord:
     parent: str | None = None
     size: int = 0
     failed_batch: str | None = None
-    fingerprint: str | None = None
-    """The fingerprint of its last error."""
-    stored_status: str = ""
-    """The status in the database. The counts by status follow the difference to `status`."""
+    fingerprint: str | None = None  # The fingerprint of its last error
+    stored_status: str = ""  # The status in the database. The counts by status follow the difference to `status`
 
     @property
     def final(self) -> bool:
@@ -79,10 +77,8 @@ class RowRecord:
     due: float
     tries: int
     not_ready: int
-    given_back: int
-    """Failures that were not charged, because a dependency caused them."""
-    openings: int
-    """How often its failures helped to open a breaker."""
+    given_back: int  # Failures that were not charged, because a dependency caused them
+    openings: int  # How often its failures helped to open a breaker
     able: float
     deaths: int
     lapses: int

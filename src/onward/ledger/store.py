@@ -39,10 +39,8 @@ log = logging.getLogger("onward")
 
 KEEP_FOREIGN_EVENTS_SECONDS = 7 * 86_400.0
 """How long the id of another program's event is remembered, so that it is not stored twice."""
-SWEEP_SECONDS = 60.0
-"""How often a process removes old rows from the small tables."""
-MAX_MERGED_ROWS = 5_000
-"""Rows of document counts that one sweep reads."""
+SWEEP_SECONDS = 60.0  # How often a process removes old rows from the small tables
+MAX_MERGED_ROWS = 5_000  # Rows of document counts that one sweep reads
 
 
 class Store(
@@ -69,8 +67,7 @@ class Store(
         self._claims_since_background: dict[str, int] = {}
         """Rows of each service that were claimed since the last one from the background."""
         self._swept_at = -math.inf
-        self._merged_up_to = ""
-        """The source up to which document counts were merged."""
+        self._merged_up_to = ""  # The source up to which document counts were merged
 
     def close(self) -> None:
         self.db.close()

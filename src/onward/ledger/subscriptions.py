@@ -13,12 +13,9 @@ from onward.model.failures import Failure
 from onward.model.ledger import MAX_COMMIT_DOCUMENTS, DeadLettered, Settlement, Subscription
 from onward.retry import OnwardError, Reason
 
-KEEP_WORKERS_SECONDS = 86_400.0
-"""How long a worker that has disappeared is still listed."""
-MAX_VERSIONS = 200
-"""Versions of workers that are kept, those that were seen last."""
-MAX_RETIRED_ROWS = 100
-"""Events of a retired service that one transaction gives up."""
+KEEP_WORKERS_SECONDS = 86_400.0  # How long a worker that has disappeared is still listed
+MAX_VERSIONS = 200  # Versions of workers that are kept, those that were seen last
+MAX_RETIRED_ROWS = 100  # Events of a retired service that one transaction gives up
 
 
 class ServiceRetired(OnwardError):

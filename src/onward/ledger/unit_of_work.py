@@ -16,8 +16,7 @@ from onward.model.documents import DocumentKey, Status
 from onward.model.failures import Failure
 from onward.model.ledger import IndexedText, IndexedVector, NewDocument, RowState, Subscription
 
-MAX_OPENINGS = 1_000
-"""Openings of a breaker that are kept, for each dependency."""
+MAX_OPENINGS = 1_000  # Openings of a breaker that are kept, for each dependency
 
 
 @dataclass(slots=True)
@@ -40,8 +39,7 @@ class UnitOfWork:
     _bodies: dict[DocumentKey, str] = field(default_factory=dict)
     _done: list[int] = field(default_factory=list)
     _derived: DerivedRows = field(default_factory=DerivedRows)
-    woken: set[str] = field(default_factory=set)
-    """Services that got a new or returned row."""
+    woken: set[str] = field(default_factory=set)  # Services that got a new or returned row
 
     # -- documents
 

@@ -14,18 +14,13 @@ DOCUMENTS_TO_OPEN = 3
 MAX_STRIKES_FACTOR = 3
 FIRST_PROBE_SECONDS = 10.0
 SLOWEST_PROBE_SECONDS = 300.0
-HEALTH_HEAD_START_SECONDS = 1.0
-"""A health call is asked this long before a document may probe."""
-EPISODE_END_SECONDS = 600.0
-"""An episode is over when the breaker has been closed for this long."""
-LONG_EPISODE_SECONDS = 24 * 3600.0
-"""An episode that has lasted longer needs a person."""
+HEALTH_HEAD_START_SECONDS = 1.0  # A health call is asked this long before a document may probe
+EPISODE_END_SECONDS = 600.0  # An episode is over when the breaker has been closed for this long
+LONG_EPISODE_SECONDS = 24 * 3600.0  # An episode that has lasted longer needs a person
 MAX_ROW_OPENINGS = 5
 """How often a ledger row may help to open breakers; then its failures are charged and are no evidence."""
-MAX_RATE_LIMITED = 20
-"""How often a rate limit costs one ledger row nothing."""
-NO_LIMIT = 256
-"""A limit that has grown this far is lifted."""
+MAX_RATE_LIMITED = 20  # How often a rate limit costs one ledger row nothing
+NO_LIMIT = 256  # A limit that has grown this far is lifted
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +38,7 @@ class Breaker:
 
     dependency: str
     open: bool = False
-    strikes: tuple[Strike, ...] = ()
-    """Failures since the last success."""
+    strikes: tuple[Strike, ...] = ()  # Failures since the last success
     opened_at: float | None = None
     reason: str = ""
     remedy: str = ""
@@ -52,23 +46,15 @@ class Breaker:
     next_probe: float | None = None
     probe_delay: float = FIRST_PROBE_SECONDS
     probe_row: int | None = None
-    probes: int = 0
-    """How many documents have probed since it opened."""
-    document_turn: bool = False
-    """The health call was made. As it may be wrong, a document may probe, too."""
-    limit: int | None = None
-    """How many events that need it may be running in the whole fleet; None: no limit."""
+    probes: int = 0  # How many documents have probed since it opened
+    document_turn: bool = False  # The health call was made. As it may be wrong, a document may probe, too
+    limit: int | None = None  # How many events that need it may be running in the whole fleet; None: no limit
     paused_until: float | None = None
-    episode_began_at: float | None = None
-    """When it first opened in this episode; flapping is one episode."""
-    openings: int = 0
-    """How often it opened in this episode."""
-    closed_at: float | None = None
-    """When it last closed in this episode."""
-    worked: bool = False
-    """A document has succeeded since it last opened."""
-    health_doubted: bool = False
-    """In this episode a document succeeded while the health call said no."""
+    episode_began_at: float | None = None  # When it first opened in this episode; flapping is one episode
+    openings: int = 0  # How often it opened in this episode
+    closed_at: float | None = None  # When it last closed in this episode
+    worked: bool = False  # A document has succeeded since it last opened
+    health_doubted: bool = False  # In this episode a document succeeded while the health call said no
     unreached_since: float | None = None
     """Since when documents wait, uncharged, because it was not reached; they are too few to open it."""
 

@@ -29,8 +29,7 @@ class Status(StrEnum):
 FINAL = frozenset(Status) - {Status.PENDING}
 
 
-DocumentKey = tuple[str, str]
-"""A document's collection and id."""
+DocumentKey = tuple[str, str]  # A document's collection and id
 
 
 class UnserialisableDocument(OnwardError, TypeError):
@@ -145,13 +144,11 @@ class DocumentState:
     priority: int = 0
     revision: int = 1
     round: int = 0
-    row: int | None = None
-    """The ledger row that carries its current round, while that is not settled."""
+    row: int | None = None  # The ledger row that carries its current round, while that is not settled
     dead_letter: int | None = None
     source: str | None = None
     parent: str | None = None
-    failed_batch: str | None = None
-    """The failed batch it was set aside into, to be retried with it."""
+    failed_batch: str | None = None  # The failed batch it was set aside into, to be retried with it
 
     @property
     def final(self) -> bool:

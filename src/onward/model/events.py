@@ -20,8 +20,7 @@ from onward.retry import Malformed, OnwardError
 
 MAX_IDS = 500
 MAX_BYTES = 64_000
-MAX_DEPTH = 100
-"""Lists within lists: a database and callers that list events read them inside another list."""
+MAX_DEPTH = 100  # Lists within lists: a database and callers that list events read them inside another list
 
 # An even number of backslashes before it are backslashes of the text.
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -72,10 +71,8 @@ class Event(BaseModel):
     event_type: ClassVar[str] = ""
     routing_key: ClassVar[str] = ""
     version: ClassVar[int] = 1
-    notice: ClassVar[bool] = False
-    """It only reports what has happened: without a consumer it is not stored."""
-    naming: ClassVar[dict[str, str]] = {}
-    """The collections of documents that fields name, by field."""
+    notice: ClassVar[bool] = False  # It only reports what has happened: without a consumer it is not stored
+    naming: ClassVar[dict[str, str]] = {}  # The collections of documents that fields name, by field
 
     def __init_subclass__(
         cls,
@@ -152,8 +149,7 @@ class Envelope:
     priority: int = 0
     due_in: float = 0.0
     notice: bool = False
-    foreign: bool = False
-    """Its id was given by another program, which may send it again."""
+    foreign: bool = False  # Its id was given by another program, which may send it again
 
     @classmethod
     def of(

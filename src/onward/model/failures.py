@@ -19,8 +19,7 @@ from onward.retry.redact import redact_error
 
 MAX_MESSAGE = 2_000
 MAX_TRACEBACK = 8_000
-KEPT_OUTCOMES = 20
-"""Outcomes of a document that are kept: the first and the last ones; the total is counted."""
+KEPT_OUTCOMES = 20  # Outcomes of a document that are kept: the first and the last ones; the total is counted
 
 MAX_SHAPE = 500
 _NAMED_IDS = 20
@@ -77,10 +76,8 @@ class Failure:
     dependency: str | None = None
     kind: str = ""
     """`not_ready`, `transient`, `permanent`, `malformed`, `unavailable`, `rate_limited`, `timeout`, `crash`."""
-    place: str = ""
-    """The innermost frame of user code, as `module:function`."""
-    trace: str = ""
-    """Its place in a trace, as two `traceparent`s: the parent span of the try, then the try itself."""
+    place: str = ""  # The innermost frame of user code, as `module:function`
+    trace: str = ""  # Its place in a trace, as two `traceparent`s: the parent span of the try, then the try itself
 
     def as_dict(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if value not in ("", None)}

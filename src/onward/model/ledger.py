@@ -19,19 +19,14 @@ The SQL statements contain the number (`deaths < 2`, `deaths >= 2`), because a p
 MAX_DEATHS = 3
 MAX_COMMIT_DOCUMENTS = 1_000
 MAX_COMMIT_BYTES = 8_000_000
-HIGHEST_PRIORITY = 2**31
-"""Above every priority."""
-BACKGROUND = -1
-"""The priority of work that is done when nothing else is due: the retry of a failed batch."""
-OVERDUE = 900.0
-"""Seconds after which a background row gets one of every `BACKGROUND_EVERY` claims."""
+HIGHEST_PRIORITY = 2**31  # Above every priority
+BACKGROUND = -1  # The priority of work that is done when nothing else is due: the retry of a failed batch
+OVERDUE = 900.0  # Seconds after which a background row gets one of every `BACKGROUND_EVERY` claims
 BACKGROUND_EVERY = 10
 MAX_RAW_BYTES = 1_000_000
 """Bytes that are kept of an event that cannot be read. The largest event that Onward makes has 64 kB."""
-KEEP_UNROUTED_SECONDS = 7 * 86_400.0
-"""How long an event waits for a first consumer to subscribe."""
-MAX_UNROUTED = 100_000
-"""Events that are kept for a first consumer; the oldest are deleted first."""
+KEEP_UNROUTED_SECONDS = 7 * 86_400.0  # How long an event waits for a first consumer to subscribe
+MAX_UNROUTED = 100_000  # Events that are kept for a first consumer; the oldest are deleted first
 
 
 class RowState(StrEnum):
@@ -42,8 +37,7 @@ class RowState(StrEnum):
     DONE = "done"
     DEAD = "dead"
     UNROUTED = "unrouted"
-    ARCHIVED = "archived"
-    """A dead letter that an operator has archived."""
+    ARCHIVED = "archived"  # A dead letter that an operator has archived
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +52,7 @@ class Subscription:
     needs: tuple[str, ...] = ()
     failed_queue: str = ""
     version: int = 1
-    was: tuple[str, ...] = ()
-    """Former names of the service, whose rows it takes over."""
+    was: tuple[str, ...] = ()  # Former names of the service, whose rows it takes over
 
 
 class InputStatus(StrEnum):
@@ -79,8 +72,7 @@ class Input:
     status: InputStatus
     revision: int = 0
     round: int = 0
-    body: str | None = None
-    """None: not read yet, because the claim has reached its limit of bytes."""
+    body: str | None = None  # None: not read yet, because the claim has reached its limit of bytes
 
 
 @dataclass(slots=True)
@@ -102,8 +94,7 @@ class Delivery:
     priority: int = 0
     tries: int = 0
     not_ready: int = 0
-    able: float = 0.0
-    """Seconds during which this event could have been tried; what rung 1's limit counts."""
+    able: float = 0.0  # Seconds during which this event could have been tried; what rung 1's limit counts
     deaths: int = 0
     careful: bool = False
     """Its start is recorded before it runs, and it is committed alone.
@@ -111,15 +102,12 @@ class Delivery:
     Its worker was lost earlier: its lease lapsed and it is unknown whether it ran, or its worker died when the
     handler had finished and the commit had not. The ledger counts these cases in the column `lapses`.
     """
-    batch: int | None = None
-    """The most documents that a call may get, after halving has begun."""
+    batch: int | None = None  # The most documents that a call may get, after halving has begun
     cursor: str | None = None
     source: str | None = None
     trace: str | None = None
-    failed_at: float | None = None
-    """When it failed for the first time."""
-    failed_trace: str | None = None
-    """The trace of its last failed try."""
+    failed_at: float | None = None  # When it failed for the first time
+    failed_trace: str | None = None  # The trace of its last failed try
 
 
 @dataclass(slots=True)
@@ -133,8 +121,7 @@ class NewDocument:
     parent: str | None = None
     priority: int = 0
     keys: Sequence[tuple[str, str | float]] = ()
-    failure: Failure | None = None
-    """It is stored as failed from the start, with this failure."""
+    failure: Failure | None = None  # It is stored as failed from the start, with this failure
 
 
 @dataclass(slots=True)
@@ -156,8 +143,7 @@ class IndexedText:
     id: str
     title: str
     text: str
-    quoted: str = ""
-    """Quoted text of others; its words count less."""
+    quoted: str = ""  # Quoted text of others; its words count less
 
 
 @dataclass(slots=True)
@@ -174,13 +160,11 @@ class IndexedVector:
 class FoundDocument:
     """A document found by one of its keys, or by its parent."""
 
-    value: str | float
-    """The key's value, or the parent's `collection/id`."""
+    value: str | float  # The key's value, or the parent's `collection/id`
     id: str
     status: str
     revision: int
-    set_aside: bool
-    """It is in a failed batch."""
+    set_aside: bool  # It is in a failed batch
 
 
 class Charge(StrEnum):
@@ -209,10 +193,8 @@ class RetryLater:
     able: float = 0.0
     failure: Failure | None = None
     batch: int | None = None
-    deaths: int | None = None
-    """The event's new count of deaths; None: unchanged."""
-    given_back: bool = False
-    """A dependency caused the failure, and no try is charged."""
+    deaths: int | None = None  # The event's new count of deaths; None: unchanged
+    given_back: bool = False  # A dependency caused the failure, and no try is charged
 
 
 @dataclass(slots=True)
@@ -222,8 +204,7 @@ class DeadLettered:
     ids: Sequence[str] = ()
     reason: Reason = Reason.MAX_ATTEMPTS_EXCEEDED
     failure: Failure | None = None
-    final: bool = False
-    """The documents become `failed`; else they stay `pending` for the retry job."""
+    final: bool = False  # The documents become `failed`; else they stay `pending` for the retry job
     charge: Charge = Charge.NOTHING
     raw: bytes | None = None
     notice: Envelope | None = None
@@ -235,8 +216,7 @@ class InFailedBatch:
 
     ids: Sequence[str]
     failure: Failure
-    after: float = 60.0
-    """Seconds until the batch is retried, if these documents are its first."""
+    after: float = 60.0  # Seconds until the batch is retried, if these documents are its first
     notice: Envelope | None = None
 
 
@@ -249,11 +229,9 @@ class DependencyReport:
 
     succeeded: Sequence[str] = ()
     struck: str | None = None
-    ids: Sequence[str] = ()
-    """The documents that the failed call was about."""
+    ids: Sequence[str] = ()  # The documents that the failed call was about
     opens: str | None = None
-    by_health: bool = False
-    """It was the health call that said no."""
+    by_health: bool = False  # It was the health call that said no
     unreached: bool = False
     """The dependency was not reached, and has no health call: a single document is not charged for that."""
     reason: str = ""
@@ -275,8 +253,7 @@ class Settlement:
     collection: str | None = None
     inputs: Sequence[tuple[str, int]] = ()
     """Documents of the delivery that this work relied on, with the revision that was read."""
-    reads: Sequence[tuple[str, str, int]] = ()
-    """Other documents it relied on: collection, id, revision."""
+    reads: Sequence[tuple[str, str, int]] = ()  # Other documents it relied on: collection, id, revision
     adds: Sequence[NewDocument] = ()
     replaces: Sequence[Replacement] = ()
     removes: Sequence[tuple[str, str]] = ()
@@ -285,10 +262,8 @@ class Settlement:
     vectors: Sequence[IndexedVector] = ()
     parts: Sequence[SettlementPart] = ()
     closes: bool = True
-    starts: bool = False
-    """Record that the handler is about to run, so that a crash can be attributed to it."""
-    cursor: str | None = None
-    """The position from which a redelivery continues, as JSON text."""
+    starts: bool = False  # Record that the handler is about to run, so that a crash can be attributed to it
+    cursor: str | None = None  # The position from which a redelivery continues, as JSON text
     lease: float = 0.0
     """Seconds that the row stays claimed if it is not closed: a checkpoint shows that the worker is alive."""
     dependencies: DependencyReport | None = None
@@ -313,10 +288,8 @@ class CommitStatus(StrEnum):
     """Whether a settlement was committed."""
 
     COMMITTED = "committed"
-    FENCED = "fenced"
-    """The delivery was taken over: nothing was written."""
-    STALE = "stale"
-    """An input has changed: nothing was written, and the delivery was requeued without a charge."""
+    FENCED = "fenced"  # The delivery was taken over: nothing was written
+    STALE = "stale"  # An input has changed: nothing was written, and the delivery was requeued without a charge
 
 
 @dataclass(slots=True)
@@ -324,14 +297,12 @@ class CommitResult:
     """The result of one settlement."""
 
     status: CommitStatus
-    duplicates: int = 0
-    """Emitted events that were waiting already."""
+    duplicates: int = 0  # Emitted events that were waiting already
     opened: Sequence[str] = ()
     closed: Sequence[str] = ()
     parts: Sequence[SettlementPart] | None = None
     """The parts that were committed instead, if a dependency caused the failure."""
-    woken: frozenset[str] = frozenset()
-    """Services that have new rows to claim."""
+    woken: frozenset[str] = frozenset()  # Services that have new rows to claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,12 +319,9 @@ class Published:
     """The result of one published event."""
 
     event_id: str
-    rows: int = 0
-    """Services that will get it."""
-    duplicates: int = 0
-    """Services that have it waiting already."""
-    unrouted: bool = False
-    """No service consumes it yet."""
+    rows: int = 0  # Services that will get it
+    duplicates: int = 0  # Services that have it waiting already
+    unrouted: bool = False  # No service consumes it yet
     kept: tuple[KeptDocument, ...] = ()
     """Documents published with it that are stored with other content, which stays; `app.replace` changes it."""
 

@@ -18,10 +18,8 @@ class FailureGroup:
     service: str
     collection: str | None
     error_type: str
-    message: str
-    """The message of the last failure."""
-    place: str
-    """The innermost frame of user code, as `module:function`."""
+    message: str  # The message of the last failure
+    place: str  # The innermost frame of user code, as `module:function`
     traceback: str
     first_seen: float
     last_seen: float
@@ -32,11 +30,9 @@ class FailureGroup:
     """Failures of each kind: `permanent`, `unavailable`, `rate_limited`, `timeout`, `crash`, …"""
     versions: Mapping[str, int] = field(default_factory=dict)
     dependencies: Mapping[str, int] = field(default_factory=dict)
-    processed_before: int = 0
-    """Documents of the collection that were processed when the first one failed."""
+    processed_before: int = 0  # Documents of the collection that were processed when the first one failed
     processed_now: int = 0
-    affected: int = 0
-    """Documents that have this as their last error now: unfinished or failed."""
+    affected: int = 0  # Documents that have this as their last error now: unfinished or failed
     dead_letters: int = 0
 
 
@@ -49,24 +45,18 @@ class DeadLetterGroup:
     dead_letters: int
     oldest: float
     newest: float
-    example: int
-    """The row of one of these dead letters."""
+    example: int  # The row of one of these dead letters
 
 
 class ScheduleResult(StrEnum):
     """The result of a request to try a document again."""
 
-    SCHEDULED = "scheduled"
-    """It will be requeued at that time."""
-    RESCHEDULED = "rescheduled"
-    """It was waiting already; its event now falls due at that time."""
-    UNDER_WAY = "under way"
-    """A worker has claimed it."""
-    PROCESSED = "processed"
-    """It is finished. Only a reset tries it again."""
+    SCHEDULED = "scheduled"  # It will be requeued at that time
+    RESCHEDULED = "rescheduled"  # It was waiting already; its event now falls due at that time
+    UNDER_WAY = "under way"  # A worker has claimed it
+    PROCESSED = "processed"  # It is finished. Only a reset tries it again
     MISSING = "missing"
-    NO_SERVICE = "no service"
-    """No service finishes documents of its collection."""
+    NO_SERVICE = "no service"  # No service finishes documents of its collection
     CANCELLED = "cancelled"
     NOT_SCHEDULED = "not scheduled"
 
@@ -78,8 +68,7 @@ class LoggedAction:
     id: int
     at: float
     who: str
-    via: str
-    """`cli`, `console` or `api`."""
+    via: str  # `cli`, `console` or `api`
     action: str
     about: dict[str, Any]
     touched: int
@@ -115,8 +104,7 @@ class QueueStatus:
     waiting: int
     claimed: int
     dead: int
-    oldest_due: float | None
-    """The due time of the oldest event that is due."""
+    oldest_due: float | None  # The due time of the oldest event that is due
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +114,6 @@ class WorkerClaims:
     worker: str
     service: str
     events: int
-    documents: int
-    """How many documents these events name; 0 for a service that finishes none."""
-    until: float
-    """When the first lease lapses, unless it is renewed."""
-    examples: tuple[DocumentKey, ...]
-    """The first document of a few of them."""
+    documents: int  # How many documents these events name; 0 for a service that finishes none
+    until: float  # When the first lease lapses, unless it is renewed
+    examples: tuple[DocumentKey, ...]  # The first document of a few of them

@@ -24,14 +24,12 @@ class Matches(NamedTuple):
     """The result of a full-text search, best first: all matches, or the best."""
 
     hits: list[TextHit]
-    total: int
-    """The number of all documents found, also those that are not among the hits."""
+    total: int  # The number of all documents found, also those that are not among the hits
 
 
 class VectorHit(NamedTuple):
     """A document and its similarity to the query."""
 
     id: str
-    parent: str
-    """The id of the document it was made from."""
+    parent: str  # The id of the document it was made from
     score: float

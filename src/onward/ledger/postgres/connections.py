@@ -30,8 +30,7 @@ LEAST_VERSION = 130000
 SCHEMA = "onward"
 MAX_CONNECTIONS = 8
 """Connections of a process at the same time; a further caller waits. A server has about a hundred for all."""
-MAX_IDLE_SECONDS = 300.0
-"""A connection that was idle for longer is closed."""
+MAX_IDLE_SECONDS = 300.0  # A connection that was idle for longer is closed
 LOCK_SECONDS = 10
 IDLE_SECONDS = 60
 _TCP = {

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from onward.model.clock import Clock
     from onward.search.fulltext import FullText
 
-ID_BLOCK = 1024
-"""Row ids that a process takes from a sequence at a time."""
+ID_BLOCK = 1024  # Row ids that a process takes from a sequence at a time
 _COMPLETED: Mapping[str, Callable[[Sequence[Sequence[Any]]], Sequence[Sequence[Any]]]] = {
     "insert_texts": postgres_fulltext.text_rows
 }

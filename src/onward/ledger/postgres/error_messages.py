@@ -28,8 +28,7 @@ _UNAVAILABLE = (
     errors.IdleInTransactionSessionTimeout,
     errors.OutOfMemory,
 )
-_TOO_LARGE = "54"
-"""The class of errors for values that exceed a limit of the server."""
+_TOO_LARGE = "54"  # The class of errors for values that exceed a limit of the server
 _PASSWORD = (
     "the server refused the user or the password. Check both in ONWARD_STORE, or give the password in PGPASSWORD "
     "or in ~/.pgpass"

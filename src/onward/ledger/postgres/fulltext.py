@@ -14,20 +14,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from onward.model.search_query import MARK_END, MARK_START, Matches, TextHit
 from onward.search.fulltext import MAX_RANKED_BY_COMMON_WORDS, UNRANKED_SCORE, SearchDatabase, TextSearch
 
-MAX_WORD_CHARACTERS = 500
-"""Characters of a word that are indexed; a lexeme has up to 2 kB."""
+MAX_WORD_CHARACTERS = 500  # Characters of a word that are indexed; a lexeme has up to 2 kB
 MAX_POSITIONS = 16_000
 """Words of a text that are indexed with their position: PostgreSQL has positions up to 16 383."""
 MAX_TITLE_BYTES, MAX_TEXT_BYTES = 40_000, 450_000
 """Bytes that are indexed; with more, a text of different words could exceed the 1 MB of a tsvector."""
 MAX_TERMS, MAX_CHARACTERS, MAX_PHRASE_WORDS = 1_000, 100_000, 200
 """Limits of a query: terms, their characters in total, and words of a phrase."""
-MAX_COUNTED_TEXTS = 10_000
-"""With more texts than this, the number of texts that have a common word is estimated."""
+MAX_COUNTED_TEXTS = 10_000  # With more texts than this, the number of texts that have a common word is estimated
 EXCERPT_WORDS = 40
 
-Terms = list[list[str]]
-"""Terms, each as its words: a term of several words is a phrase."""
+Terms = list[list[str]]  # Terms, each as its words: a term of several words is a phrase
 
 
 class _Letters(dict[int, int | str]):

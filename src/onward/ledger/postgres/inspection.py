@@ -17,8 +17,7 @@ from onward.ledger.postgres.connections import MAX_CONNECTIONS, Connection, Conn
 from onward.ledger.postgres.error_messages import explained
 from onward.ledger.postgres.schema_migration import SCHEMA_VERSION
 
-MAX_QUERY_SECONDS = 20.0
-"""The time limit of a query about all documents."""
+MAX_QUERY_SECONDS = 20.0  # The time limit of a query about all documents
 MAX_PROCESS_CONNECTIONS = MAX_CONNECTIONS + 1
 """Connections that a worker process may open: those of its store, and one for LISTEN."""
 LONG_TRANSACTION_SECONDS = 600.0
@@ -91,22 +90,17 @@ class ServerInspection:
     address: str
     schema_name: str
     server_version: str = ""
-    latency: float = 0.0
-    """Seconds of a round trip, the median of a few."""
-    ahead: float = 0.0
-    """Seconds by which the server's clock is ahead of this machine's."""
+    latency: float = 0.0  # Seconds of a round trip, the median of a few
+    ahead: float = 0.0  # Seconds by which the server's clock is ahead of this machine's
     encrypted: bool = False
     host: str = ""
     user: str = ""
     database: str = ""
-    read_only: str = ""
-    """Why nothing can be written; empty if it can."""
+    read_only: str = ""  # Why nothing can be written; empty if it can
     autovacuum: bool = True
-    slots: int = 0
-    """Connections that this user may have at the same time, with all others."""
+    slots: int = 0  # Connections that this user may have at the same time, with all others
     used: int = 0
-    may_create: bool = False
-    """Whether a schema that is missing can be made."""
+    may_create: bool = False  # Whether a schema that is missing can be made
     schema: int = 0
     """The version of the tables; 0: there are none. A newer one that serves this Onward counts as its own."""
     known_schema: int = SCHEMA_VERSION
@@ -119,11 +113,9 @@ class ServerInspection:
     """Transactions that keep vacuum from its work: process, who, for how many seconds."""
     prepared: list[tuple[str, float]] = field(default_factory=list)
     bloated: list[tuple[str, int]] = field(default_factory=list)
-    future: int | None = None
-    """Documents that were changed in the future."""
+    future: int | None = None  # Documents that were changed in the future
     latest: float | None = None
-    astray: int | None = None
-    """Documents that point to ledger rows that do not exist."""
+    astray: int | None = None  # Documents that point to ledger rows that do not exist
 
     @property
     def usable(self) -> bool:

@@ -13,8 +13,7 @@ from onward.ledger.postgres.error_messages import explained
 from onward.ledger.store_errors import StoreError
 
 SCHEMA_VERSION = 1
-OLDEST_COMPATIBLE_VERSION = 1
-"""The oldest schema version whose workers can go on working with this schema."""
+OLDEST_COMPATIBLE_VERSION = 1  # The oldest schema version whose workers can go on working with this schema
 
 
 def migrate(connections: Connections) -> None:

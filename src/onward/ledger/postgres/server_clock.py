@@ -13,10 +13,8 @@ from onward.ledger.store_errors import StoreError
 if TYPE_CHECKING:
     from onward.ledger.postgres.dialect import PostgresDatabase
 
-REFRESH_SECONDS = 15.0
-"""After this time the server is asked for its time again."""
-MAX_LATENCY_SECONDS = 1.0
-"""A reply that took longer is not accurate enough."""
+REFRESH_SECONDS = 15.0  # After this time the server is asked for its time again
+MAX_LATENCY_SECONDS = 1.0  # A reply that took longer is not accurate enough
 
 
 class ServerClock:

@@ -35,12 +35,9 @@ class Statement:
     shape: Shape
     locking: str
     plain: str
-    names: tuple[str, ...] = ()
-    """The names of its parameters, if they have names."""
-    as_json: frozenset[int] = frozenset()
-    """The numbers of the parameters that it takes as JSON."""
-    columns: re.Match[str] | None = None
-    """The part that takes all parameters as columns, if there is one."""
+    names: tuple[str, ...] = ()  # The names of its parameters, if they have names
+    as_json: frozenset[int] = frozenset()  # The numbers of the parameters that it takes as JSON
+    columns: re.Match[str] | None = None  # The part that takes all parameters as columns, if there is one
 
     def text(self, *, lock: bool = True) -> str:
         return self.locking if lock else self.plain

@@ -11,10 +11,8 @@ from typing import Any
 
 from onward.ledger.store_errors import StoreError, StoreUnavailable
 
-MAX_READERS = 8
-"""Read connections of a process. Each has two file descriptors and a page cache."""
-WAIT_SECONDS = 30.0
-"""How long a read waits for a connection to become free."""
+MAX_READERS = 8  # Read connections of a process. Each has two file descriptors and a page cache
+WAIT_SECONDS = 30.0  # How long a read waits for a connection to become free
 
 
 class ReaderPool:

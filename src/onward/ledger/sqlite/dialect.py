@@ -36,8 +36,7 @@ _LAST_ROW = {
     "ledger": "SELECT seq FROM sqlite_sequence WHERE name = 'ledger'",
     "documents": "SELECT max(doc) FROM documents",
 }
-_BULK_ROWS = (256, 64, 16, 4, 1)
-"""Rows per statement: a few fixed sizes, so that prepared statements are reused."""
+_BULK_ROWS = (256, 64, 16, 4, 1)  # Rows per statement: a few fixed sizes, so that prepared statements are reused
 
 
 class SQLiteDatabase:
@@ -52,10 +51,8 @@ class SQLiteDatabase:
         self._lock = threading.RLock()
         self._depth = 0
         self._broken = False
-        self._reserved: dict[str, int] = {}
-        """The last row id of a table that this transaction has reserved."""
-        self._file: tuple[int, int] | None = None
-        """Device and inode of the file that is open."""
+        self._reserved: dict[str, int] = {}  # The last row id of a table that this transaction has reserved
+        self._file: tuple[int, int] | None = None  # Device and inode of the file that is open
         self.readers = ReaderPool(
             self.path, lambda: self._connect(f"cache_size = -{READER_CACHE_KB}", "query_only = ON")
         )

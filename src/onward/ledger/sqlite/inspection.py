@@ -14,8 +14,7 @@ from urllib.parse import quote
 from onward.ledger.sqlite.dialect import SCHEMA_VERSION
 
 LEAST_SQLITE = (3, 35)
-MAX_QUERY_SECONDS = 20.0
-"""The time limit of a query that reads the whole file."""
+MAX_QUERY_SECONDS = 20.0  # The time limit of a query that reads the whole file
 MAX_CHECKED_BYTES = 2_000_000_000
 """Larger files are not checked before version 3.41 of SQLite, which cannot interrupt a check."""
 _STEPS = 10_000
@@ -46,11 +45,9 @@ class FileInspection:
     damage: tuple[str, ...] | None = None
     missing: tuple[MissingObject, ...] = ()
     """Tables, columns and indexes of this schema version that the file lacks."""
-    future: int | None = None
-    """Documents that were changed in the future."""
+    future: int | None = None  # Documents that were changed in the future
     latest: float | None = None
-    astray: int | None = None
-    """Documents that point to ledger rows that do not exist."""
+    astray: int | None = None  # Documents that point to ledger rows that do not exist
 
     @property
     def usable(self) -> bool:

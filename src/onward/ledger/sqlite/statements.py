@@ -15,8 +15,7 @@ class Statement(NamedTuple):
     """A statement, and the position of the parameter for each of its placeholders."""
 
     text: str
-    order: tuple[int, ...]
-    """Empty: the parameters are given in their order, or by name."""
+    order: tuple[int, ...]  # Empty: the parameters are given in their order, or by name
 
 
 def names() -> list[str]:
