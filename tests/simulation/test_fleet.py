@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from onward.ledger import applied_settlement, claim, derived_rows, publish, requeue, settle
+from onward.ledger import applied_settlement, claim, publish, requeue, settle
 from onward.ledger.store import Store
 from onward.ledger.unit_of_work import UnitOfWork
 from onward.model.ledger import CommitResult, RowState, Settlement
@@ -117,13 +117,13 @@ def lapsed_leases_are_ignored(patch: pytest.MonkeyPatch) -> None:
 
 def statuses_are_not_counted(patch: pytest.MonkeyPatch) -> None:
     """A document that becomes `failed` still counts as `pending`."""
-    count_status = derived_rows.DerivedRows.count_status
+    count_status = UnitOfWork.count_status
 
     def count_some(self: Any, source: str | None, collection: str, before: str, after: str) -> None:
         if after != "failed":
             count_status(self, source, collection, before, after)
 
-    patch.setattr(derived_rows.DerivedRows, "count_status", count_some)
+    patch.setattr(UnitOfWork, "count_status", count_some)
 
 
 def failures_are_charged_twice(patch: pytest.MonkeyPatch) -> None:

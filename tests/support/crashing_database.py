@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from onward.ledger.dialect import Database
+from onward.ledger.dialect import Bus, Database
 from onward.ledger.store import Store
-from onward.ledger.wakeup import Bus
 from onward.model.clock import Clock
 
 

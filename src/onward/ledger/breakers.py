@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from onward.ledger import failure_attribution
+from onward.ledger.requeue import return_try
 from onward.ledger.transactions import TransactionalStore, transactional
+from onward.ledger.unit_of_work import UnitOfWork
 from onward.model import breaker as breaker_rules
 from onward.model.breaker import Breaker
 from onward.retry import redact
@@ -26,19 +27,23 @@ class Breakers(TransactionalStore):
         return [dict(zip(fields, opening, strict=True)) for opening in self.db.read("openings", dependency)]
 
     @transactional
-    def open_breaker(self, dependency: str, reason: str, *, remedy: str = "", by_hand: bool = False) -> None:
+    def open_breaker(
+        self, unit: UnitOfWork, dependency: str, reason: str, *, remedy: str = "", by_hand: bool = False
+    ) -> None:
         """Open a breaker and return the tries that its strikes have cost."""
-        unit = self._unit_of_work()
-        failure_attribution.open_breaker(unit, dependency, redact(reason), redact(remedy), by_hand=by_hand)
-        unit.write()
+        unit.lock_breakers()
+        before = unit.breaker(dependency)
+        for strike in before.strikes:
+            return_try(unit, strike)
+        after = breaker_rules.opened(before, unit.now, redact(reason), redact(remedy), by_hand=by_hand)
+        unit.save_breaker(after)
 
     @transactional
-    def close_breaker(self, dependency: str, *, probed: bool = False) -> bool:
+    def close_breaker(self, unit: UnitOfWork, dependency: str, *, probed: bool = False) -> bool:
         """Close a breaker for a person, or after a health call (`probed`); return whether it changed.
 
         A health call does not close a breaker that a person has opened.
         """
-        unit = self._unit_of_work()
         unit.lock_breakers()
         breaker = unit.breaker(dependency)
         closes = not breaker.by_hand and breaker.open if probed else breaker.failing_since is not None
@@ -48,22 +53,20 @@ class Breakers(TransactionalStore):
         return closes
 
     @transactional
-    def record_health_doubt(self, dependency: str) -> None:
+    def record_health_doubt(self, unit: UnitOfWork, dependency: str) -> None:
         """Record that a document succeeded while the health call failed, which then opens nothing."""
-        unit = self._unit_of_work()
         unit.lock_breakers()
         unit.save_breaker(breaker_rules.doubting_health(unit.breaker(dependency)))
 
     @transactional
-    def claim_probe(self, dependency: str) -> bool:
+    def claim_probe(self, unit: UnitOfWork, dependency: str) -> bool:
         """Claim the due probe of an open breaker for a health call; return False if it is not due, or claimed."""
-        unit = self._unit_of_work()
         unit.lock_breakers()
         breaker = unit.breaker(dependency)
-        if not breaker_rules.is_health_probe_due(breaker, unit.now):
-            return False
-        unit.save_breaker(breaker_rules.asking_health(breaker, unit.now))
-        return True
+        due = breaker_rules.is_health_probe_due(breaker, unit.now)
+        if due:
+            unit.save_breaker(breaker_rules.asking_health(breaker, unit.now))
+        return due
 
     def next_change(self) -> float | None:
         """Return when a lease lapses or a breaker may allow claims; None: nothing is pending."""

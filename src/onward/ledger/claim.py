@@ -25,10 +25,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from onward.ledger.dialect import Database
 from onward.ledger.publish import begin_round
-from onward.ledger.records import DocumentRecord, original_key
+from onward.ledger.requeue import return_claims
+from onward.ledger.settle import settle
+from onward.ledger.transactions import TransactionalStore, transactional
 from onward.ledger.unit_of_work import UnitOfWork
 from onward.model.breaker import Breaker, allowance, probing, takes_newest
+from onward.model.clock import Clock
 from onward.model.ledger import (
     BACKGROUND,
     BACKGROUND_EVERY,
@@ -36,73 +40,99 @@ from onward.model.ledger import (
     MAX_COMMIT_BYTES,
     MAX_COMMIT_DOCUMENTS,
     OVERDUE,
+    CommitResult,
     Delivery,
     Input,
     InputStatus,
+    Settlement,
 )
 
 SAMPLE_ROWS = 32  # Due rows that are read from each end of the queue while a dependency recovers
 
 
-def claim(
-    unit: UnitOfWork,
-    worker: str,
-    service: str,
-    *,
-    limit: int,
-    lease: float,
-    needs: Sequence[str],
-    with_health_call: Sequence[str],
-    suspects: bool,
-    claims_since_background: int = 0,
-) -> list[Delivery]:
-    """Claim due rows, as far as the breakers of the dependencies in `needs` allow.
+class Deliveries(TransactionalStore):
+    """Claims deliveries, and settles or releases them."""
 
-    `claims_since_background` is the number of rows claimed since the last one from the background.
-    """
-    if any(unit.breaker(dependency).limits_claims for dependency in needs):
-        unit.lock_breakers()  # only one claim in the fleet may probe
-    breakers = [unit.breaker(dependency) for dependency in needs]
-    for breaker in breakers:
-        allowed = _allowed(unit, breaker, with_health_call)
-        limit = limit if allowed is None else min(limit, allowed)
-    if limit <= 0:
-        return []
-    if suspects:
-        due = unit.db.read("due_suspects", service, unit.now, 1)
-    elif any(breaker.episode_began_at is not None for breaker in breakers):
-        due = _least_failed(unit, service, limit, newest_first=any(map(takes_newest, breakers)))
-    else:
-        due = _due(unit, service, limit, claims_since_background)
-    rows = _limited_by_documents(due)
-    if not rows:
-        return []
-    unit.db.send("claim_rows", worker, unit.now + lease, [values[0] for values in rows])
-    for breaker in breakers:
-        if breaker.open:
-            unit.save_breaker(probing(breaker, rows[0][0], unit.now))
-    deliveries = [_delivery(service, values) for values in rows]
-    _read_inputs(unit, deliveries, [values[9] for values in rows], adopt=True)
-    unit.write()
-    return deliveries
+    def __init__(self, db: Database, clock: Clock | None = None) -> None:
+        super().__init__(db, clock)
+        self._claims_since_background: dict[str, int] = {}  # Rows of each service since the last background row
 
+    @transactional
+    def claim(
+        self,
+        unit: UnitOfWork,
+        worker: str,
+        service: str,
+        *,
+        limit: int,
+        lease: float,
+        needs: Sequence[str] = (),
+        with_health_call: Sequence[str] = (),
+        suspects: bool = False,
+    ) -> list[Delivery]:
+        """Claim due rows of a service, by priority, then due time, and read their documents.
 
-def claimed(unit: UnitOfWork, worker: str) -> list[Delivery]:
-    """Return the deliveries that a worker holds, for the supervisor that settles them in its place."""
-    rows = unit.db.read("claimed_rows", worker)
-    deliveries = [_delivery(values[-1], values[:-1]) for values in rows]
-    _read_inputs(unit, deliveries, [values[9] for values in rows], adopt=False)
-    return deliveries
+        No more is claimed than the breakers of `needs` allow. While the breaker of a dependency in
+        `with_health_call` is open, a document probes it only after a health call. `suspects` claims only events
+        that must run alone, one at a time; without it those are left out.
+        """
+        if any(unit.breaker(dependency).limits_claims for dependency in needs):
+            unit.lock_breakers()  # only one claim in the fleet may probe
+        breakers = [unit.breaker(dependency) for dependency in needs]
+        for breaker in breakers:
+            allowed = _allowed(unit, breaker, with_health_call)
+            limit = limit if allowed is None else min(limit, allowed)
+        if limit <= 0:
+            return []
+        claims_since_background = self._claims_since_background.get(service, 0)
+        if suspects:
+            due = unit.db.read("due_suspects", service, unit.now, 1)
+        elif any(breaker.episode_began_at is not None for breaker in breakers):
+            due = _least_failed(unit, service, limit, newest_first=any(map(takes_newest, breakers)))
+        else:
+            due = _due(unit, service, limit, claims_since_background)
+        rows = _limited_by_documents(due)
+        if not rows:
+            return []
+        unit.db.send("claim_rows", worker, unit.now + lease, [values[0] for values in rows])
+        for breaker in breakers:
+            if breaker.open:
+                unit.save_breaker(probing(breaker, rows[0][0], unit.now))
+        deliveries = [_delivery(service, values) for values in rows]
+        _read_inputs(unit, deliveries, [values[9] for values in rows], adopt=True)
+        self._claims_since_background[service] = (claims_since_background + len(rows)) % BACKGROUND_EVERY
+        return deliveries
+
+    @transactional
+    def claimed(self, unit: UnitOfWork, worker: str) -> list[Delivery]:
+        """Return the deliveries that a worker holds now, as it received them; its supervisor settles them."""
+        rows = unit.db.read("claimed_rows", worker)
+        deliveries = [_delivery(values[-1], values[:-1]) for values in rows]
+        _read_inputs(unit, deliveries, [values[9] for values in rows], adopt=False)
+        return deliveries
+
+    @transactional
+    def settle(self, unit: UnitOfWork, settlements: Sequence[Settlement]) -> list[CommitResult]:
+        """Commit these works, in order; each is fenced by its delivery's token."""
+        return settle(unit, settlements)
+
+    @transactional
+    def renew(self, unit: UnitOfWork, worker: str, lease: float) -> int:
+        """Extend the leases of a worker's claims, and record that it is alive; return how many."""
+        unit.db.send("seen", unit.now, worker)
+        return unit.db.run("renew", unit.now + lease, worker)
+
+    @transactional
+    def release(self, unit: UnitOfWork, worker: str, rows: Sequence[int] | None = None) -> int:
+        """Return a worker's claims (all of them by default) to the queue, uncharged; return how many."""
+        claims: list[int] = unit.db.read("claims_of", worker)
+        return return_claims(unit, claims if rows is None else [row for row in rows if row in claims])
 
 
 def _allowed(unit: UnitOfWork, breaker: Breaker, with_health_call: Sequence[str]) -> int | None:
     under_way = 0
     if breaker.limit is not None:
-        users = [
-            subscription.service
-            for subscription in unit.subscriptions()
-            if breaker.dependency in subscription.needs
-        ]
+        users = [user.service for user in unit.subscriptions() if breaker.dependency in user.needs]
         under_way = unit.db.read("claimed_count", users)
     return allowance(breaker, unit.now, under_way, has_health=breaker.dependency in with_health_call)
 
@@ -160,9 +190,10 @@ def _limited_by_documents(rows: list[list[Any]]) -> list[list[Any]]:
 
 
 def _delivery(service: str, values: Sequence[Any]) -> Delivery:
-    row, token, key, collection, lapses = *values[:2], *values[7:9], values[16]
+    # The idempotency key of the published event: the row of a part that was split off has a number after it.
+    row, token, key, collection, lapses = *values[:2], values[7].partition("/")[0], values[8], values[16]
     # Positional: there are thousands a second, and keyword arguments would double the cost.
-    fields = [row, token + 1, service, *values[2:7], original_key(key), collection, [], *values[10:16], lapses > 0]
+    fields = [row, token + 1, service, *values[2:7], key, collection, [], *values[10:16], lapses > 0]
     return Delivery(*fields, *values[17:])
 
 
@@ -181,7 +212,13 @@ def _read_inputs(
         for id, round in ids:
             assert delivery.collection is not None, "a row with documents has their collection"
             doc = unit.docs[delivery.collection, id]
-            status = _input_status(doc, delivery, round)
+            if doc is None:
+                # A document that existed in an earlier round was removed since, and is not waited for.
+                status = InputStatus.SUPERSEDED if round else InputStatus.MISSING
+            elif doc.final:
+                status = InputStatus.FINAL
+            else:
+                status = InputStatus.READY if doc.row == delivery.row else InputStatus.SUPERSEDED
             input = Input(id, status, doc.revision if doc else 0, doc.round if doc else 0)
             delivery.inputs.append(input)
             if doc is not None and status is InputStatus.READY and budget > 0:
@@ -210,12 +247,3 @@ def _adopt(unit: UnitOfWork, delivery: Delivery, ids: list[tuple[str, int]]) -> 
         generation = unit.generation(delivery.source)
         unit.db.send("adopt", pairs, delivery.round, delivery.source, generation, delivery.row)
     return pairs
-
-
-def _input_status(doc: DocumentRecord | None, delivery: Delivery, round: int) -> InputStatus:
-    if doc is None:
-        # A document that existed in an earlier round was removed since, and is not waited for.
-        return InputStatus.SUPERSEDED if round else InputStatus.MISSING
-    if doc.final:
-        return InputStatus.FINAL
-    return InputStatus.READY if doc.row == delivery.row else InputStatus.SUPERSEDED

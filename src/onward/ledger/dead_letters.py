@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
-from onward.ledger.records import DocumentRecord, RowRecord, original_key
+from onward.ledger.records import DocumentRecord, RowRecord
+from onward.ledger.requeue import DEAD_STATES
 from onward.ledger.transactions import TransactionalStore, transactional
+from onward.ledger.unit_of_work import UnitOfWork
 from onward.model.documents import DocumentKey, Status
 from onward.model.failures import outcomes
 from onward.model.ledger import DeadLetter, RowState
 from onward.model.ledger_views import DeadLetterGroup
 
 STRAY_QUEUE = "events.failed"  # The failed queue of malformed events that belong to no service
-_DEAD_STATES = (RowState.DEAD, RowState.ARCHIVED)
 
 
 class DeadLetters(TransactionalStore):
@@ -48,14 +50,11 @@ class DeadLetters(TransactionalStore):
             statement, used = "find_dead_letters_of_service", 7
         else:
             statement, used = "find_dead_letters", 6
-        subscriptions = self._unit_of_work().subscriptions()
+        subscriptions = UnitOfWork(self.db, self.now()).subscriptions()
         queues = {subscription.service: subscription.failed_queue for subscription in subscriptions}
         while rows := self.db.read(statement, *(after, *wanted)[:used]):
             if records := self.db.read("dead_letters", rows, str(state)):
-                return sorted(
-                    (_read_dead_letter(values, queues) for values in records),
-                    key=lambda dead_letter: dead_letter.row,
-                )
+                return [_read_dead_letter(values, queues) for values in sorted(records, key=itemgetter(0))]
             after = rows[-1]  # all of these were requeued in between
         return []
 
@@ -66,31 +65,30 @@ class DeadLetters(TransactionalStore):
 
     def is_recovered(self, dead_letter: DeadLetter) -> bool:
         """Return whether all documents of a dead letter are processed, removed, or have another live event."""
-        unit = self._unit_of_work()
+        unit = UnitOfWork(self.db, self.now())
         row = unit.row(dead_letter.row)
         if row is None or row.state == RowState.DONE:
             return True
-        if row.state not in _DEAD_STATES:
+        if row.state not in DEAD_STATES:
             return False  # it was requeued
         named = list(unit.named(row))
         return bool(named) and all(_is_done_with(doc, row, round) for _, doc, round in named)
 
     @transactional
-    def archive_dead_letters(self, rows: Sequence[int]) -> int:
+    def archive_dead_letters(self, unit: UnitOfWork, rows: Sequence[int]) -> int:
         """Set dead letters aside for good; they are kept, but counted and shown no more."""
-        return self.db.run("move_dead_letters", str(RowState.DEAD), str(RowState.ARCHIVED), list(rows))
+        return unit.db.run("move_dead_letters", str(RowState.DEAD), str(RowState.ARCHIVED), list(rows))
 
     @transactional
-    def restore_dead_letters(self, rows: Sequence[int]) -> int:
+    def restore_dead_letters(self, unit: UnitOfWork, rows: Sequence[int]) -> int:
         """Bring archived dead letters back to their failed queue."""
-        return self.db.run("move_dead_letters", str(RowState.ARCHIVED), str(RowState.DEAD), list(rows))
+        return unit.db.run("move_dead_letters", str(RowState.ARCHIVED), str(RowState.DEAD), list(rows))
 
     @transactional
-    def purge_dead_letters(self, rows: Sequence[int]) -> int:
+    def purge_dead_letters(self, unit: UnitOfWork, rows: Sequence[int]) -> int:
         """Remove dead letters, archived or not, for ever; their documents stay as they are."""
-        unit = self._unit_of_work()
         unit.read_rows(rows)
-        dead = [row for id in dict.fromkeys(rows) if (row := unit.rows[id]) and row.state in _DEAD_STATES]
+        dead = [row for id in dict.fromkeys(rows) if (row := unit.rows[id]) and row.state in DEAD_STATES]
         unit.read_documents(unit.keys_of(row.id for row in dead))
         for row in dead:
             for key, doc, _ in unit.named(row):
@@ -98,7 +96,7 @@ class DeadLetters(TransactionalStore):
                     doc.dead_letter = None
                     unit.change(key)
         unit.write()
-        return self.db.run("delete_rows", [row.id for row in dead])
+        return unit.db.run("delete_rows", [row.id for row in dead])
 
 
 def _is_done_with(doc: DocumentRecord | None, row: RowRecord, round: int) -> bool:
@@ -126,7 +124,7 @@ def _read_dead_letter(values: list[Any], queues: dict[str, str]) -> DeadLetter:
             "version": version,
             "data": data,
         },
-        idempotency_key=original_key(key),
+        idempotency_key=key.partition("/")[0],
         attempt_count=tries,
         last_error=last.get("message", ""),
         error_type=last.get("error_type", ""),

@@ -9,8 +9,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 from onward.search.fulltext import SearchDatabase
 
 if TYPE_CHECKING:
-    from onward.ledger.wakeup import Bus
     from onward.model.clock import Clock
+
+
+class Bus(Protocol):
+    """Wakes a worker up. A wake-up is only a hint: the worker then reads the ledger."""
+
+    def wait(self, seconds: float) -> None:
+        """Return when rows may have become due, when `wake` is called, or after this time."""
+
+    def wake(self) -> None:
+        """Make `wait` return; callable from any thread."""
+
+    def close(self) -> None: ...
 
 
 class Database(SearchDatabase, Protocol):
@@ -25,11 +36,9 @@ class Database(SearchDatabase, Protocol):
 
     def clock(self) -> Clock:
         """Return the clock for due times and leases that all users of the database share."""
-        ...
 
     def bus(self) -> Bus:
         """Return what wakes a worker up when another process has committed."""
-        ...
 
     def close(self) -> None: ...
 
@@ -38,48 +47,36 @@ class Database(SearchDatabase, Protocol):
 
         With `alone`, no other transaction runs at the same time; for rare changes that all others rely on.
         """
-        ...
 
     def in_transaction(self) -> bool:
         """Return whether this thread is in a transaction."""
-        ...
 
     def lock(self, kind: str, names: Sequence[str] = ("",)) -> bool:
         """Lock these names against other transactions until the end; return False if there are no others."""
-        ...
 
     def notify_on_commit(self, woken: set[str]) -> None:
         """After the commit, wake workers in other processes, if `woken` has services by then."""
-        ...
 
     def read(self, name: str, *parameters: Any) -> Any:
         """Return the result of a named query, as plain lists and values; in a transaction, lock the rows."""
-        ...
 
     def read_unlocked(self, name: str, *parameters: Any) -> Any:
         """Return the result of a named query, as `read` does, without locking anything."""
-        ...
 
     def fetch(self, name: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a named query; for values that JSON cannot carry, such as bytes."""
-        ...
 
     def run(self, name: str, *parameters: Any) -> int:
         """Execute a named statement; return how many rows it changed."""
-        ...
 
     def send(self, name: str, *parameters: Any) -> None:
         """Execute a named statement without waiting; an error is raised later in the transaction."""
-        ...
 
     def bulk(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
         """Execute a named statement for many rows at once."""
-        ...
 
     def reserve(self, table: str) -> int:
         """Return a row id that was never used and that no other caller gets."""
-        ...
 
     def sweep(self) -> None:
         """In a transaction, remove old rows of tables that only this dialect has."""
-        ...

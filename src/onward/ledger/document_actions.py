@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from onward.ledger.derived_rows import merge_status_counts
-from onward.ledger.records import DocumentRecord, RowRecord, original_key
+from onward.ledger.dialect import Database
+from onward.ledger.records import DocumentRecord, RowRecord
 from onward.ledger.transactions import TransactionalStore, transactional
-from onward.ledger.unit_of_work import UnitOfWork
+from onward.ledger.unit_of_work import UnitOfWork, children
 from onward.model.documents import DocumentKey, Status
 from onward.model.ledger import MAX_COMMIT_DOCUMENTS, RowState
 from onward.model.ledger_views import LoggedAction, ScheduleResult
@@ -22,25 +22,24 @@ class DocumentActions(TransactionalStore):
     """Changes documents for operators."""
 
     @transactional
-    def reset(self, collection: str, id: str) -> bool:
+    def reset(self, unit: UnitOfWork, collection: str, id: str) -> bool:
         """Make a document `pending` with no rounds counted; a delivery that is running for it is superseded."""
-        return _reset(self._unit_of_work(), collection, id)
+        doc = unit.document((collection, id))
+        if doc is not None:
+            _reset(unit, (collection, id), doc)
+        return doc is not None
 
     @transactional
-    def discard(self, collection: str, id: str) -> bool:
+    def discard(self, unit: UnitOfWork, collection: str, id: str) -> bool:
         """Give a document up for good; a delivery that is running for it is superseded."""
-        unit = self._unit_of_work()
         doc = unit.document((collection, id))
         if doc is None:
             return False
         if doc.dead_letter is not None:
             unit.remove_from_row(doc.dead_letter, [id])
         doc.status = Status.DISCARDED
-        doc.dead_letter = doc.retry_at = None
-        unit.leave_batch(doc)
-        _supersede(unit, doc)
-        unit.change((collection, id))
-        unit.write()
+        doc.dead_letter = None
+        _supersede(unit, (collection, id), doc)
         return True
 
     def schedule(
@@ -54,9 +53,19 @@ class DocumentActions(TransactionalStore):
 
     @transactional
     def _schedule_some(
-        self, keys: Sequence[DocumentKey], at: float, *, reset: bool, priority: int | None
+        self, unit: UnitOfWork, keys: Sequence[DocumentKey], at: float, *, reset: bool, priority: int | None
     ) -> dict[DocumentKey, ScheduleResult]:
-        return _schedule(self._unit_of_work(), keys, at, reset=reset, priority=priority)
+        unit.read_documents(keys)
+        unit.read_rows(doc.row for key in keys if (doc := unit.docs[key]) is not None and doc.row is not None)
+        results = {key: _schedule_one(unit, key, at, reset=reset, priority=priority) for key in keys}
+        waiting: dict[int, set[str]] = {}
+        for key, result in results.items():
+            doc = unit.docs[key]
+            if result is ScheduleResult.RESCHEDULED and doc is not None and doc.row is not None:
+                waiting.setdefault(doc.row, set()).add(doc.id)
+        for number, ids in waiting.items():
+            _reschedule(unit, number, ids, at, priority)
+        return results
 
     def unschedule(self, keys: Sequence[DocumentKey]) -> dict[DocumentKey, ScheduleResult]:
         """Cancel what `schedule` has set, where the retry has not begun."""
@@ -66,37 +75,22 @@ class DocumentActions(TransactionalStore):
         return results
 
     @transactional
-    def _unschedule_some(self, keys: Sequence[DocumentKey]) -> dict[DocumentKey, ScheduleResult]:
-        unit = self._unit_of_work()
+    def _unschedule_some(self, unit: UnitOfWork, keys: Sequence[DocumentKey]) -> dict[DocumentKey, ScheduleResult]:
         unit.read_documents(keys)
-        results = {key: _unschedule(unit, key) for key in keys}
-        unit.write()
-        return results
+        return {key: _unschedule(unit, key) for key in keys}
 
     def remove_documents(self, keys: Sequence[DocumentKey]) -> int:
         """Remove documents with all their descendants; return how many were removed."""
         # Descendants first, so that none is left without its parent if this stops halfway.
         levels = [list(dict.fromkeys(keys))]
-        while below := [key for some in _slices(levels[-1]) for key in self._children(some)]:
+        while below := [key for some in _slices(levels[-1]) for key in children(self.db, some)]:
             levels.append(below)
-        removed = 0
-        for level in reversed(levels):
-            removed += sum(self._remove(some) for some in _slices(level))
-        return removed
+        return sum(self._remove(some) for level in reversed(levels) for some in _slices(level))
 
     @transactional
-    def _remove(self, keys: list[DocumentKey]) -> int:
+    def _remove(self, unit: UnitOfWork, keys: list[DocumentKey]) -> int:
         """Remove documents, with children that were added since they were listed."""
-        unit = self._unit_of_work()
-        removed = 0
-        while keys:
-            removed += unit.delete(keys)
-            unit.write()
-            keys = self._children(keys)
-        return removed
-
-    def _children(self, keys: Sequence[DocumentKey]) -> list[DocumentKey]:
-        return [(name, id) for name, id in self.db.read("children", [f"{name}/{id}" for name, id in keys])]
+        return unit.remove(keys)
 
     def forget(self, source: str) -> int:
         """Remove a source and all its documents and events; works that are running for it are refused."""
@@ -107,14 +101,37 @@ class DocumentActions(TransactionalStore):
         return removed
 
     @transactional
-    def _forget_some(self, source: str) -> int | None:
-        return _forget_some(self._unit_of_work(), source)
+    def _forget_some(self, unit: UnitOfWork, source: str) -> int | None:
+        """Delete some documents and events of a source; return how many documents, or None if nothing is left.
+
+        Works that are running for it are refused by the source's generation, so that nothing comes back.
+        """
+        keys = [(collection, id) for collection, id in unit.db.read("documents_of_source", source)]
+        rows = unit.db.read("rows_of_source", source)
+        if not rows and not keys:
+            unit.db.send("forget_completed", source)
+            merge_status_counts(unit.db, source)
+            return None
+        unit.read_documents(keys)
+        unit.read_rows(rows)
+        groups = {name for key in keys if (doc := unit.docs[key]) is not None for name in doc.fingerprints()}
+        groups |= {row.fingerprint for id in rows if (row := unit.rows[id]) is not None and row.fingerprint}
+        removed = unit.delete(keys)
+        unit.read_documents(unit.keys_of(rows))
+        deleted = [id for id in rows if not _keep_other_sources(unit, id, source)]
+        unit.write()
+        unit.db.send("delete_rows", deleted)
+        # A failure group may quote the forgotten documents.
+        unit.db.send("forget_unused_groups", sorted(groups))
+        return removed
 
     @transactional
-    def log_action(self, who: str, via: str, action: str, about: Mapping[str, Any], touched: int) -> None:
+    def log_action(
+        self, unit: UnitOfWork, who: str, via: str, action: str, about: Mapping[str, Any], touched: int
+    ) -> None:
         """Store what a person has changed."""
-        self.db.send("log_action", self.now(), who, via, action, json.dumps(dict(about)), touched)
-        self.db.send("prune_actions", MAX_ACTIONS)
+        unit.db.send("log_action", unit.now, who, via, action, json.dumps(dict(about)), touched)
+        unit.db.send("prune_actions", MAX_ACTIONS)
 
     def actions(self, *, limit: int = 100, before: int | None = None) -> list[LoggedAction]:
         """Return what people have changed, the latest first."""
@@ -128,50 +145,22 @@ def _slices(keys: Sequence[DocumentKey]) -> Iterator[list[DocumentKey]]:
         yield unique[start : start + MAX_COMMIT_DOCUMENTS]
 
 
-def _reset(unit: UnitOfWork, collection: str, id: str) -> bool:
-    doc = unit.document((collection, id))
-    if doc is None:
-        return False
+def _reset(unit: UnitOfWork, key: DocumentKey, doc: DocumentRecord) -> None:
     doc.status = Status.PENDING
     doc.attempt_count = 0
-    doc.last_attempt_time = doc.last_error = doc.fingerprint = doc.retry_at = None
-    unit.leave_batch(doc)
-    _supersede(unit, doc)
-    unit.change((collection, id))
-    unit.write()
-    return True
+    doc.last_attempt_time = doc.last_error = doc.fingerprint = None
+    _supersede(unit, key, doc)
 
 
-def _supersede(unit: UnitOfWork, doc: DocumentRecord) -> None:
+def _supersede(unit: UnitOfWork, key: DocumentKey, doc: DocumentRecord) -> None:
     """Begin a new round without an event: a running delivery is superseded, a waiting one is not delivered."""
-    row = unit.row(doc.row) if doc.row is not None else None
+    row = unit.row(doc.row)
     doc.round += 1
-    doc.row = None
+    doc.row = doc.retry_at = None
+    unit.leave_batch(doc)
     if row is not None and row.state == RowState.WAITING:
         unit.remove_from_row(row.id, [doc.id])
-
-
-# -- schedule
-
-
-def _schedule(
-    unit: UnitOfWork, keys: Sequence[DocumentKey], at: float, *, reset: bool, priority: int | None
-) -> dict[DocumentKey, ScheduleResult]:
-    unit.read_documents(keys)
-    unit.read_rows(doc.row for key in keys if (doc := unit.docs[key]) is not None and doc.row is not None)
-    results = {key: _schedule_one(unit, key, at, reset=reset, priority=priority) for key in keys}
-    waiting: dict[int, set[str]] = {}
-    for key, result in results.items():
-        doc = unit.docs[key]
-        if result is ScheduleResult.RESCHEDULED and doc is not None and doc.row is not None:
-            waiting.setdefault(doc.row, set()).add(doc.id)
-    for number, ids in waiting.items():
-        row = _split_off(unit, number, ids)
-        row.due = at
-        unit.db.send("reschedule_row", at, priority, row.id)
-        unit.woken.add(row.service)
-    unit.write()
-    return results
+    unit.change(key)
 
 
 def _schedule_one(
@@ -182,10 +171,10 @@ def _schedule_one(
         return ScheduleResult.MISSING
     if doc.status == Status.PROCESSED and not reset:
         return ScheduleResult.PROCESSED
-    row = unit.row(doc.row) if doc.row is not None else None
-    state = row.state if row is not None else None
     if not any(subscription.finishes == key[0] for subscription in unit.subscriptions()):
         return ScheduleResult.NO_SERVICE
+    row = unit.row(doc.row)
+    state = row.state if row is not None else None
     later = at > unit.now
     if state == RowState.CLAIMED and (later or not reset):
         return ScheduleResult.UNDER_WAY
@@ -198,33 +187,11 @@ def _schedule_one(
         doc.retry_at = at  # so that it can be cancelled
         return ScheduleResult.RESCHEDULED
     if reset and not later:
-        _reset(unit, *key)
+        _reset(unit, key, doc)
     doc.row = None  # a row that is gone or settled delivers it no more
     doc.retry_at = at
     unit.change(key)
     return ScheduleResult.SCHEDULED
-
-
-def _split_off(unit: UnitOfWork, number: int, ids: set[str]) -> RowRecord:
-    """Return a waiting row of these documents alone: other documents of the row keep their due time."""
-    row = unit.row(number)
-    assert row is not None, "the caller has found it waiting"
-    pairs = [pair for pair in row.ids if pair[0] in ids]
-    if len(pairs) == len(row.ids):
-        return row
-    unit.read_errors([number])
-    id = unit.db.reserve("ledger")
-    split = replace(row, id=id, ids=pairs, key=f"{original_key(row.key)}/{id}")
-    unit.db.send("split_row", split.stored() | {"key": split.key, "origin": number})
-    unit.save(split)
-    unit.rows[id] = split
-    row.ids = [pair for pair in row.ids if pair[0] not in ids]
-    unit.save(row)
-    for key, doc, _ in unit.named(split):
-        if doc is not None:
-            doc.row = id
-            unit.change(key)
-    return split
 
 
 def _unschedule(unit: UnitOfWork, key: DocumentKey) -> ScheduleResult:
@@ -233,46 +200,39 @@ def _unschedule(unit: UnitOfWork, key: DocumentKey) -> ScheduleResult:
         return ScheduleResult.MISSING
     if doc.retry_at is None:
         return ScheduleResult.NOT_SCHEDULED
-    row = unit.row(doc.row) if doc.row is not None else None
+    row = unit.row(doc.row)
     if row is not None and row.state == RowState.CLAIMED:
         return ScheduleResult.UNDER_WAY
     doc.retry_at = None
     unit.change(key)
     if row is not None and row.state == RowState.WAITING:
-        _split_off(unit, row.id, {doc.id}).due = unit.now
-        unit.db.send("reschedule_row", unit.now, None, doc.row)
-        unit.woken.add(row.service)
+        _reschedule(unit, row.id, {doc.id}, unit.now, None)
     return ScheduleResult.CANCELLED
 
 
-# -- forget
+def _reschedule(unit: UnitOfWork, number: int, ids: set[str], at: float, priority: int | None) -> None:
+    """Change when a waiting row falls due, for these documents alone: others of the row keep their due time."""
+    row = unit.row(number)
+    assert row is not None, "the caller has found it waiting"
+    if any(id not in ids for id, _ in row.ids):
+        row = _split_off(unit, row, ids)
+    row.due = at
+    unit.db.send("reschedule_row", at, priority, row.id)
+    unit.woken.add(row.service)
 
 
-def _forget_some(unit: UnitOfWork, source: str) -> int | None:
-    """Delete some documents and events of a source; return how many documents, or None if nothing is left.
-
-    Works that are running for it are refused by the source's generation, so that nothing comes back.
-    """
-    db = unit.db
-    docs = db.read("documents_of_source", source)
-    rows = db.read("rows_of_source", source)
-    if not rows and not docs:
-        db.send("forget_completed", source)
-        merge_status_counts(db, source)
-        return None
-    keys = [(collection, id) for collection, id in docs]
-    unit.read_documents(keys)
-    unit.read_rows(rows)
-    groups = {name for key in keys if (doc := unit.docs[key]) is not None for name in doc.fingerprints()}
-    groups |= {row.fingerprint for id in rows if (row := unit.rows[id]) is not None and row.fingerprint}
-    removed = unit.delete(keys)
-    unit.read_documents(unit.keys_of(rows))
-    kept = [id for id in rows if _keep_other_sources(unit, id, source)]
-    unit.write()
-    db.send("delete_rows", [id for id in rows if id not in kept])
-    # A failure group may quote the forgotten documents.
-    db.send("forget_unused_groups", sorted(groups))
-    return removed
+def _split_off(unit: UnitOfWork, row: RowRecord, ids: set[str]) -> RowRecord:
+    unit.read_errors([row.id])
+    split = replace(row, ids=[pair for pair in row.ids if pair[0] in ids])
+    unit.split(split, row.id)
+    unit.save(split)
+    row.ids = [pair for pair in row.ids if pair[0] not in ids]
+    unit.save(row)
+    for key, doc, _ in unit.named(split):
+        if doc is not None:
+            doc.row = split.id
+            unit.change(key)
+    return split
 
 
 def _keep_other_sources(unit: UnitOfWork, id: int, source: str) -> bool:
@@ -288,3 +248,12 @@ def _keep_other_sources(unit: UnitOfWork, id: int, source: str) -> bool:
     if others:
         unit.db.send("adopt", others, row.round, None, 0, id)
     return bool(others)
+
+
+def merge_status_counts(db: Database, source: str) -> None:
+    """Merge the counts of a source into one row for each collection and status; a count of zero has no row."""
+    sums: dict[tuple[str, str], int] = {}
+    for collection, status, count in db.fetch("take_status_counts", source):
+        sums[collection, status] = sums.get((collection, status), 0) + count
+    if rows := [(source, collection, status, count) for (collection, status), count in sums.items() if count]:
+        db.bulk("add_status_counts", rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from onward.ledger.reader import collection_of, nested_counts, read_state
+from onward.ledger.reader import collection_of, nested, read_state
 from onward.ledger.transactions import TransactionalStore
 from onward.model.documents import FINAL, Document, DocumentKey, DocumentState, Status
 
@@ -107,11 +107,11 @@ class DocumentQueries(TransactionalStore):
 
     def document_counts(self, source: str | None = None) -> dict[str, dict[str, int]]:
         """Count the documents by collection and status; of one source, or of all."""
-        return nested_counts(self.db.read("document_counts", source))
+        return nested(self.db.read("document_counts", source))
 
     def children_counts(self, collection: str, id: str) -> dict[str, dict[str, int]]:
         """Count the documents that were made from this one, by collection and status."""
-        return nested_counts(self.db.read("children_counts", f"{collection}/{id}"))
+        return nested(self.db.read("children_counts", f"{collection}/{id}"))
 
 
 def _states(records: list[list[Any]]) -> list[DocumentState]:

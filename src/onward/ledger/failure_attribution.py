@@ -10,12 +10,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from onward.ledger.records import DocumentRecord, RowRecord
+from onward.ledger.records import RowRecord
 from onward.ledger.requeue import return_try
 from onward.ledger.unit_of_work import UnitOfWork
 from onward.model import breaker as breakers
 from onward.model.breaker import MAX_RATE_LIMITED, MAX_ROW_OPENINGS, Breaker, Strike
-from onward.model.failures import Failure
+from onward.model.documents import DocumentKey
 from onward.model.ledger import (
     Charge,
     DeadLettered,
@@ -26,8 +26,8 @@ from onward.model.ledger import (
     SettlementPart,
 )
 
+# In a document's last error: it was given up while others succeeded with the same dependency.
 OTHERS_SUCCEEDED = "others_succeeded"
-"""In a document's last error: it was given up while others succeeded with the same dependency."""
 
 
 @dataclass(slots=True)
@@ -36,12 +36,9 @@ class Attribution:
 
     opened: tuple[str, ...] = ()
     closed: tuple[str, ...] = ()
-    retry_at: float | None = None
-    """The dependency caused the failures: nothing is charged, and they are retried at this time."""
-    strikes_on: str | None = None
-    """The dependency on whose breaker the failures are recorded, once their rows are known."""
-    others_succeeded: bool = False
-    """Other documents have succeeded since: if a document is given up now, the failure is its own."""
+    retry_at: float | None = None  # The dependency is the cause: nothing is charged, and this is the time to retry
+    strikes_on: str | None = None  # The dependency whose breaker records the failures, once their rows are known
+    others_succeeded: bool = False  # Since then: if a document is given up now, the failure is its own
     known_as_own: bool = False  # Its documents were given up like this before, while others succeeded
 
 
@@ -50,7 +47,10 @@ def attribute_failure(
 ) -> Attribution:
     """Update the breakers by a report; return what caused the failure."""
     attribution = Attribution()
-    if report.struck or report.opens or report.paused or _changes(unit, row, report.succeeded):
+    used = [unit.breaker(name) for name in report.succeeded]
+    # Nearly always, a success changes no breaker, and nothing is locked.
+    changes = any(breakers.succeeded(breaker, row.id, unit.now) != breaker for breaker in used)
+    if report.struck or report.opens or report.paused or changes:
         unit.lock_breakers()
     for dependency in report.succeeded:
         before = unit.breaker(dependency)
@@ -114,35 +114,33 @@ def _is_known_as_own(unit: UnitOfWork, row: RowRecord, parts: Sequence[Settlemen
 
     Then the failure proves nothing about the dependency.
     """
-    failed = [part for part in parts if not isinstance(part, Processed) and part.failure is not None]
-    keys = [((row.collection or "", id), part.failure) for part in failed for id in part.ids]
-    return bool(keys) and all(_was_given_up(unit.document(key), failure) for key, failure in keys)
 
+    def was_given_up(key: DocumentKey, fingerprint: str) -> bool:
+        doc = unit.document(key)
+        if doc is None or doc.last_error is None or doc.fingerprint != fingerprint:
+            return False
+        try:
+            error = json.loads(doc.last_error)
+        except ValueError:  # another program may have written it
+            return False
+        return isinstance(error, dict) and error.get(OTHERS_SUCCEEDED) is True
 
-def _was_given_up(doc: DocumentRecord | None, failure: Failure | None) -> bool:
-    if doc is None or doc.last_error is None or failure is None or doc.fingerprint != failure.fingerprint:
-        return False
-    try:
-        error = json.loads(doc.last_error)
-    except ValueError:  # another program may have written it
-        return False
-    return isinstance(error, dict) and error.get(OTHERS_SUCCEEDED) is True
-
-
-def _changes(unit: UnitOfWork, row: RowRecord, succeeded: Sequence[str]) -> bool:
-    """Return whether a success changes a breaker; nearly always it does not, and nothing is locked."""
-    used = [unit.breaker(name) for name in succeeded]
-    return any(breakers.succeeded(breaker, row.id, unit.now) != breaker for breaker in used)
+    failed = [
+        ((row.collection or "", id), part.failure.fingerprint)
+        for part in parts
+        if not isinstance(part, Processed) and part.failure is not None
+        for id in part.ids
+    ]
+    return bool(failed) and all(was_given_up(key, fingerprint) for key, fingerprint in failed)
 
 
 def strikes_of(row: RowRecord, report: DependencyReport, parts: Sequence[SettlementPart]) -> list[Strike]:
     """Return the strikes of a failed try: one for each charged part, or one for a call that is halved."""
-    charged = [part for part in parts if not isinstance(part, Processed) and _is_charged(part)]
-    return [Strike(row.id, tuple(part.ids)) for part in charged] or [Strike(row.id, tuple(report.ids), False)]
-
-
-def _is_charged(part: SettlementPart) -> bool:
-    return isinstance(part, RetryLater | DeadLettered) and part.charge is Charge.TRY
+    return [
+        Strike(row.id, tuple(part.ids))
+        for part in parts
+        if isinstance(part, RetryLater | DeadLettered) and part.charge is Charge.TRY
+    ] or [Strike(row.id, tuple(report.ids), charged=False)]
 
 
 def record_strikes(unit: UnitOfWork, dependency: str, strikes: Sequence[Strike], reason: str) -> None:
@@ -155,33 +153,19 @@ def record_strikes(unit: UnitOfWork, dependency: str, strikes: Sequence[Strike],
 
 def without_charges(parts: Sequence[SettlementPart], retry_at: float) -> list[SettlementPart]:
     """Return the parts with the dependency's failures as uncharged retries; a permanent failure stays."""
-    kept = [part for part in parts if not _may_be_given_back(part)]
-    given_back = [part for part in parts if not isinstance(part, Processed) and _may_be_given_back(part)]
-    if not given_back:
-        return kept
-    ids = [id for part in given_back for id in part.ids]
-    return [*kept, RetryLater(ids, until=retry_at, failure=given_back[0].failure, given_back=True)]
-
-
-def _may_be_given_back(part: SettlementPart) -> bool:
-    match part:
-        case Processed():
-            return False
-        case RetryLater():
-            halved = part.charge is Charge.NOTHING and part.failure is not None
-            return halved or part.charge is Charge.TRY
-        case DeadLettered():
-            return part.charge is Charge.TRY and not part.final
-        case InFailedBatch():
-            return True
-
-
-def open_breaker(
-    unit: UnitOfWork, dependency: str, reason: str, remedy: str = "", *, by_hand: bool = False
-) -> None:
-    """Open a breaker and give back the tries of its strikes."""
-    unit.lock_breakers()
-    before = unit.breaker(dependency)
-    for strike in before.strikes:
-        return_try(unit, strike)
-    unit.save_breaker(breakers.opened(before, unit.now, reason, remedy, by_hand=by_hand))
+    kept: list[SettlementPart] = []
+    given_back: list[RetryLater | DeadLettered | InFailedBatch] = []
+    for part in parts:
+        match part:
+            case RetryLater() if part.charge is Charge.TRY or (part.charge is Charge.NOTHING and part.failure):
+                given_back.append(part)  # charged, or halved
+            case DeadLettered() if part.charge is Charge.TRY and not part.final:
+                given_back.append(part)
+            case InFailedBatch():
+                given_back.append(part)
+            case _:
+                kept.append(part)
+    if given_back:
+        ids = [id for part in given_back for id in part.ids]
+        kept.append(RetryLater(ids, until=retry_at, failure=given_back[0].failure, given_back=True))
+    return kept

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from onward.ledger.failure_groups import CountedFailure, read_group, write_failures
-from onward.ledger.reader import nested_counts
+from onward.ledger.failure_groups import read_group
+from onward.ledger.reader import nested
 from onward.ledger.transactions import TransactionalStore, transactional
+from onward.ledger.unit_of_work import UnitOfWork
 from onward.model.failures import Failure
 from onward.model.ledger import HIGHEST_PRIORITY, RowState
 from onward.model.ledger_views import FailureGroup, LedgerRow, QueueStatus, WorkerClaims
@@ -35,7 +36,7 @@ class LedgerQueries(TransactionalStore):
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Count the rows of each service by state."""
-        return nested_counts(self.db.read("row_counts"))
+        return nested(self.db.read("row_counts"))
 
     def cursors(self, service: str) -> dict[str, Any]:
         """Return the last checkpoints of a service's claimed deliveries, by the ids that the call was about."""
@@ -115,14 +116,16 @@ class LedgerQueries(TransactionalStore):
         return read_group(group, {collection: self.db.read("processed_count", collection)} if collection else {})
 
     @transactional
-    def report_failure(self, service: str, failure: Failure, *, collection: str | None = None) -> None:
+    def report_failure(
+        self, unit: UnitOfWork, service: str, failure: Failure, *, collection: str | None = None
+    ) -> None:
         """Count a failure that belongs to no event in its group: of other code, or reported from elsewhere."""
-        write_failures(self.db, [CountedFailure(service, collection, failure, 0)])
+        unit.count_failure(service, collection, failure, 0)
 
     @transactional
-    def forget_group(self, fingerprint: str) -> bool:
+    def forget_group(self, unit: UnitOfWork, fingerprint: str) -> bool:
         """Delete a failure group; its documents and dead letters stay."""
-        return self.db.run("forget_group", fingerprint) > 0
+        return unit.db.run("forget_group", fingerprint) > 0
 
     def versions(self) -> list[tuple[str, float, float]]:
         """Return each version of the workers with the times when it was first and last seen, oldest first."""

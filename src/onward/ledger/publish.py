@@ -14,6 +14,8 @@ from onward.model.events import Envelope, idempotency_key, new_id
 from onward.model.failures import Failure, remember
 from onward.model.ledger import MAX_RAW_BYTES, Published, RowState, Subscription
 
+_NO_SERVICE = Subscription("", "")
+
 
 @dataclass(slots=True)
 class _RoutedEvent:
@@ -26,6 +28,10 @@ class _RoutedEvent:
     source: str | None = None
     key: str = ""
 
+    def documents(self, unit: UnitOfWork) -> list[tuple[str, DocumentRecord | None]]:
+        collection = self.subscription.finishes
+        return [(id, unit.docs[collection, id]) for id in self.ids] if collection else []
+
 
 def publish(unit: UnitOfWork, envelopes: Sequence[Envelope]) -> list[Published]:
     """Put events on the ledger, one row per consuming service."""
@@ -35,7 +41,7 @@ def publish(unit: UnitOfWork, envelopes: Sequence[Envelope]) -> list[Published]:
     events: list[_RoutedEvent] = []
     rows = [0] * len(envelopes)
     duplicates = [0] * len(envelopes)
-    unrouted: list[int] = []
+    unrouted: dict[int, _RoutedEvent] = {}
     foreign: set[str] = set()
     for position, envelope in enumerate(envelopes):
         if envelope.foreign:
@@ -45,11 +51,14 @@ def publish(unit: UnitOfWork, envelopes: Sequence[Envelope]) -> list[Published]:
             foreign.add(envelope.event_id)
         wanted = consumers.get(envelope.event_type, ())
         if not wanted and not envelope.notice:
-            unrouted.append(position)
+            unrouted[position] = _RoutedEvent(
+                position, envelope, _NO_SERVICE, [], envelope.source, envelope.event_id
+            )
         events += [_RoutedEvent(position, envelope, consumer, _ids(envelope, consumer)) for consumer in wanted]
     for event in _insert_new(unit, _by_source(unit, events), duplicates):
         rows[event.position] += 1
-    _keep_unrouted(unit, [envelopes[position] for position in unrouted])
+    if unrouted:
+        unit.db.bulk("insert_rows", [_row(unit, event, RowState.UNROUTED) for event in unrouted.values()])
     return [
         Published(envelope.event_id, rows[position], duplicates[position], position in unrouted)
         for position, envelope in enumerate(envelopes)
@@ -79,7 +88,7 @@ def _by_source(unit: UnitOfWork, events: list[_RoutedEvent]) -> list[_RoutedEven
     divided: list[_RoutedEvent] = []
     for event in events:
         by_source: dict[str | None, list[str]] = {}
-        for id, doc in _documents(unit, event):
+        for id, doc in event.documents(unit):
             by_source.setdefault((doc and doc.source) or event.envelope.source, []).append(id)
         for source, ids in (by_source or {event.envelope.source: event.ids}).items():
             divided.append(replace(event, ids=ids, source=source))
@@ -90,14 +99,10 @@ def _insert_new(unit: UnitOfWork, events: list[_RoutedEvent], duplicates: list[i
     """Insert rows for the events that are not waiting already; return those events."""
     keys: dict[str, list[str]] = {}
     for event in events:
-        named = _documents(unit, event)
-        event.key = idempotency_key(
-            event.envelope.event_type,
-            event.envelope.data,
-            [(id, doc.revision if doc else 0) for id, doc in named],
-            event.subscription.naming,
-        )
-        keys.setdefault(event.subscription.service, []).append(event.key)
+        envelope, subscription = event.envelope, event.subscription
+        revisions = [(id, doc.revision if doc else 0) for id, doc in event.documents(unit)]
+        event.key = idempotency_key(envelope.event_type, envelope.data, revisions, subscription.naming)
+        keys.setdefault(subscription.service, []).append(event.key)
     waiting: dict[tuple[str, str], int | None] = {
         (service, key): row
         for service, many in keys.items()
@@ -115,9 +120,9 @@ def _insert_new(unit: UnitOfWork, events: list[_RoutedEvent], duplicates: list[i
             unit.free_key(waiting_row)
         waiting[identity] = None
         fresh.append(event)
+        unit.woken.add(event.subscription.service)
     if fresh:
-        unit.db.bulk("insert_rows", [_row(unit, event, unit.db.reserve("ledger")) for event in fresh])
-        unit.woken.update(event.subscription.service for event in fresh)
+        unit.db.bulk("insert_rows", [_row(unit, event, RowState.WAITING) for event in fresh])
     return fresh
 
 
@@ -127,19 +132,16 @@ def _covers(unit: UnitOfWork, waiting_row: int, event: _RoutedEvent) -> bool:
         # A row with a checkpoint does not process again what is before it.
         row = unit.row(waiting_row)
         return row is None or row.cursor is None
-    return all(doc is None or doc.final or doc.row == waiting_row for _, doc in _documents(unit, event))
+    return all(doc is None or doc.final or doc.row == waiting_row for _, doc in event.documents(unit))
 
 
-def _documents(unit: UnitOfWork, event: _RoutedEvent) -> list[tuple[str, DocumentRecord | None]]:
-    collection = event.subscription.finishes
-    return [(id, unit.docs[collection, id]) for id in event.ids] if collection else []
-
-
-def _row(unit: UnitOfWork, event: _RoutedEvent, row: int) -> tuple[Any, ...]:
-    envelope, collection = event.envelope, event.subscription.finishes
+def _row(unit: UnitOfWork, event: _RoutedEvent, state: RowState) -> tuple[Any, ...]:
+    """Return the columns of a new row, and begin the round of its documents."""
+    row, service, collection = unit.db.reserve("ledger"), event.subscription.service, event.subscription.finishes
+    envelope, source = event.envelope, event.source
     priority, round = envelope.priority, 0
     named: list[tuple[str, int]] = []
-    for id, doc in _documents(unit, event):
+    for id, doc in event.documents(unit):
         if doc is None:
             named.append((id, 0))
             continue
@@ -151,25 +153,9 @@ def _row(unit: UnitOfWork, event: _RoutedEvent, row: int) -> tuple[Any, ...]:
             unit.change((str(collection), id))
             round = max(round, doc.round)
         named.append((id, max(1, doc.round)))
-    return (
-        row,
-        event.subscription.service,
-        str(RowState.WAITING),
-        envelope.event_id,
-        envelope.event_type,
-        envelope.version,
-        envelope.data,
-        envelope.timestamp,
-        envelope.trace,
-        event.key,
-        collection,
-        json.dumps(named),
-        round,
-        priority,
-        unit.now + envelope.due_in,
-        event.source,
-        unit.generation(event.source),
-    )
+    content = (envelope.event_id, envelope.event_type, envelope.version, envelope.data, envelope.timestamp)
+    place = (round, priority, unit.now + envelope.due_in, source, unit.generation(source))
+    return (row, service, str(state), *content, envelope.trace, event.key, collection, json.dumps(named), *place)
 
 
 def begin_round(doc: DocumentRecord, row: int, now: float) -> None:
@@ -180,36 +166,6 @@ def begin_round(doc: DocumentRecord, row: int, now: float) -> None:
     doc.last_attempt_time = now
     doc.retry_at = None
     doc.row = row
-
-
-def _keep_unrouted(unit: UnitOfWork, envelopes: Sequence[Envelope]) -> None:
-    if not envelopes:
-        return
-    unit.db.bulk(
-        "insert_rows",
-        [
-            (
-                unit.db.reserve("ledger"),
-                "",
-                str(RowState.UNROUTED),
-                envelope.event_id,
-                envelope.event_type,
-                envelope.version,
-                envelope.data,
-                envelope.timestamp,
-                envelope.trace,
-                envelope.event_id,
-                None,
-                "[]",
-                0,
-                envelope.priority,
-                unit.now + envelope.due_in,
-                envelope.source,
-                unit.generation(envelope.source),
-            )
-            for envelope in envelopes
-        ],
-    )
 
 
 def route_unrouted(unit: UnitOfWork, event_type: str) -> None:
@@ -228,17 +184,13 @@ def route_unrouted(unit: UnitOfWork, event_type: str) -> None:
 
 def keep_malformed(unit: UnitOfWork, raw: bytes, failure: Failure, event_type: str) -> None:
     """Store bytes that are no event as a dead letter of each service of that event type, or of no service."""
-    services = [consumer.service for consumer in unit.subscriptions() if consumer.event_type == event_type] or [""]
+    services = [consumer.service for consumer in unit.subscriptions() if consumer.event_type == event_type]
     if len(raw) > MAX_RAW_BYTES:
         kept = f"; only the first {MAX_RAW_BYTES:,} of its {len(raw):,} bytes are kept"
         failure, raw = replace(failure, message=failure.message + kept), raw[:MAX_RAW_BYTES]
     errors = json.dumps(remember(None, failure.as_dict()))
-    for service in services:
-        id = new_id()
-        row, now = unit.db.reserve("ledger"), unit.now
-        unit.db.send(
-            "insert_malformed",
-            *(row, service, id, event_type, now, id, now, errors, raw, now, failure.fingerprint),
-        )
+    for service in services or [""]:
+        id, row, now = new_id(), unit.db.reserve("ledger"), unit.now
+        row_columns = (row, service, id, event_type, now, id, now, errors, raw, now, failure.fingerprint)
+        unit.db.send("insert_malformed", *row_columns)
         unit.count_failure(service, None, failure, 1)
-    unit.write()

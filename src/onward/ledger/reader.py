@@ -73,7 +73,7 @@ class Reader:
         self, document: type[Document] | str, key: str, values: Sequence[str | float]
     ) -> dict[str | float, dict[str, int]]:
         """Count the documents that have one of these values under a key, by value and status."""
-        return nested_counts(self.db.read("value_counts", key, list(values), collection_of(document)))
+        return nested(self.db.read("value_counts", key, list(values), collection_of(document)))
 
     def related(
         self, document: type[Document] | str, key: str, values: Sequence[str | float], other: str
@@ -118,12 +118,12 @@ def collection_of(document: type[Document] | str) -> str:
     return document if isinstance(document, str) else document.collection
 
 
-def nested_counts(triples: Sequence[Sequence[Any]]) -> dict[Any, dict[str, int]]:
-    """Turn rows of two names and a count into a dictionary of dictionaries."""
-    counts: dict[Any, dict[str, int]] = {}
-    for outer, inner, count in triples:
-        counts.setdefault(outer, {})[inner] = count
-    return counts
+def nested(triples: Sequence[Sequence[Any]]) -> dict[Any, dict[str, Any]]:
+    """Turn rows of two names and a value into a dictionary of dictionaries."""
+    values: dict[Any, dict[str, Any]] = {}
+    for outer, inner, value in triples:
+        values.setdefault(outer, {})[inner] = value
+    return values
 
 
 def read_state(collection: str, values: Sequence[Any]) -> DocumentState:

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from onward.model.documents import FINAL, Status
-from onward.model.failures import outcomes, read_history, remember
-
-
-def original_key(key: str) -> str:
-    """Return the idempotency key of the published event; a row that was split off has a number after it."""
-    return key.partition("/")[0]
+from onward.model.failures import GIVEN_BACK, Failure, outcomes, read_history, remember
 
 
 @dataclass(slots=True)
 class DocumentRecord:
-    """A document's state."""
+    """A document's state. The fields come in the order in which statements read and write them."""
 
     doc: int
-    id: str
     status: str = Status.PENDING
     attempt_count: int = 0
     last_attempt_time: float | None = None
@@ -32,11 +26,12 @@ class DocumentRecord:
     round: int = 0
     row: int | None = None
     dead_letter: int | None = None
-    source: str | None = None
-    parent: str | None = None
     size: int = 0
     failed_batch: str | None = None
     fingerprint: str | None = None  # The fingerprint of its last error
+    id: str = ""
+    source: str | None = None
+    parent: str | None = None
     stored_status: str = ""  # The status in the database. The counts by status follow the difference to `status`
 
     @property
@@ -50,15 +45,22 @@ class DocumentRecord:
 
     def fingerprints(self) -> set[str]:
         """Return the failure groups that it is or was in, as far as its history goes back."""
-        found = {
-            self.fingerprint,
-            *(outcome.get("fingerprint") for outcome in outcomes(read_history(self.attempts))),
-        }
+        kept = outcomes(read_history(self.attempts))
+        found = {self.fingerprint, *(outcome.get("fingerprint") for outcome in kept)}
         return {fingerprint for fingerprint in found if isinstance(fingerprint, str)}
 
     def record(self, outcome: dict[str, Any]) -> None:
         """Add an outcome to its history."""
         self.attempts = json.dumps(remember(read_history(self.attempts), outcome))
+
+    def record_failure(self, failure: Failure, outcome: str, **more: Any) -> None:
+        """Add a failed try to its history. It becomes the last error, unless it was given back."""
+        about = failure.as_dict() | {"outcome": outcome, "round": self.round, **more}
+        about.pop("traceback", None)
+        self.record(about)
+        if outcome != GIVEN_BACK:
+            self.last_error = json.dumps(about)
+            self.fingerprint = failure.fingerprint
 
 
 @dataclass(slots=True)
@@ -70,8 +72,7 @@ class RowRecord:
     state: str
     key: str
     collection: str | None
-    ids: list[tuple[str, int]]
-    """Its documents, each with its round; round 0 if the document did not exist when the event came."""
+    ids: list[tuple[str, int]]  # Its documents with their rounds; round 0: it did not exist when the event came
     round: int
     priority: int
     due: float
@@ -95,8 +96,7 @@ class RowRecord:
     fingerprint: str | None
     failed_at: float | None
     failed_trace: str | None
-    errors: str | None = None
-    """Its failures, once `read_errors` has read them, for they are long. None leaves the stored ones unchanged."""
+    errors: str | None = None  # Its failures, after `read_errors`: they are long. None leaves the stored ones
 
     def record(self, failure: dict[str, Any]) -> None:
         """Add a failure to its history. Only the last failure keeps its traceback."""
@@ -112,36 +112,6 @@ class RowRecord:
             self.failed_trace = trace
 
     def stored(self) -> dict[str, Any]:
-        """Return the columns that a transaction may change."""
-        return {
-            "id": self.id,
-            "state": str(self.state),
-            "ids": json.dumps(self.ids),
-            "round": self.round,
-            "due": self.due,
-            "tries": self.tries,
-            "not_ready": self.not_ready,
-            "given_back": self.given_back,
-            "openings": self.openings,
-            "able": self.able,
-            "deaths": self.deaths,
-            "lapses": self.lapses,
-            "started": self.started,
-            "lease": self.lease,
-            "batch": self.batch,
-            "cursor": self.cursor,
-            "errors": self.errors,
-            "failed_at": self.failed_at,
-            "failed_trace": self.failed_trace,
-            "reason": self.reason,
-            "settled_at": self.settled_at,
-            "fingerprint": self.fingerprint,
-        }
-
-
-class ClosedRow(NamedTuple):
-    """The fields that are needed of a row that was settled without reading it."""
-
-    row: int
-    source: str | None
-    generation: int
+        """Return its columns; a statement takes those that it names."""
+        columns = {name: getattr(self, name) for name in self.__slots__}
+        return columns | {"state": str(self.state), "ids": json.dumps(self.ids)}

@@ -14,6 +14,8 @@ from onward.model.breaker import MAX_ROW_OPENINGS, Strike
 from onward.model.documents import Status
 from onward.model.ledger import RowState
 
+DEAD_STATES = (RowState.DEAD, RowState.ARCHIVED)
+
 
 def requeue_uncharged(unit: UnitOfWork, row: RowRecord) -> None:
     """Return a row to the queue without charging a try."""
@@ -28,23 +30,10 @@ def put_in_queue(unit: UnitOfWork, row: RowRecord) -> RowRecord:
     row.started = 0
     unit.woken.add(row.service)
     number = unit.db.read("waiting_row", row.service, row.key)
-    waiting = None if number is None or number == row.id else unit.row(number)
+    waiting = None if number == row.id else unit.row(number)
     if waiting is None or waiting.state != RowState.WAITING:
         unit.save(row)
         return row
-    _move_documents(unit, row, waiting)
-    waiting.tries = max(waiting.tries, row.tries)
-    waiting.not_ready = max(waiting.not_ready, row.not_ready)
-    waiting.given_back = max(waiting.given_back, row.given_back)
-    waiting.openings = max(waiting.openings, row.openings)
-    waiting.deaths = max(waiting.deaths, row.deaths)
-    waiting.lapses = max(waiting.lapses, row.lapses)
-    unit.save(waiting)
-    unit.finish(row)
-    return waiting
-
-
-def _move_documents(unit: UnitOfWork, row: RowRecord, waiting: RowRecord) -> None:
     pairs = dict(waiting.ids)
     for key, doc, round in unit.named(row):
         if doc is None and not round:
@@ -54,6 +43,11 @@ def _move_documents(unit: UnitOfWork, row: RowRecord, waiting: RowRecord) -> Non
             pairs[doc.id] = doc.round
             unit.change(key)
     waiting.ids = list(pairs.items())
+    for name in ("tries", "not_ready", "given_back", "openings", "deaths", "lapses"):
+        setattr(waiting, name, max(getattr(waiting, name), getattr(row, name)))
+    unit.save(waiting)
+    unit.finish(row)
+    return waiting
 
 
 def reopen_dead_letter(unit: UnitOfWork, row: RowRecord, *, new_round: bool) -> bool:
@@ -107,9 +101,9 @@ def return_try(unit: UnitOfWork, strike: Strike) -> None:
     row.openings += 1
     if row.state == RowState.CLAIMED:
         unit.save(row)
-        return
-    row.due = unit.now
-    put_in_queue(unit, row)
+    else:
+        row.due = unit.now
+        put_in_queue(unit, row)
 
 
 def return_claims(
@@ -127,19 +121,15 @@ def return_claims(
     finished and not committed are committed alone next time; a death is counted only if it happens again.
     """
     unit.read_rows(rows)
-    returned = 0
-    for id in rows:
-        row = unit.rows[id]
-        if row is None or row.state != RowState.CLAIMED:
-            continue
-        returned += 1
-        suspected = id in finished
-        died = bool(row.started) if lapsed else id in running or (suspected and row.lapses + row.deaths > 0)
+    found = [row for id in dict.fromkeys(rows) if (row := unit.rows[id]) is not None]
+    claimed = [row for row in found if row.state == RowState.CLAIMED]
+    for row in claimed:
+        suspected = row.id in finished
+        died = bool(row.started) if lapsed else row.id in running or (suspected and row.lapses + row.deaths > 0)
         row.deaths += died
         row.lapses += (lapsed or suspected) and not died
         requeue_uncharged(unit, row)
-    unit.write()
-    return returned
+    return len(claimed)
 
 
 def requeue_dead_letter(unit: UnitOfWork, id: int) -> bool:
@@ -152,11 +142,9 @@ def requeue_dead_letter(unit: UnitOfWork, id: int) -> bool:
     if not reopen_dead_letter(unit, row, new_round=True):
         if not any(doc is not None and doc.dead_letter == id for _, doc, _ in unit.named(row)):
             unit.finish(row)  # its documents were added later, and processed by other events
-            unit.write()
         return False
     row.due = unit.now
     row.tries = row.not_ready = row.given_back = row.openings = row.deaths = row.lapses = 0
     row.able = 0.0
     put_in_queue(unit, row)
-    unit.write()
     return True

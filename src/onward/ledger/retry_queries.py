@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from onward.ledger.derived_rows import observe_total
-from onward.ledger.reader import read_state
+from onward.ledger.reader import nested, read_state
+from onward.ledger.records import DocumentRecord
 from onward.ledger.transactions import TransactionalStore, transactional
+from onward.ledger.unit_of_work import UnitOfWork, observe_total
 from onward.model.documents import DocumentKey, DocumentState, Status
 from onward.model.failures import outcomes
 from onward.model.ledger import FailedBatch, RowState
@@ -22,14 +23,14 @@ class RetryQueries(TransactionalStore):
     # -- roles that one process has at a time
 
     @transactional
-    def acquire_role(self, role: str, holder: str, seconds: float) -> bool:
+    def acquire_role(self, unit: UnitOfWork, role: str, holder: str, seconds: float) -> bool:
         """Take or keep a role for this time; return False if another process has it."""
-        return self.db.run("acquire_role", role, holder, self.now() + seconds, self.now()) > 0
+        return unit.db.run("acquire_role", role, holder, unit.now + seconds, unit.now) > 0
 
     @transactional
-    def release_role(self, role: str, holder: str) -> None:
+    def release_role(self, unit: UnitOfWork, role: str, holder: str) -> None:
         """Give a role back, if this holder has it."""
-        self.db.send("release_role", role, holder)
+        unit.db.send("release_role", role, holder)
 
     # -- the retry job
 
@@ -64,35 +65,23 @@ class RetryQueries(TransactionalStore):
         return at
 
     @transactional
-    def give_up(self, keys: Sequence[DocumentKey]) -> int:
+    def give_up(self, unit: UnitOfWork, keys: Sequence[DocumentKey]) -> int:
         """Mark documents that have had all their rounds as `failed_max_retries`; return how many."""
-        unit = self._unit_of_work()
-        unit.read_documents(keys)
-        given_up = 0
-        for key in keys:
-            doc = unit.docs[key]
-            if doc is None or doc.row is not None:
-                continue
-            given_up += 1
+        found = _without_row(unit, keys)
+        for key, doc in found:
             doc.status = Status.FAILED_MAX_RETRIES
             doc.retry_at = None
             doc.record({"at": unit.now, "outcome": "gave_up_for_good", "round": doc.round})
             unit.leave_batch(doc)
             unit.change(key)
-        unit.write()
-        return given_up
+        return len(found)
 
     @transactional
-    def make_pending(self, keys: Sequence[DocumentKey]) -> None:
+    def make_pending(self, unit: UnitOfWork, keys: Sequence[DocumentKey]) -> None:
         """Make documents that were given up `pending` again, because an operator wants them tried."""
-        unit = self._unit_of_work()
-        unit.read_documents(keys)
-        for key in keys:
-            doc = unit.docs[key]
-            if doc is not None and doc.row is None:
-                doc.status = Status.PENDING
-                unit.change(key)
-        unit.write()
+        for key, doc in _without_row(unit, keys):
+            doc.status = Status.PENDING
+            unit.change(key)
 
     def clear_dangling_rows(self, *, after: int, limit: int) -> tuple[int, list[DocumentKey]]:
         """Clear references to ledger rows that do not exist any more, in a slice of all documents.
@@ -103,17 +92,15 @@ class RetryQueries(TransactionalStore):
         return last or 0, self._clear_rows([(collection, id) for collection, id in found]) if found else []
 
     @transactional
-    def _clear_rows(self, keys: Sequence[DocumentKey]) -> list[DocumentKey]:
-        unit = self._unit_of_work()
+    def _clear_rows(self, unit: UnitOfWork, keys: Sequence[DocumentKey]) -> list[DocumentKey]:
         unit.read_documents(keys)
         # Read again, for a work may have been settled in between.
         pointed = {key: doc for key in keys if (doc := unit.docs[key]) is not None and doc.row is not None}
-        states = dict(self.db.read("row_states", [doc.row for doc in pointed.values()]))
+        states = dict(unit.db.read("row_states", [doc.row for doc in pointed.values()]))
         loose = [key for key, doc in pointed.items() if states.get(doc.row) not in _LIVE]
         for key in loose:
             pointed[key].row = None
             unit.change(key)
-        unit.write()
         return loose
 
     def waiting_for_backoff(self) -> dict[str, int]:
@@ -148,14 +135,14 @@ class RetryQueries(TransactionalStore):
         return [(collection, id) for collection, id in self.db.read("idle_items", batch, limit)]
 
     @transactional
-    def claim_batch(self, id: str, *, retry_count: int, until: float) -> bool:
+    def claim_batch(self, unit: UnitOfWork, id: str, *, retry_count: int, until: float) -> bool:
         """Count a retry of a due batch and set the next one; return False if another process was faster."""
-        return self.db.run("claim_batch", until, id, retry_count, self.now()) > 0
+        return unit.db.run("claim_batch", until, id, retry_count, unit.now) > 0
 
     @transactional
-    def reschedule_batch(self, id: str, at: float) -> bool:
+    def reschedule_batch(self, unit: UnitOfWork, id: str, at: float) -> bool:
         """Set when a failed batch is retried next, without counting a retry."""
-        return self.db.run("reschedule_batch", at, id) > 0
+        return unit.db.run("reschedule_batch", at, id) > 0
 
     def next_batches(self) -> dict[str, float]:
         """Return when the next failed batch of each service falls due."""
@@ -164,26 +151,29 @@ class RetryQueries(TransactionalStore):
     # -- totals
 
     @transactional
-    def count(self, name: str, label: str, by: float = 1.0) -> None:
+    def count(self, unit: UnitOfWork, name: str, label: str, by: float = 1.0) -> None:
         """Add to a total that outlives processes."""
-        self.db.send("count_total", name, label, by)
+        unit.db.send("count_total", name, label, by)
 
     @transactional
-    def set_gauge(self, name: str, label: str, value: float) -> None:
+    def set_gauge(self, unit: UnitOfWork, name: str, label: str, value: float) -> None:
         """Store a last value that outlives processes."""
-        self.db.send("set_gauge", name, label, value)
+        unit.db.send("set_gauge", name, label, value)
 
     @transactional
-    def observe_total(self, name: str, value: float) -> None:
+    def observe_total(self, unit: UnitOfWork, name: str, value: float) -> None:
         """Add a value to a distribution that outlives the processes: its bucket, `sum` and `count`."""
-        observe_total(self.db, name, value)
+        observe_total(unit.db, name, value)
 
     def totals(self) -> dict[str, dict[str, float]]:
         """Return all totals and last values, by name, then label."""
-        found: dict[str, dict[str, float]] = {}
-        for name, label, value in self.db.read("totals"):
-            found.setdefault(name, {})[label] = value
-        return found
+        return nested(self.db.read("totals"))
+
+
+def _without_row(unit: UnitOfWork, keys: Sequence[DocumentKey]) -> list[tuple[DocumentKey, DocumentRecord]]:
+    """Return the documents that exist and have no live row."""
+    unit.read_documents(keys)
+    return [(key, doc) for key in keys if (doc := unit.docs[key]) is not None and doc.row is None]
 
 
 def _read_failed_batch(values: list[Any]) -> FailedBatch:

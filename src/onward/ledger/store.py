@@ -7,43 +7,34 @@ import math
 from collections.abc import Sequence
 from weakref import WeakSet
 
-from onward.ledger import claim, publish, requeue, settle
+from onward.ledger import publish, requeue
 from onward.ledger.breakers import Breakers
+from onward.ledger.claim import Deliveries
 from onward.ledger.dead_letters import DeadLetters
-from onward.ledger.derived_rows import merge_next_status_counts
-from onward.ledger.dialect import Database
-from onward.ledger.document_actions import DocumentActions
-from onward.ledger.document_content import add_documents, replace_content
+from onward.ledger.dialect import Bus, Database
+from onward.ledger.document_actions import DocumentActions, merge_status_counts
 from onward.ledger.document_queries import DocumentQueries
 from onward.ledger.ledger_queries import LedgerQueries
 from onward.ledger.retry_queries import RetryQueries
 from onward.ledger.subscriptions import Subscriptions
 from onward.ledger.transactions import transactional
-from onward.ledger.wakeup import Bus
+from onward.ledger.unit_of_work import UnitOfWork
 from onward.model.clock import Clock
 from onward.model.events import Envelope
 from onward.model.failures import Failure
-from onward.model.ledger import (
-    BACKGROUND_EVERY,
-    KEEP_UNROUTED_SECONDS,
-    MAX_UNROUTED,
-    CommitResult,
-    Delivery,
-    NewDocument,
-    Published,
-    Settlement,
-)
+from onward.model.ledger import KEEP_UNROUTED_SECONDS, MAX_UNROUTED, NewDocument, Published
 from onward.search.search_queries import SearchQueries
 
 log = logging.getLogger("onward")
 
-KEEP_FOREIGN_EVENTS_SECONDS = 7 * 86_400.0
-"""How long the id of another program's event is remembered, so that it is not stored twice."""
+KEEP_FOREIGN_EVENTS_SECONDS = 7 * 86_400.0  # How long another program's event is known, so that it is stored once
+KEEP_WORKERS_SECONDS = 86_400.0  # How long a worker that has disappeared is still listed
 SWEEP_SECONDS = 60.0  # How often a process removes old rows from the small tables
 MAX_MERGED_ROWS = 5_000  # Rows of document counts that one sweep reads
 
 
 class Store(
+    Deliveries,
     DocumentQueries,
     DocumentActions,
     RetryQueries,
@@ -56,7 +47,7 @@ class Store(
     """Documents and ledger. Every method is one transaction, or joins the one it is called in.
 
     Lease and due times use the store's own clock. All methods may be called from any thread. The class itself
-    puts events on the ledger, claims and settles them; its bases have the other methods, by subject.
+    publishes events, returns lost claims and removes old rows; its bases have the other methods, by subject.
     """
 
     db: Database
@@ -64,8 +55,6 @@ class Store(
     def __init__(self, db: Database, clock: Clock | None = None) -> None:
         super().__init__(db, clock)
         self._buses: WeakSet[Bus] = WeakSet()
-        self._claims_since_background: dict[str, int] = {}
-        """Rows of each service that were claimed since the last one from the background."""
         self._swept_at = -math.inf
         self._merged_up_to = ""  # The source up to which document counts were merged
 
@@ -78,7 +67,7 @@ class Store(
         self._buses.add(bus)
         return bus
 
-    # -- putting events on the ledger
+    # -- putting events and documents in
 
     def publish(self, envelopes: Sequence[Envelope]) -> list[Published]:
         """Put events on the ledger, one row per consuming service, and wake the engines of this process.
@@ -92,108 +81,50 @@ class Store(
         return published
 
     @transactional
-    def _publish(self, envelopes: Sequence[Envelope]) -> list[Published]:
-        unit = self._unit_of_work()
-        published = publish.publish(unit, envelopes)
-        unit.write()
-        return published
+    def _publish(self, unit: UnitOfWork, envelopes: Sequence[Envelope]) -> list[Published]:
+        return publish.publish(unit, envelopes)
 
     @transactional
-    def publish_malformed(self, raw: bytes, failure: Failure, *, event_type: str = "") -> None:
+    def publish_malformed(self, unit: UnitOfWork, raw: bytes, failure: Failure, *, event_type: str = "") -> None:
         """Store bytes that are no event as a dead letter of each service that they were for."""
-        publish.keep_malformed(self._unit_of_work(), raw, failure, event_type)
+        publish.keep_malformed(unit, raw, failure, event_type)
 
     @transactional
-    def add_documents(self, documents: Sequence[NewDocument]) -> int:
+    def add_documents(self, unit: UnitOfWork, documents: Sequence[NewDocument]) -> int:
         """Add documents that do not exist yet, outside of any work; return how many were added."""
-        return add_documents(self._unit_of_work(), documents)
+        unit.read_documents((document.collection, document.id) for document in documents)
+        return sum(unit.add(document) for document in documents)
 
     @transactional
-    def replace_document(self, document: NewDocument) -> bool:
+    def replace_document(self, unit: UnitOfWork, document: NewDocument) -> bool:
         """Give a document new content, outside of any work; return whether that changed it.
 
         Changed content makes it `pending` and removes all descendants of the old content.
         """
-        unit, key = self._unit_of_work(), (document.collection, document.id)
+        key = (document.collection, document.id)
         doc = unit.document(key)
         if doc is None:
-            add_documents(unit, [document])
-            return True
-        changed = replace_content(unit, key, document.body, document.keys)
+            return unit.add(document)
+        changed = unit.replace(key, document.body, document.keys)
         if changed and doc.row is None:
             doc.last_attempt_time = None  # no round has begun with this content: the retry job need not wait
             unit.change(key)
-        unit.write()
         return changed
 
-    # -- claiming and settling
+    # -- claims that were lost, dead letters
 
     @transactional
-    def claim(
-        self,
-        worker: str,
-        service: str,
-        *,
-        limit: int,
-        lease: float,
-        needs: Sequence[str] = (),
-        with_health_call: Sequence[str] = (),
-        suspects: bool = False,
-    ) -> list[Delivery]:
-        """Claim due rows of a service, by priority, then due time, and read their documents.
-
-        No more is claimed than the breakers of `needs` allow. While the breaker of a dependency in
-        `with_health_call` is open, a document probes it only after a health call. `suspects` claims only events
-        that must run alone, one at a time; without it those are left out.
-        """
-        claims_since_background = self._claims_since_background.get(service, 0)
-        found = claim.claim(
-            self._unit_of_work(),
-            worker,
-            service,
-            limit=limit,
-            lease=lease,
-            needs=needs,
-            with_health_call=with_health_call,
-            suspects=suspects,
-            claims_since_background=claims_since_background,
-        )
-        self._claims_since_background[service] = (claims_since_background + len(found)) % BACKGROUND_EVERY
-        return found
-
-    @transactional
-    def claimed(self, worker: str) -> list[Delivery]:
-        """Return the deliveries that a worker holds now, as it received them."""
-        return claim.claimed(self._unit_of_work(), worker)
-
-    @transactional
-    def settle(self, settlements: Sequence[Settlement]) -> list[CommitResult]:
-        """Commit these works, in order; each is fenced by its delivery's token."""
-        return settle.settle(self._unit_of_work(), settlements)
-
-    @transactional
-    def renew(self, worker: str, lease: float) -> int:
-        """Extend the leases of a worker's claims, and record that it is alive; return how many."""
-        self.db.send("seen", self.now(), worker)
-        return self.db.run("renew", self.now() + lease, worker)
-
-    @transactional
-    def release(self, worker: str, rows: Sequence[int] | None = None) -> int:
-        """Return a worker's claims (all of them by default) to the queue, uncharged; return how many."""
-        claims: list[int] = self.db.read("claims_of", worker)
-        mine = claims if rows is None else [row for row in rows if row in claims]
-        return requeue.return_claims(self._unit_of_work(), mine)
-
-    @transactional
-    def record_crash(self, worker: str, running: Sequence[int], finished: Sequence[int] = ()) -> int:
+    def record_crash(
+        self, unit: UnitOfWork, worker: str, running: Sequence[int], finished: Sequence[int] = ()
+    ) -> int:
         """Return the claims of a dead worker to the queue, and count a death on those that were running.
 
         Claims that were finished and not committed run with care next time; a death is counted if it happens
         again.
         """
-        self._remove_worker(worker)
-        claims = self.db.read("claims_of", worker)
-        return requeue.return_claims(self._unit_of_work(), claims, running=running, finished=finished)
+        self.unregister_worker(worker)
+        claims = unit.db.read("claims_of", worker)
+        return requeue.return_claims(unit, claims, running=running, finished=finished)
 
     def reclaim(self, gone: str | None = None) -> int:
         """Requeue claims whose lease has lapsed, or those of a worker that is gone; return how many."""
@@ -202,18 +133,18 @@ class Store(
         return self._reclaim_lapsed() if self.db.read("lapsed", self.now()) else 0
 
     @transactional
-    def _reclaim_from(self, gone: str) -> int:
-        self._remove_worker(gone)
-        return requeue.return_claims(self._unit_of_work(), self.db.read("claims_of", gone), lapsed=True)
+    def _reclaim_from(self, unit: UnitOfWork, gone: str) -> int:
+        self.unregister_worker(gone)
+        return requeue.return_claims(unit, unit.db.read("claims_of", gone), lapsed=True)
 
     @transactional
-    def _reclaim_lapsed(self) -> int:
-        return requeue.return_claims(self._unit_of_work(), self.db.read("lapsed", self.now()), lapsed=True)
+    def _reclaim_lapsed(self, unit: UnitOfWork) -> int:
+        return requeue.return_claims(unit, unit.db.read("lapsed", unit.now), lapsed=True)
 
     @transactional
-    def requeue(self, row: int) -> bool:
+    def requeue(self, unit: UnitOfWork, row: int) -> bool:
         """Requeue a dead letter's event in a new round; return False if it is no dead letter any more."""
-        return requeue.requeue_dead_letter(self._unit_of_work(), row)
+        return requeue.requeue_dead_letter(unit, row)
 
     # -- removing old rows
 
@@ -227,12 +158,17 @@ class Store(
         return self._prune_ledger(keep_seconds, keep_count)
 
     @transactional
-    def _sweep(self) -> None:
+    def _sweep(self, unit: UnitOfWork) -> None:
         """Remove old rows and counts of zero from the small tables."""
-        self.db.send("forget_foreign_events", self.now() - KEEP_FOREIGN_EVENTS_SECONDS)
-        self._remove_old_workers()
-        self._merged_up_to = merge_next_status_counts(self.db, self._merged_up_to, MAX_MERGED_ROWS)
-        self.db.sweep()
+        unit.db.send("forget_foreign_events", unit.now - KEEP_FOREIGN_EVENTS_SECONDS)
+        unit.db.send("keep_last_served", None, unit.now - KEEP_WORKERS_SECONDS)
+        unit.db.send("forget_workers", unit.now - KEEP_WORKERS_SECONDS)
+        page = unit.db.read_unlocked("status_counts_page", self._merged_up_to, MAX_MERGED_ROWS)
+        for source, is_scattered in page:
+            if is_scattered:
+                merge_status_counts(unit.db, source)
+        self._merged_up_to = page[-1][0] if page else ""
+        unit.db.sweep()
 
     def _drop_unrouted(self) -> None:
         """Delete the oldest events without a consumer, if there are too many, a few thousand at a time."""
@@ -251,8 +187,7 @@ class Store(
             )
 
     @transactional
-    def _prune_ledger(self, keep_seconds: float, keep_count: int) -> int:
-        gone = self.db.run("prune_many", keep_count)
-        gone += self.db.run("prune_old", self.now() - keep_seconds)
-        gone += self.db.run("prune_unrouted", self.now() - KEEP_UNROUTED_SECONDS)
-        return gone
+    def _prune_ledger(self, unit: UnitOfWork, keep_seconds: float, keep_count: int) -> int:
+        gone = unit.db.run("prune_many", keep_count)
+        gone += unit.db.run("prune_old", unit.now - keep_seconds)
+        return gone + unit.db.run("prune_unrouted", unit.now - KEEP_UNROUTED_SECONDS)

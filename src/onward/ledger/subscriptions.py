@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from typing import Any
 
-from onward.ledger import publish, settle
+from onward.ledger import publish
+from onward.ledger.settle import settle
 from onward.ledger.store_errors import ServiceConflict
 from onward.ledger.transactions import TransactionalStore, transactional
+from onward.ledger.unit_of_work import UnitOfWork
 from onward.model.failures import Failure
 from onward.model.ledger import MAX_COMMIT_DOCUMENTS, DeadLettered, Settlement, Subscription
 from onward.retry import OnwardError, Reason
 
-KEEP_WORKERS_SECONDS = 86_400.0  # How long a worker that has disappeared is still listed
 MAX_VERSIONS = 200  # Versions of workers that are kept, those that were seen last
 MAX_RETIRED_ROWS = 100  # Events of a retired service that one transaction gives up
 
@@ -29,7 +31,7 @@ class Subscriptions(TransactionalStore):
 
     def subscriptions(self) -> list[Subscription]:
         """Return all subscriptions."""
-        return self._unit_of_work().subscriptions()
+        return UnitOfWork(self.db, self.now()).subscriptions()
 
     def subscribe(self, subscriptions: Sequence[Subscription]) -> None:
         """Store subscriptions, and route the stored events that had no consumer.
@@ -39,7 +41,7 @@ class Subscriptions(TransactionalStore):
         finishes the same documents on the same event, or a name in `was` has another event or collection.
         """
         if self._to_subscribe(subscriptions):  # without changes there is no need to wait for other transactions
-            self.atomically(lambda: self._subscribe(self._to_subscribe(subscriptions)), alone=True)
+            self.atomically(lambda: self._subscribe(subscriptions), alone=True)
 
     def _to_subscribe(self, subscriptions: Sequence[Subscription]) -> list[Subscription]:
         """Return those that are new, without those whose former name a worker still runs."""
@@ -50,29 +52,19 @@ class Subscriptions(TransactionalStore):
         served = {name for worker in self.workers() for name in worker.get("services", ())} if new else set()
         return [subscription for subscription in new if served.isdisjoint(subscription.was)]
 
-    def _subscribe(self, new: Sequence[Subscription]) -> None:
-        unit = self._unit_of_work()
+    @transactional
+    def _subscribe(self, unit: UnitOfWork, subscriptions: Sequence[Subscription]) -> None:
+        new = self._to_subscribe(subscriptions)
         for subscription in new:
             for former in subscription.was:
-                self.db.send("unsubscribe", former)
-                self.db.send("rename_rows", subscription.service, former)
-                self.db.send("rename_batches", subscription.service, former)
-            self.db.send(
-                "subscribe",
-                subscription.service,
-                subscription.event_type,
-                subscription.finishes,
-                subscription.ids_field,
-                json.dumps(subscription.naming),
-                json.dumps(subscription.needs),
-                subscription.failed_queue,
-                subscription.version,
-                json.dumps(subscription.was),
-            )
+                unit.db.send("unsubscribe", former)
+                unit.db.send("rename_rows", subscription.service, former)
+                unit.db.send("rename_batches", subscription.service, former)
+            columns = (json.dumps(value) if isinstance(value, tuple) else value for value in astuple(subscription))
+            unit.db.send("subscribe", *columns)
             unit.woken.add(subscription.service)
         for event_type in {subscription.event_type for subscription in new}:
             publish.route_unrouted(unit, event_type)
-        unit.write()
 
     # -- retiring
 
@@ -92,14 +84,12 @@ class Subscriptions(TransactionalStore):
         return retired
 
     @transactional
-    def _give_up_some(self, service: str) -> int:
+    def _give_up_some(self, unit: UnitOfWork, service: str) -> int:
         """Make dead letters of some rows that wait or are claimed; return how many."""
-        found = self.db.read("unsettled_rows", service, MAX_RETIRED_ROWS)
-        listed = self._unit_of_work()
-        listed.read_rows(found)
+        unit.read_rows(unit.db.read("unsettled_rows", service, MAX_RETIRED_ROWS))
         rows: list[int] = []
         documents = 0
-        for id, row in listed.rows.items():
+        for id, row in unit.rows.items():
             documents += len(row.ids) if row is not None else 0
             if rows and documents > MAX_COMMIT_DOCUMENTS:
                 break
@@ -107,61 +97,43 @@ class Subscriptions(TransactionalStore):
         if not rows:
             return 0
         # A new token: the settlement of a worker that still holds a row is refused.
-        self.db.send("claim_rows", "", self.now(), rows)
-        unit = self._unit_of_work()
+        unit.db.send("claim_rows", "", unit.now, rows)
+        unit.rows.clear()
         unit.read_rows(rows)
         error = ServiceRetired(f"the service {service!r} was retired, and nobody runs it any more")
-        dead = DeadLettered(
-            reason=Reason.SERVICE_RETIRED, failure=Failure.of(error, at=self.now(), service=service), final=False
-        )
-        settle.settle(
-            unit,
-            [
-                Settlement(row.id, row.token, row.collection, parts=[dead])
-                for row in unit.rows.values()
-                if row is not None
-            ],
-        )
+        failure = Failure.of(error, at=unit.now, service=service)
+        dead = DeadLettered(reason=Reason.SERVICE_RETIRED, failure=failure, final=False)
+        found = [row for row in unit.rows.values() if row is not None]
+        settle(unit, [Settlement(row.id, row.token, row.collection, parts=[dead]) for row in found])
         return len(rows)
 
     @transactional
-    def _release_some(self, service: str) -> int:
+    def _release_some(self, unit: UnitOfWork, service: str) -> int:
         """Take some documents of the service out of their failed batch; return how many."""
-        keys = [
-            (collection, id) for collection, id in self.db.read("items_of_service", service, MAX_COMMIT_DOCUMENTS)
-        ]
-        unit = self._unit_of_work()
+        found = unit.db.read("items_of_service", service, MAX_COMMIT_DOCUMENTS)
+        keys = [(collection, id) for collection, id in found]
         unit.read_documents(keys)
         for key in keys:
             if (doc := unit.docs[key]) is not None:
                 unit.leave_batch(doc)
                 unit.change(key)
-        unit.write()
         return len(keys)
 
     # -- workers
 
     @transactional
-    def register_worker(self, worker: str, about: Mapping[str, Any]) -> None:
+    def register_worker(self, unit: UnitOfWork, worker: str, about: Mapping[str, Any]) -> None:
         """Register a worker with its host, process, version, and event versions by service."""
-        self.db.send("register_worker", worker, json.dumps(dict(about)), self.now())
+        unit.db.send("register_worker", worker, json.dumps(dict(about)), unit.now)
         if version := about.get("version"):
-            self.db.send("see_version", version, self.now())
-            self.db.send("prune_versions", MAX_VERSIONS)
+            unit.db.send("see_version", version, unit.now)
+            unit.db.send("prune_versions", MAX_VERSIONS)
 
     @transactional
-    def unregister_worker(self, worker: str) -> None:
+    def unregister_worker(self, unit: UnitOfWork, worker: str) -> None:
         """Remove a worker that has stopped."""
-        self._remove_worker(worker)
-
-    def _remove_worker(self, worker: str) -> None:
-        self.db.send("keep_last_served", worker, None)
-        self.db.send("unregister_worker", worker)
-
-    def _remove_old_workers(self) -> None:
-        before = self.now() - KEEP_WORKERS_SECONDS
-        self.db.send("keep_last_served", None, before)
-        self.db.send("forget_workers", before)
+        unit.db.send("keep_last_served", worker, None)
+        unit.db.send("unregister_worker", worker)
 
     def workers(self, alive_within: float = 90.0) -> list[dict[str, Any]]:
         """Return the workers that were seen within this time."""

@@ -20,8 +20,7 @@ T = TypeVar("T")
 S = TypeVar("S", bound="TransactionalStore")
 
 MAX_CONFLICT_RETRIES = 9
-MAX_CONFLICT_RETRIES_ALONE = 59
-"""A transaction that must be alone waits only briefly for the others, and so fails more often."""
+MAX_CONFLICT_RETRIES_ALONE = 59  # It waits only briefly for the other transactions, and so fails more often
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.002, 2.0
 
 
@@ -62,17 +61,22 @@ class TransactionalStore(Reader):
             time.sleep(random.uniform(0, min(FIRST_PAUSE_SECONDS * 2**retry, LONGEST_PAUSE_SECONDS)))
         raise AssertionError("the loop returns or raises")
 
-    def _unit_of_work(self) -> UnitOfWork:
-        unit = UnitOfWork(self.db, self.now())
-        self.db.notify_on_commit(unit.woken)
-        return unit
 
+def transactional(method: Callable[Concatenate[S, UnitOfWork, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Make a method one transaction, or part of the one that it is called in.
 
-def transactional(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Make a method one transaction, or part of the one that it is called in."""
+    The method gets a unit of work, which is written at the end.
+    """
 
     @wraps(method)
     def whole(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.atomically(lambda: method(self, *args, **kwargs))
+        def steps() -> T:
+            unit = UnitOfWork(self.db, self.now())
+            self.db.notify_on_commit(unit.woken)
+            result = method(self, unit, *args, **kwargs)
+            unit.write()
+            return result
+
+        return self.atomically(steps)
 
     return whole

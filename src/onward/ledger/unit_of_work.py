@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
-from onward.ledger.derived_rows import DerivedRows, delete_derived_rows
 from onward.ledger.dialect import Database
-from onward.ledger.failure_groups import CountedFailure
-from onward.ledger.records import ClosedRow, DocumentRecord, RowRecord
+from onward.ledger.failure_groups import CountedFailure, write_failures
+from onward.ledger.records import DocumentRecord, RowRecord
 from onward.model.breaker import Breaker, current
 from onward.model.documents import DocumentKey, Status
 from onward.model.failures import Failure
-from onward.model.ledger import IndexedText, IndexedVector, NewDocument, RowState, Subscription
+from onward.model.ledger import NewDocument, RowState, Subscription
+from onward.model.metric_catalogue import bucket_label
 
 MAX_OPENINGS = 1_000  # Openings of a breaker that are kept, for each dependency
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+_changing_columns = attrgetter(*DocumentRecord.__slots__[:15])  # In the order of `update_documents`
 
 
 @dataclass(slots=True)
@@ -27,19 +32,24 @@ class UnitOfWork:
     now: float
     docs: dict[DocumentKey, DocumentRecord | None] = field(default_factory=dict)
     rows: dict[int, RowRecord | None] = field(default_factory=dict)
-    _unlocked: set[DocumentKey] = field(default_factory=set)
-    """Documents that were read without locking them, as they are not to be changed."""
+    woken: set[str] = field(default_factory=set)  # Services that got a new or returned row
+    _unlocked: set[DocumentKey] = field(default_factory=set)  # Documents that were read, but not to be changed
     _generations: dict[str, int] = field(default_factory=dict)
     _subscriptions: list[Subscription] | None = None
     _finished: frozenset[str] | None = None
     _breakers: dict[str, Breaker] | None = None
     _breakers_locked: bool = False
+    # What `write` writes.
     _new: dict[DocumentKey, NewDocument] = field(default_factory=dict)
     _changed: set[DocumentKey] = field(default_factory=set)
     _bodies: dict[DocumentKey, str] = field(default_factory=dict)
     _done: list[int] = field(default_factory=list)
-    _derived: DerivedRows = field(default_factory=DerivedRows)
-    woken: set[str] = field(default_factory=set)  # Services that got a new or returned row
+    _keys: list[tuple[int, str, Any]] = field(default_factory=list)
+    _texts: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    _vectors: dict[int, tuple[str, bytes]] = field(default_factory=dict)
+    _status_counts: dict[tuple[str, str, str], int] = field(default_factory=lambda: defaultdict(int))
+    _left_batches: dict[str, bool] = field(default_factory=dict)  # True: a document left because it succeeded
+    _failures: list[CountedFailure] = field(default_factory=list)
 
     # -- documents
 
@@ -56,13 +66,22 @@ class UnitOfWork:
             read = self.db.read if to_change else self.db.read_unlocked
             # Sorted: two transactions that lock the same documents must not wait for each other.
             for values in read("documents", collection, sorted(ids)):
-                doc = self.docs[collection, values[1]] = DocumentRecord(*values)
+                doc = DocumentRecord(*values)
+                docs[collection, doc.id] = doc
                 doc.stored_status = doc.status
 
     def document(self, key: DocumentKey) -> DocumentRecord | None:
         if key not in self.docs or key in self._unlocked:
             self.read_documents([key])
         return self.docs[key]
+
+    def add_made(self, document: NewDocument, source: str | None) -> bool:
+        """Add a document that a work has made; it gets the source of its parent, else `source`, of its event."""
+        if document.source is None:
+            collection, _, id = (document.parent or "").partition("/")
+            parent = self.document((collection, id)) if document.parent is not None else None
+            document.source = source if parent is None else parent.source
+        return self.add(document)
 
     def add(self, document: NewDocument) -> bool:
         """Add a document if it does not exist; return whether it was added."""
@@ -71,101 +90,119 @@ class UnitOfWork:
             return False
         doc = self.docs[key] = DocumentRecord(
             self.db.reserve("documents"),
-            document.id,
-            status=self.first_status(document.collection),
+            self.first_status(document.collection),
             priority=document.priority,
+            size=len(document.body),
+            id=document.id,
             source=document.source,
             parent=document.parent,
-            size=len(document.body),
         )
         if document.failure is not None:
             doc.status = Status.FAILED
-            about = document.failure.as_dict() | {"outcome": "gave_up", "round": 0}
-            about.pop("traceback", None)
-            doc.last_error = json.dumps(about)
-            doc.fingerprint = document.failure.fingerprint
-            doc.record(about)
+            doc.record_failure(document.failure, "gave_up")
         self._new[key] = document
         return True
 
     def first_status(self, collection: str) -> Status:
         """Return the status of a new document: pending, if a service finishes its collection."""
         if self._finished is None:
-            collections = (subscription.finishes for subscription in self.subscriptions())
-            self._finished = frozenset(collection for collection in collections if collection)
+            finished = (subscription.finishes for subscription in self.subscriptions())
+            self._finished = frozenset(name for name in finished if name)
         return Status.PENDING if collection in self._finished else Status.PROCESSED
 
     def change(self, key: DocumentKey) -> None:
         if key not in self._new:
             self._changed.add(key)
 
-    def replace_body(self, key: DocumentKey, body: str, keys: Sequence[tuple[str, Any]] = ()) -> bool:
-        """Give a document new content; return whether that changed it."""
-        doc = self.docs[key]
-        assert doc is not None, "the caller has checked that the document exists"
+    def replace(self, key: DocumentKey, body: str, keys: Sequence[tuple[str, Any]] = ()) -> bool:
+        """Give a document new content; return whether that changed it.
+
+        It becomes `pending`, and the descendants of the old content are removed.
+        """
+        doc = self.document(key)
+        if doc is None:
+            return False
         self.write()
         ((_, old),) = self.db.read("bodies", [doc.doc])
         if old == body:
             return False
         self._bodies[key] = body
+        self._delete_derived([doc.doc])
+        self._keys += [(doc.doc, *pair) for pair in keys]
         doc.revision += 1
         doc.size = len(body)
+        doc.status = Status.PENDING if doc.round else self.first_status(key[0])
+        doc.attempt_count = 0
+        doc.last_error = doc.fingerprint = None
         self.change(key)
-        delete_derived_rows(self.db, [doc.doc])
-        self._derived.add_keys(doc.doc, keys)
+        for number in (doc.row, doc.dead_letter):
+            row = self.row(number) if number is not None else None
+            if row is not None and row.cursor is not None:
+                row.cursor = None  # it was a position in the old content
+                self.save(row)
+        self.write()
+        self.remove(children(self.db, [key]))
         return True
 
-    def index_text(self, text: IndexedText) -> None:
-        doc = self.document((text.collection, text.id))
-        if doc is not None:
-            self._derived.texts[doc.doc] = (doc.doc, text.title, text.text, text.quoted)
+    def index_text(self, key: DocumentKey, *texts: str) -> None:
+        """Store title, text and quoted text of a document for full-text search."""
+        if (doc := self.document(key)) is not None:
+            self._texts[doc.doc] = tuple(map(_storable, texts))
 
-    def index_vector(self, vector: IndexedVector) -> None:
-        doc = self.document((vector.collection, vector.id))
-        if doc is not None:
-            self._derived.vectors[doc.doc] = (doc.doc, vector.model, vector.vector)
+    def index_vector(self, key: DocumentKey, model: str, vector: bytes) -> None:
+        if (doc := self.document(key)) is not None:
+            self._vectors[doc.doc] = model, vector
 
     def leave_batch(self, doc: DocumentRecord, *, recovered: bool = False) -> None:
         """Take a document out of its failed batch; a batch that becomes empty is deleted."""
         if doc.failed_batch is not None:
-            self._derived.left_batches.add(doc.failed_batch)
-            if recovered:
-                self._derived.recovered_batches.add(doc.failed_batch)
+            self._left_batches[doc.failed_batch] = recovered or self._left_batches.get(doc.failed_batch, False)
             doc.failed_batch = None
 
     def count_failure(self, service: str, collection: str | None, failure: Failure, documents: int) -> None:
         """Count a failure in its group."""
-        self._derived.failures.append(CountedFailure(service, collection, failure, documents))
+        self._failures.append(CountedFailure(service, collection, failure, documents))
 
-    def remove(self, keys: Sequence[DocumentKey]) -> None:
-        """Remove documents with all that descended from them."""
+    def count_status(self, source: str | None, collection: str, before: str, after: str) -> None:
+        """Count a document's change of status; an empty status: the document did not, or does no longer, exist."""
+        if before:
+            self._status_counts[source or "", collection, str(before)] -= 1
+        if after:
+            self._status_counts[source or "", collection, str(after)] += 1
+
+    def remove(self, keys: Sequence[DocumentKey]) -> int:
+        """Remove documents with all that descended from them; return how many there were."""
+        removed = 0
         while keys:
             self.write()  # documents that were just added may be children, and must be found below
-            self.delete(keys)
-            keys = [tuple(child) for child in self.db.read("children", [f"{c}/{i}" for c, i in keys])]
+            removed += self.delete(keys)
+            keys = children(self.db, keys)
+        return removed
 
     def delete(self, keys: Sequence[DocumentKey]) -> int:
         """Delete these documents, without their descendants; return how many there were."""
         self.read_documents(keys)
-        found = [doc for key in keys if (doc := self.docs[key]) is not None]
-        numbers = [doc.doc for doc in found]
+        found = [(key, doc) for key in keys if (doc := self.docs[key]) is not None]
+        numbers = [doc.doc for _, doc in found]
         self.db.send("delete_documents", numbers)
         self.db.send("delete_bodies", numbers)
-        delete_derived_rows(self.db, numbers)
-        for key in keys:
-            if (gone := self.docs[key]) is not None:
-                self._derived.count_status(gone.source, key[0], gone.stored_status, "")
-                self.leave_batch(gone)
+        self._delete_derived(numbers)
         self.docs.update(dict.fromkeys(keys))
         leaving: dict[int, set[str]] = {}
-        for doc in found:
+        for key, doc in found:
+            self.count_status(doc.source, key[0], doc.stored_status, "")
+            self.leave_batch(doc)
             for row in (doc.row, doc.dead_letter):
                 if row is not None:
                     leaving.setdefault(row, set()).add(doc.id)
         self.read_rows(leaving)
-        for number, ids in leaving.items():
-            self.remove_from_row(number, ids)
+        for row, ids in leaving.items():
+            self.remove_from_row(row, ids)
         return len(found)
+
+    def _delete_derived(self, docs: list[int]) -> None:
+        for statement in ("delete_keys", "delete_texts", "delete_vectors"):
+            self.db.send(statement, docs)
 
     # -- rows
 
@@ -176,7 +213,9 @@ class UnitOfWork:
             for values in self.db.read("rows", wanted):
                 self.rows[values[0]] = RowRecord(*values)
 
-    def row(self, id: int) -> RowRecord | None:
+    def row(self, id: int | None) -> RowRecord | None:
+        if id is None:
+            return None
         if id not in self.rows:
             self.read_rows([id])
         return self.rows[id]
@@ -192,6 +231,14 @@ class UnitOfWork:
         """Write a row at once, because a waiting duplicate is looked up in the database."""
         self.db.send("update_row", row.stored())
 
+    def split(self, row: RowRecord, origin: int) -> None:
+        """Insert a row that takes over some documents of another one; its key is that of the event, and its id."""
+        row.id = self.db.reserve("ledger")
+        row.key = f"{row.key.partition('/')[0]}/{row.id}"
+        self.rows[row.id] = row
+        self.woken.add(row.service)
+        self.db.send("split_row", row.stored() | {"origin": origin})
+
     def free_key(self, number: int) -> None:
         """Take the idempotency key from a waiting row, for another row that asks for more."""
         self.db.send("free_key", number)
@@ -206,24 +253,10 @@ class UnitOfWork:
             self._done.append(row.id)
         row.state = RowState.DONE
         row.settled_at = self.now
-        if row.ids:
-            for key, doc, _ in self.named(row):
-                if doc is not None and doc.row == row.id:
-                    doc.row = None
-                    self.change(key)
-
-    def close_rows(self, held: Mapping[int, int]) -> dict[int, ClosedRow]:
-        """Settle rows that name no documents; return those that were still claimed under these tokens."""
-        tokens: dict[int, list[int]] = {}
-        for row, token in held.items():
-            tokens.setdefault(token, []).append(row)
-        closed: dict[int, ClosedRow] = {}
-        for token, rows in tokens.items():  # most rows have the token of a first claim
-            closed.update(
-                {found[0]: ClosedRow(*found) for found in self.db.fetch("close_rows", self.now, rows, token)}
-            )
-        self.read_generations({row.source for row in closed.values()})
-        return closed
+        for key, doc, _ in self.named(row):
+            if doc is not None and doc.row == row.id:
+                doc.row = None
+                self.change(key)
 
     def named(self, row: RowRecord) -> Iterator[tuple[DocumentKey, DocumentRecord | None, int]]:
         """Yield the documents that a row names, in their present state, each with its round in the row."""
@@ -251,14 +284,10 @@ class UnitOfWork:
 
     def subscriptions(self) -> list[Subscription]:
         if self._subscriptions is None:
-            self._subscriptions = [
-                Subscription(
-                    service, event_type, finishes, field, tuple(naming), tuple(needs), queue, version, tuple(was)
-                )
-                for service, event_type, finishes, field, naming, needs, queue, version, was in self.db.read(
-                    "subscriptions"
-                )
-            ]
+            self._subscriptions = []
+            for stored in self.db.read("subscriptions"):
+                values: list[Any] = [tuple(value) if isinstance(value, list) else value for value in stored]
+                self._subscriptions.append(Subscription(*values))
         return self._subscriptions
 
     def generation(self, source: str | None) -> int:
@@ -307,81 +336,73 @@ class UnitOfWork:
 
     def write(self) -> None:
         """Write all changes so far."""
+        db = self.db
         if self._new:
             self._write_new()
         if self._changed:
             self._write_changed()
-        if self._bodies:
-            bodies = [(doc.doc, body) for key, body in self._bodies.items() if (doc := self.docs[key])]
-            self.db.bulk("update_bodies", bodies)
-            self._bodies.clear()
         if self._done:
-            self.db.send("done_rows", self.now, self._done)
-            self._done.clear()
-        self._derived.write(self.db, self.now)
+            db.send("done_rows", self.now, self._done)
+        for statement, rows in (
+            ("update_bodies", [(doc.doc, body) for key, body in self._bodies.items() if (doc := self.docs[key])]),
+            ("insert_keys", self._keys),
+            ("insert_texts", [(doc, *texts) for doc, texts in self._texts.items()]),
+            ("insert_vectors", [(doc, *vector) for doc, vector in self._vectors.items()]),
+            ("add_status_counts", [(*entry, change) for entry, change in self._status_counts.items() if change]),
+        ):
+            if rows:
+                db.bulk(statement, rows)
+        if self._left_batches:
+            db.lock("failed batches", sorted(self._left_batches))
+            for id, retries, created_at in db.fetch("drop_empty_batches", sorted(self._left_batches)):
+                if self._left_batches[id]:
+                    observe_total(db, "failed_batch_retries", retries)
+                    observe_total(db, "failed_batch_recovery_seconds", max(0.0, self.now - created_at))
+        if self._failures:
+            write_failures(db, self._failures)
+        for written in (self._done, self._bodies, self._keys, self._texts, self._vectors, self._status_counts):
+            written.clear()
+        self._left_batches.clear()
+        self._failures.clear()
 
     def _write_new(self) -> None:
         documents, bodies = [], []
         for key, new in self._new.items():
             doc = self.docs[key]
             assert doc is not None, "`remove` writes before it deletes"
-            documents.append(
-                (
-                    doc.doc,
-                    key[0],
-                    doc.id,
-                    str(doc.status),
-                    doc.attempt_count,
-                    doc.last_attempt_time,
-                    self.now,
-                    self.now,
-                    doc.last_error,
-                    doc.attempts,
-                    doc.priority,
-                    doc.round,
-                    doc.row,
-                    doc.source,
-                    doc.parent,
-                    doc.size,
-                    doc.fingerprint,
-                )
-            )
+            self.count_status(doc.source, key[0], doc.stored_status, doc.status)
+            doc.status = doc.stored_status = str(doc.status)
+            documents.append((*_changing_columns(doc), doc.source, doc.parent, key[0], self.now, self.now, doc.id))
             bodies.append((doc.doc, new.body))
             if new.keys:
-                self._derived.add_keys(doc.doc, new.keys)
-            self._derived.count_status(doc.source, key[0], doc.stored_status, doc.status)
-            doc.stored_status = doc.status
+                self._keys += [(doc.doc, *pair) for pair in new.keys]
         self._new.clear()
         self.db.bulk("insert_documents", documents)
         self.db.bulk("insert_bodies", bodies)
 
     def _write_changed(self) -> None:
+        changed = []
         for key in self._changed:
-            doc = self.docs[key]
-            if doc is not None and doc.status != doc.stored_status:
-                self._derived.count_status(doc.source, key[0], doc.stored_status, doc.status)
-                doc.stored_status = doc.status
-        changed = [
-            (
-                doc.doc,
-                str(doc.status),
-                doc.attempt_count,
-                doc.last_attempt_time,
-                self.now,
-                doc.last_error,
-                doc.attempts,
-                doc.retry_at,
-                doc.priority,
-                doc.revision,
-                doc.round,
-                doc.row,
-                doc.dead_letter,
-                doc.size,
-                doc.failed_batch,
-                doc.fingerprint,
-            )
-            for key in self._changed
-            if (doc := self.docs[key]) is not None
-        ]
+            if (doc := self.docs[key]) is not None:
+                if doc.status != doc.stored_status:
+                    self.count_status(doc.source, key[0], doc.stored_status, doc.status)
+                doc.status = doc.stored_status = str(doc.status)
+                changed.append((*_changing_columns(doc), self.now))
         self._changed.clear()
         self.db.bulk("update_documents", changed)
+
+
+def _storable(text: str) -> str:
+    """Return a text without NUL and lone surrogates, which databases cannot store."""
+    return text if text.isascii() and "\0" not in text else _UNSTORABLE.sub("\ufffd", text)
+
+
+def children(db: Database, keys: Sequence[DocumentKey]) -> list[DocumentKey]:
+    """Return the keys of the documents that were made from these."""
+    return [(collection, id) for collection, id in db.read("children", [f"{name}/{id}" for name, id in keys])]
+
+
+def observe_total(db: Database, name: str, value: float) -> None:
+    """Add a value to a distribution among the totals."""
+    for label, by in ((bucket_label(name, value), 1.0), ("sum", value), ("count", 1.0)):
+        db.send("count_total", name, label, by)

@@ -270,19 +270,6 @@ class Settlement:
     worker: str = ""
     version: str = ""
 
-    @property
-    def all_done(self) -> bool:
-        """Whether all its documents were processed."""
-        return all(isinstance(part, Processed) for part in self.parts)
-
-    @property
-    def only_adds(self) -> bool:
-        """Whether it closes a successful delivery and changes nothing but adding documents."""
-        more = self.removes or self.replaces or self.emits or self.texts or self.vectors or self.cursor
-        if more or self.reads or not self.closes or self.starts or self.dependencies is not None:
-            return False
-        return self.all_done and all(new.failure is None for new in self.adds)
-
 
 class CommitStatus(StrEnum):
     """Whether a settlement was committed."""

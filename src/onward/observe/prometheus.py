@@ -11,8 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from onward.model.histogram_buckets import buckets_of
-from onward.model.metric_catalogue import CATALOGUE
+from onward.model.metric_catalogue import CATALOGUE, buckets_of
 from onward.runtime.metrics import Counted, Distribution, Metrics, Series
 
 Value = TypeVar("Value")

@@ -16,7 +16,7 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import basic_auth_handler, default_handler, push_to_gateway
 from prometheus_client.registry import Collector
 
-from onward.model.histogram_buckets import buckets_of
+from onward.model.metric_catalogue import buckets_of
 from onward.observe.prometheus import ProcessCollector
 from onward.observe.store_metrics import StoreCollector, stored_totals
 from onward.retry import redact

@@ -16,8 +16,7 @@ from prometheus_client.registry import Collector
 
 from onward.ledger.store_errors import StoreError
 from onward.model.documents import Status
-from onward.model.histogram_buckets import buckets_of
-from onward.model.metric_catalogue import CATALOGUE
+from onward.model.metric_catalogue import CATALOGUE, buckets_of
 from onward.retry import Ladder, redact
 from onward.runtime.metrics import MOST_SERIES, OTHER
 from onward.runtime.process_identity import alive_workers

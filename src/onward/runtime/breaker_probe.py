@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from onward.ledger.dialect import Bus
 from onward.ledger.store_errors import StoreError
-from onward.ledger.wakeup import Bus
 from onward.model.breaker import is_health_probe_due
 from onward.runtime.health_calls import HealthCalls
 from onward.runtime.observers import BreakerMoved, Hooks

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from onward.model.histogram_buckets import buckets_of
+from onward.model.metric_catalogue import buckets_of
 from onward.retry import Reason
 from onward.runtime.metrics import Counted, Distribution, Metrics
 from onward.runtime.observers import AnySignal, Finished, GaveUp, Retried, SetAside, Signal

@@ -20,8 +20,8 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from onward.ledger.dialect import Bus
 from onward.ledger.store_errors import StoreError, StoreUnavailable
-from onward.ledger.wakeup import Bus
 from onward.runtime.breaker_probe import BreakerProbe
 from onward.runtime.engine_settings import Ending, EngineSettings
 from onward.runtime.group_commit import MAX_BACKGROUND_COMMITS, MAX_GROUP, GroupCommit

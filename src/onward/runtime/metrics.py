@@ -10,8 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from onward.model.histogram_buckets import buckets_of
-from onward.model.metric_catalogue import CATALOGUE, COUNTED
+from onward.model.metric_catalogue import CATALOGUE, COUNTED, buckets_of
 from onward.retry import redact
 
 log = logging.getLogger("onward")

@@ -21,7 +21,7 @@ from onward.ledger.postgres.wakeup import ListeningBus
 from onward.ledger.store_errors import StoreConflict, StoreError, StoreFull, StoreUnavailable
 
 if TYPE_CHECKING:
-    from onward.ledger.wakeup import Bus
+    from onward.ledger.dialect import Bus
     from onward.model.clock import Clock
     from onward.search.fulltext import FullText
 

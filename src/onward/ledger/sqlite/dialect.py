@@ -24,7 +24,7 @@ from onward.model.clock import Clock, SystemClock
 from onward.search import vector_spaces
 
 if TYPE_CHECKING:
-    from onward.ledger.wakeup import Bus
+    from onward.ledger.dialect import Bus
     from onward.search.fulltext import FullText
 
 SCHEMA_VERSION = 6

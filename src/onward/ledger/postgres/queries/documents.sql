@@ -5,8 +5,8 @@
 -- name: documents
 SELECT d.*
 FROM unnest($2::text[]) AS wanted (id) CROSS JOIN LATERAL (
-  SELECT doc, id, status, attempt_count, last_attempt_time, last_error, attempts, retry_at, priority, revision, round,
-         "row", dead_letter, source, parent, size, failed_batch, fingerprint
+  SELECT doc, status, attempt_count, last_attempt_time, last_error, attempts, retry_at, priority, revision, round,
+         "row", dead_letter, size, failed_batch, fingerprint, id, source, parent
   FROM documents WHERE collection = $1 AND id = wanted.id OFFSET 0 {lock FOR UPDATE}) AS d;
 
 -- name: document :row
@@ -24,11 +24,13 @@ FROM unnest($2::text[]) AS wanted (id) CROSS JOIN LATERAL (
   JOIN bodies b ON b.doc = d.doc;
 
 -- name: insert_documents
-INSERT INTO documents (doc, collection, id, status, attempt_count, last_attempt_time, created_at, updated_at,
-                       last_error, attempts, priority, round, "row", source, parent, size, fingerprint)
-SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::int[], $6::float8[], $7::float8[],
-                     $8::float8[], $9::text[], $10::text[], $11::int[], $12::int[], $13::bigint[], $14::text[],
-                     $15::text[], $16::int[], $17::text[]);
+INSERT INTO documents (doc, status, attempt_count, last_attempt_time, last_error, attempts, retry_at, priority,
+                       revision, round, "row", dead_letter, size, failed_batch, fingerprint, source, parent, collection,
+                       created_at, updated_at, id)
+SELECT * FROM unnest($1::bigint[], $2::text[], $3::int[], $4::float8[], $5::text[], $6::text[], $7::float8[],
+                     $8::int[], $9::int[], $10::int[], $11::bigint[], $12::bigint[], $13::int[], $14::text[],
+                     $15::text[], $16::text[], $17::text[], $18::text[], $19::float8[], $20::float8[],
+                     $21::text[]);
 
 -- name: insert_bodies
 INSERT INTO bodies (doc, body) SELECT * FROM unnest($1::bigint[], $2::text[]);
@@ -39,10 +41,10 @@ UPDATE documents SET
   updated_at = v.updated_at, last_error = v.last_error, attempts = v.attempts, retry_at = v.retry_at,
   priority = v.priority, revision = v.revision, round = v.round, "row" = v.live, dead_letter = v.dead_letter,
   size = v.size, failed_batch = v.failed_batch, fingerprint = v.fingerprint, check_at = 0
-FROM unnest($1::bigint[], $2::text[], $3::int[], $4::float8[], $5::float8[], $6::text[], $7::text[], $8::float8[],
-            $9::int[], $10::int[], $11::int[], $12::bigint[], $13::bigint[], $14::int[], $15::text[], $16::text[])
-  AS v (doc, status, attempt_count, last_attempt_time, updated_at, last_error, attempts, retry_at, priority, revision,
-        round, live, dead_letter, size, failed_batch, fingerprint)
+FROM unnest($1::bigint[], $2::text[], $3::int[], $4::float8[], $5::text[], $6::text[], $7::float8[], $8::int[],
+            $9::int[], $10::int[], $11::bigint[], $12::bigint[], $13::int[], $14::text[], $15::text[], $16::float8[])
+  AS v (doc, status, attempt_count, last_attempt_time, last_error, attempts, retry_at, priority, revision, round,
+        live, dead_letter, size, failed_batch, fingerprint, updated_at)
 WHERE documents.doc = v.doc;
 
 -- name: update_bodies

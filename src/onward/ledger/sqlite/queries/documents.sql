@@ -3,10 +3,10 @@
 -- release the interpreter lock at every step, and with a busy handler it takes milliseconds to get it again.
 
 -- name: documents
-SELECT json_group_array(json_array(doc, id, status, attempt_count, last_attempt_time,
+SELECT json_group_array(json_array(doc, status, attempt_count, last_attempt_time,
                                    iif(typeof(last_error) = 'text', last_error, NULL),
                                    iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision,
-                                   round, row, dead_letter, source, parent, size, failed_batch, fingerprint))
+                                   round, row, dead_letter, size, failed_batch, fingerprint, id, source, parent))
 FROM documents WHERE collection = ? AND id IN (SELECT value FROM json_each(?));
 
 -- name: document
@@ -25,8 +25,9 @@ FROM documents d JOIN bodies b ON b.doc = d.doc
 WHERE d.collection = ? AND d.id IN (SELECT value FROM json_each(?));
 
 -- name: insert_documents
-INSERT INTO documents (doc, collection, id, status, attempt_count, last_attempt_time, created_at, updated_at,
-                       last_error, attempts, priority, round, row, source, parent, size, fingerprint)
+INSERT INTO documents (doc, status, attempt_count, last_attempt_time, last_error, attempts, retry_at, priority,
+                       revision, round, row, dead_letter, size, failed_batch, fingerprint, source, parent, collection,
+                       created_at, updated_at, id)
 VALUES {values};
 
 -- name: insert_bodies
@@ -34,10 +35,10 @@ INSERT INTO bodies (doc, body) VALUES {values};
 
 -- name: update_documents
 UPDATE documents SET
-  status = v.column2, attempt_count = v.column3, last_attempt_time = v.column4, updated_at = v.column5,
-  last_error = v.column6, attempts = v.column7, retry_at = v.column8, priority = v.column9,
-  revision = v.column10, round = v.column11, row = v.column12, dead_letter = v.column13, size = v.column14,
-  failed_batch = v.column15, fingerprint = v.column16, check_at = 0
+  status = v.column2, attempt_count = v.column3, last_attempt_time = v.column4, last_error = v.column5,
+  attempts = v.column6, retry_at = v.column7, priority = v.column8, revision = v.column9, round = v.column10,
+  row = v.column11, dead_letter = v.column12, size = v.column13, failed_batch = v.column14,
+  fingerprint = v.column15, updated_at = v.column16, check_at = 0
 FROM (VALUES {values}) AS v WHERE documents.doc = v.column1;
 
 -- name: update_bodies
