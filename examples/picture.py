@@ -21,7 +21,7 @@ from rich.text import Text
 from examples import demo, display
 from examples.day import Day
 from examples.tour import QUESTION, ROOT, SAMPLE
-from onward.cli.render.progress_display import picture
+from onward.cli.pipeline_run import picture
 from onward.pipeline.app import build
 from onward.pipeline.documents import Message
 from onward.pipeline.progress import ProgressMeter, RunProgress

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from onward import App
-from onward.cli.render.progress_display import PlainDisplay, Problems, picture
+from onward.cli.pipeline_run import PlainDisplay, Problems, picture
 from onward.model.ledger import Settlement
 from onward.pipeline.app import build
 from onward.pipeline.progress import OutageProgress, ProgressMeter, RunProgress, StageProgress

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
-from onward.cli.render.output import marked, print_json
+from onward.cli.output import marked
+from onward.cli.params import print_json
 from onward.ops.text.format import harmless, made_visible, one_line
 from onward.pipeline.app import build
 from onward.pipeline.sources import submit
@@ -77,10 +77,8 @@ def test_json_says_the_same_and_can_always_be_printed(text: str) -> None:
 
 def test_matching_words_are_marked_by_style_on_a_terminal_and_by_stars_elsewhere() -> None:
     excerpt = "the \x02tide\x03 [red]gauge"
-    plain = Console(file=io.StringIO())
-    terminal = Console(file=io.StringIO(), force_terminal=True)
-    assert marked(excerpt, plain).plain == "the *tide* [red]gauge"
-    styled = marked(excerpt, terminal)
+    assert marked(excerpt, terminal=False).plain == "the *tide* [red]gauge"
+    styled = marked(excerpt, terminal=True)
     assert styled.plain == "the tide [red]gauge"
     assert [(one.start, one.end) for one in styled.spans] == [(4, 8)]
 

@@ -20,8 +20,7 @@ import pytest
 import structlog
 
 from onward import Event, Exponential, RetryPolicy, Work
-from onward.cli.pipeline_run import _logging_to
-from onward.cli.render.progress_display import Problems
+from onward.cli.pipeline_run import Problems, _logging_to
 from onward.observe.logs import LogHandler, set_up_logs
 from onward.retry.redact import HIDDEN
 from onward.runtime.handler_call import CURRENT

@@ -7,8 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from onward.cli.torture import print_report
-from onward.cli.torture_display import LiveDisplay, PlainDisplay
+from onward.cli.torture import LiveDisplay, PlainDisplay, print_report
 from onward.torture.fault_injection import FaultCounts
 from onward.torture.final_count import FinalCount
 from onward.torture.torture_run import TortureProgress, TortureReport

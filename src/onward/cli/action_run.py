@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.text import Text
 
 from onward.cli import INTERRUPTED
-from onward.cli.render.output import console, print_json
+from onward.cli.app_access import open_store_app
+from onward.cli.output import Output
+from onward.cli.params import dry_run_option, json_option, print_json
 from onward.ops.actions.action import (
     Action,
     ActionMessage,
@@ -26,49 +29,58 @@ from onward.ops.actions.action import (
     Tone,
     user_name,
 )
+from onward.ops.document_export import new_file, write_lines
 from onward.ops.text.format import number, one_line
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from onward import App
 
 PLAIN_PROGRESS_SECONDS = 10.0
-FAILED = 1
-PARTIAL = 3
-_STYLES = {
-    Tone.PLAIN: "",
-    Tone.GOOD: "green",
-    Tone.HINT: "dim",
-    Tone.WARNING: "yellow",
-    Tone.PROBLEM: "red",
-}
-dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what would be done.")
-confirm_option = click.option("--confirm", is_flag=True, help="Really do it: it is final.")
+FAILED, PARTIAL = 1, 3
+_STYLES = {Tone.GOOD: "green", Tone.HINT: "dim", Tone.WARNING: "yellow", Tone.PROBLEM: "red"}
+_confirm_option = click.option("--confirm", is_flag=True, help="Really do it: it is final.")
 
 
-def carry_out(app: App, action: Action, *, as_json: bool, dry_run: bool = False, confirm: bool = True) -> None:
-    """Run an action, or print its plan; end the command with the exit code of the outcome."""
-    if dry_run or not confirm:
-        plan = action.plan(app)
-        if plan.touches and not dry_run:
-            raise click.UsageError(f"{plan.confirmation}; add --confirm, or look first with --dry-run")
-        _print({"dry_run": True, **plan.facts}, plan.sentences, as_json=as_json)
-        return
-    outcome = run_action(app, action)
-    _print({"dry_run": False, **outcome.facts}, outcome.sentences, as_json=as_json)
-    end(outcome)
+def runs_action(*, final: bool = False) -> Callable[[Callable[..., Action]], Callable[..., None]]:
+    """Make a function that returns an action into one that runs it, or only prints its plan with --dry-run.
+
+    A final action also needs --confirm.
+    """
+
+    def decorate(make_action: Callable[..., Action]) -> Callable[..., None]:
+        @wraps(make_action)
+        def command(*, dry_run: bool, as_json: bool, confirm: bool = True, **given: Any) -> None:
+            action = make_action(**given)
+            with open_store_app() as app:
+                if not dry_run and confirm:
+                    outcome = run_action(app, action)
+                    print_result({"dry_run": False, **outcome.facts}, outcome.sentences, as_json=as_json)
+                    _end(outcome)
+                    return
+                plan = action.plan(app)
+                if plan.touches and not dry_run:
+                    raise click.UsageError(f"{plan.confirmation}; add --confirm, or look first with --dry-run")
+                print_result({"dry_run": True, **plan.facts}, plan.sentences, as_json=as_json)
+
+        command = dry_run_option(json_option(command))
+        return _confirm_option(command) if final else command
+
+    return decorate
 
 
 def run_action(app: App, action: Action) -> ActionOutcome:
     """Run an action; Ctrl-C and SIGTERM stop it after its present step, a second one at once."""
     progress = TerminalProgress()
-    with _on_signals(progress.stop, signal.SIGINT, signal.SIGTERM):
+    with on_signals(progress.stop, signal.SIGINT, signal.SIGTERM):
         try:
             return action.run(app, progress, Actor(user_name(), "cli"))
         finally:
             progress.end()
 
 
-def end(outcome: ActionOutcome) -> None:
+def _end(outcome: ActionOutcome) -> None:
     """End the command with the exit code of an outcome, unless all was done."""
     if outcome.error is not None:
         raise outcome.error
@@ -78,17 +90,14 @@ def end(outcome: ActionOutcome) -> None:
         raise SystemExit(FAILED if outcome.completion is Completion.FAILED else PARTIAL)
 
 
-def _print(facts: Mapping[str, Any], sentences: Sequence[ActionMessage], *, as_json: bool) -> None:
+def print_result(facts: Mapping[str, Any], sentences: Sequence[ActionMessage], *, as_json: bool) -> None:
+    """Print facts for programs, or sentences for people, coloured by their tone."""
     if as_json:
         print_json(facts)
-    else:
-        print_sentences(sentences)
-
-
-def print_sentences(sentences: Sequence[ActionMessage]) -> None:
-    """Print sentences for people, coloured by their tone."""
+        return
+    out = Output()
     for sentence in sentences:
-        console().print(Text(sentence.text, _STYLES[sentence.tone]), soft_wrap=True)
+        out.write(sentence.text, style=_STYLES.get(sentence.tone, ""))
 
 
 class TerminalProgress(ActionProgress):
@@ -96,7 +105,7 @@ class TerminalProgress(ActionProgress):
 
     def __init__(self) -> None:
         super().__init__()
-        self._out = console(stderr=True)
+        self._out = Output(stderr=True)
         self._printed_at = time.monotonic()
         self._printed = ""
         self._sleeping = False
@@ -121,47 +130,45 @@ class TerminalProgress(ActionProgress):
     def show(self) -> None:
         text = one_line(self.text, 300)
         if self._out.is_terminal and self.total:
-            self._show_bar(text)
+            if self._bar is None:
+                columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()
+                self._bar = Progress(*columns, TimeRemainingColumn(), console=self._out, transient=True)
+                self._task = self._bar.add_task("", total=self.total)
+                self._bar.start()
+            self._bar.update(self._task, completed=self.done, description=text)
         elif (text and text != self._printed) or time.monotonic() - self._printed_at >= PLAIN_PROGRESS_SECONDS:
             self._printed, self._printed_at = text, time.monotonic()
-            self._out.print(Text(text or f"{number(self.done)} of {number(self.total)}"), soft_wrap=True)
-
-    def _show_bar(self, text: str) -> None:
-        if self._bar is None:
-            columns = (
-                TextColumn("{task.description}", markup=False),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeRemainingColumn(),
-            )
-            self._bar = Progress(*columns, console=self._out, transient=True)
-            self._task = self._bar.add_task("", total=self.total)
-            self._bar.start()
-        self._bar.update(self._task, completed=self.done, description=text)
+            self._out.write(text or f"{number(self.done)} of {number(self.total)}")
 
     def end(self) -> None:
         if self._bar is not None:
             self._bar.stop()
 
 
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Let SIGTERM end a command as Ctrl-C does, with everything that is cleaned up and printed then."""
+def write_export(lines: Iterable[dict[str, Any]], output: Path | None) -> int | None:
+    """Write lines to a new file and return their number, or write them to standard output."""
+    if output is None:
+        write_lines(sys.stdout, lines)
+        return None
 
     def stop() -> None:
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt  # SIGTERM ends the command as Ctrl-C does: an unfinished file is removed
 
-    with _on_signals(stop, signal.SIGTERM):
-        yield
+    with on_signals(stop, signal.SIGTERM), new_file(output) as file:
+        return write_lines(file, lines)
 
 
 @contextmanager
-def _on_signals(handler: Callable[[], None], *numbers: signal.Signals) -> Iterator[None]:
+def on_signals(handler: Callable[[], None] | None, *numbers: signal.Signals) -> Iterator[None]:
+    """Handle signals until the end of the block, then restore their handlers; None: only restore them."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may handle signals
         return
-    before = {number: signal.signal(number, lambda *_: handler()) for number in numbers}
+    before = {number: signal.getsignal(number) for number in numbers}
     try:
+        if handler is not None:
+            for number in numbers:
+                signal.signal(number, lambda *_: handler())
         yield
     finally:
         for number, old in before.items():

@@ -1,76 +1,77 @@
-"""`onward documents`: list, export, archive, discard or purge documents."""
+"""`onward documents` and `onward retry`: list, export, archive, discard, purge or retry documents."""
 
 from __future__ import annotations
 
 import heapq
 import json
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.text import Text
 
+from onward.cli.action_run import runs_action, write_export
 from onward.cli.app_access import open_store_app
-from onward.cli.document_actions import archive, discard, export, purge
-from onward.cli.params import Count, not_empty
-from onward.cli.render.output import console, print_entry, print_json
-from onward.model.documents import Status
+from onward.cli.output import STATUS_STYLES, Output
+from onward.cli.params import COUNT, SPAN, STATUS, TIME, all_of, filter_option, output_option, print_json
+from onward.ops.actions.remove_documents import ArchiveDocuments, DiscardDocuments, PurgeDocuments
+from onward.ops.actions.retry_documents import CancelScheduledRetry, RetryDocuments
+from onward.ops.document_export import exported
 from onward.ops.lookup import EMPTY, check_collection, resolve_source, short_ids, show_command
 from onward.ops.queries.document_details import state_facts
-from onward.ops.queries.documents import count_documents, find_titles
+from onward.ops.queries.documents import (
+    PAGE,
+    DocumentFilter,
+    count_documents,
+    find_titles,
+    select_documents,
+    statuses_of,
+)
 from onward.ops.text.format import counted, number, one_line
 from onward.recovery.next_step import describe_error
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from onward import App, DocumentState
+    from onward.ops.actions.action import Action
 
-PAGE = 500
 LISTED = 50
+_MAX_PRIORITY = 1000
 _TIMES_IN_BODIES = ("submitted_at", "seconds")
-_STYLES = {"processed": "green", "pending": "yellow", "discarded": "dim"}
-
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def _list_options(command: Command) -> Command:
-    """Add the options of `onward documents`, with or without `list`."""
-    for option in reversed(
-        (
-            click.option(
-                "--status",
-                type=click.Choice([status.value for status in Status]),
-                help="Only documents with this status; `failed` includes failed_max_retries.",
-            ),
-            click.option(
-                "--collection",
-                metavar="NAME",
-                callback=not_empty,
-                help="Only documents of this collection: archives, messages, …",
-            ),
-            click.option(
-                "--source",
-                metavar="SOURCE",
-                callback=not_empty,
-                help="Only documents of this source (its name, or the end of it).",
-            ),
-            click.option(
-                "--limit", type=Count(), help=f"The most documents to list; {LISTED} by default, all with --json."
-            ),
-            click.option("--after", metavar="COLLECTION/ID", default="", help="Start after this document."),
-            click.option("--json", "as_json", is_flag=True, help="Export as JSON, one document a line (NDJSON)."),
-            click.option("--full", is_flag=True, help="With --json: also the body of each document."),
-            click.option(
-                "--without-times",
-                is_flag=True,
-                help="With --json: leave out times, which differ between two equal runs.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+_list_options = all_of(
+    click.option(
+        "--status", type=STATUS, help="Only documents with this status; `failed` includes failed_max_retries."
+    ),
+    filter_option("--collection", "NAME", "Only documents of this collection: archives, messages, …"),
+    filter_option("--source", "SOURCE", "Only documents of this source (its name, or the end of it)."),
+    click.option("--limit", type=COUNT, help=f"The most documents to list; {LISTED} by default, all with --json."),
+    click.option("--after", metavar="COLLECTION/ID", default="", help="Start after this document."),
+    click.option("--json", "as_json", is_flag=True, help="Export as JSON, one document a line (NDJSON)."),
+    click.option("--full", is_flag=True, help="With --json: also the body of each document."),
+    click.option(
+        "--without-times",
+        is_flag=True,
+        help="With --json: leave out times, which differ between two equal runs.",
+    ),
+)
+_filter_options = all_of(
+    click.option(
+        "--status",
+        type=STATUS,
+        help="Only documents with this status; `failed` includes those that failed in too many rounds.",
+    ),
+    filter_option("--collection", "NAME", "Only documents of this collection."),
+    filter_option("--source", "SOURCE", "Only documents of this source; the end of its name is enough."),
+    filter_option("--group", "FINGERPRINT", "Only documents of this failure group."),
+    click.option(
+        "--older-than",
+        type=SPAN,
+        metavar="SPAN",
+        help="Only documents that have not changed for this long: 90s, 10m, 1h30m, 30d, 4w.",
+    ),
+)
 
 
 @click.group(invoke_without_command=True)
@@ -91,24 +92,14 @@ def documents(ctx: click.Context, /, **options: Any) -> None:
       onward documents archive --status failed --older-than 30d --output failed.ndjson.gz
     """
     if ctx.invoked_subcommand is None:
-        _list(**options)
+        ctx.invoke(list_, **options)
     elif any(options.values()):
         raise click.UsageError(f"give options after `{ctx.invoked_subcommand}`")
 
 
 @documents.command("list")
 @_list_options
-def list_(**options: Any) -> None:
-    """List documents by collection and id, as `onward documents` does."""
-    _list(**options)
-
-
-for _command in (export, archive, discard, purge):
-    documents.add_command(_command)
-
-
-def _list(
-    *,
+def list_(
     status: str | None,
     collection: str | None,
     source: str | None,
@@ -118,6 +109,7 @@ def _list(
     full: bool,
     without_times: bool,
 ) -> None:
+    """List documents by collection and id, as `onward documents` does."""
     if (full or without_times) and not as_json:
         raise click.UsageError("--full and --without-times go with --json")
     with open_store_app() as app:
@@ -125,64 +117,56 @@ def _list(
         if collection is not None:
             check_collection(app, collection)
         chosen = resolve_source(app, source) if source is not None else None
-        start = _start(after, collection)
-        found = _states(app, [collection] if collection else names, status=status, source=chosen, start=start)
+        first, slash, id = after.partition("/")
+        if after and not slash:
+            if collection is None:
+                raise click.BadParameter(
+                    f"{after!r} must be COLLECTION/ID, as it is listed, unless --collection is given",
+                    param_hint="'--after'",
+                )
+            first, id = collection, after
+        found = (
+            state
+            for name in ([collection] if collection else names)
+            if name >= first
+            for state in _states(app, name, status, chosen, id if name == first else "")
+        )
         if as_json:
-            for line in _exported(app, islice(found, limit), full=full, without_times=without_times):
+            for line in _lines(app, islice(found, limit), full=full, without_times=without_times):
                 print_json(line, indent=None)
-            return
-        if not names:
+        elif not names:
             click.echo(EMPTY)
-            return
-        shown = list(islice(found, (limit or LISTED) + 1))
-        total = None if after else count_documents(app, collection=collection, status=status, source=chosen)
-        _print(app, shown, limit or LISTED, total)
-
-
-def _start(after: str, collection: str | None) -> tuple[str, str]:
-    name, slash, id = after.partition("/")
-    if after and not slash:
-        if collection is None:
-            raise click.BadParameter(
-                f"{after!r} must be COLLECTION/ID, as it is listed, unless --collection is given",
-                param_hint="'--after'",
-            )
-        return collection, after
-    return name, id
+        else:
+            shown = list(islice(found, (limit or LISTED) + 1))
+            total = None if after else count_documents(app, collection=collection, status=status, source=chosen)
+            _print(app, shown, limit or LISTED, total)
 
 
 def _states(
-    app: App, names: Sequence[str], *, status: str | None, source: str | None, start: tuple[str, str]
-) -> Iterator[DocumentState]:
-    for name in names:
-        if name < start[0]:
-            continue
-        after = start[1] if name == start[0] else ""
-        statuses = [status, Status.FAILED_MAX_RETRIES.value] if status == Status.FAILED else [status]
-        pages = (_pages(app, name, wanted, source, after) for wanted in statuses)
-        yield from heapq.merge(*pages, key=lambda state: state.id)
-
-
-def _pages(
     app: App, collection: str, status: str | None, source: str | None, after: str
 ) -> Iterator[DocumentState]:
-    while found := app.store.states(collection, status=status, source=source, after=after, limit=PAGE):
-        after = found[-1].id
-        yield from found
+    """Yield the documents of a collection by id."""
+
+    def with_status(status: str | None, after: str) -> Iterator[DocumentState]:
+        while page := app.store.states(collection, status=status, source=source, after=after, limit=PAGE):
+            after = page[-1].id
+            yield from page
+
+    pages = (with_status(one, after) for one in statuses_of(status, (None,)))
+    return heapq.merge(*pages, key=lambda state: state.id)
 
 
-def _exported(
+def _lines(
     app: App, states: Iterator[DocumentState], *, full: bool, without_times: bool
 ) -> Iterator[dict[str, Any]]:
     while page := list(islice(states, PAGE)):
         bodies: dict[tuple[str, str], str] = {}
-        if full:
-            for name in {state.collection for state in page}:
-                ids = [state.id for state in page if state.collection == name]
-                bodies |= {(name, id): body for id, _, body in app.store.read_bodies(name, ids)}
+        for name in {state.collection for state in page} if full else ():
+            ids = [state.id for state in page if state.collection == name]
+            bodies |= {(name, id): body for id, _, body in app.store.read_bodies(name, ids)}
         for state in page:
             facts = state_facts(state)
-            if full and (text := bodies.get((state.collection, state.id))) is not None:
+            if (text := bodies.get((state.collection, state.id))) is not None:
                 facts["body"] = json.loads(text)
             if without_times:
                 del facts["times"]
@@ -192,34 +176,146 @@ def _exported(
 
 
 def _print(app: App, found: list[DocumentState], limit: int, total: int | None) -> None:
-    out = console()
+    out = Output()
     shown = found[:limit]
     if not shown:
-        out.print(Text("No such documents."))
+        out.write("No such documents.")
         return
     ids = short_ids(app, [state.id for state in shown])
     titles = find_titles(app, shown)
     for state in shown:
-        style = _STYLES.get(state.status, "red")
-        title = one_line(titles.get((state.collection, state.id), ""), 100)
-        about = Text.assemble(
-            (f"{ids[state.id]:8}", "green"), f"  {state.collection:10}", (f"{state.status:10}  ", style)
+        out.entry(
+            (f"{ids[state.id]:8}", "green"),
+            f"  {state.collection:10}",
+            (f"{state.status:10}  ", STATUS_STYLES.get(state.status, "red")),
+            one_line(titles.get((state.collection, state.id), ""), 100),
         )
-        print_entry(out, Text.assemble(about, title))
         if (error := describe_error(state.last_error)) and state.status != "processed":
-            out.print(Text(f"          {one_line(error, 300)}", "red"), soft_wrap=True)
+            out.write(f"          {one_line(error, 300)}", style="red")
+    last = shown[-1]
     if len(found) > limit:
         more = "There are more:" if total is None else f"{number(limit)} of {number(total)} shown; to go on:"
-        out.print(Text(more, "dim"))
-        out.print(Text(f"  {_again(shown[-1])}"), soft_wrap=True)
+        given = click.get_current_context().params
+        names = [name for name in ("status", "collection", "source", "limit") if given[name] is not None]
+        options = "".join(f" --{name} {shlex.quote(one_line(str(given[name])))}" for name in names)
+        out.write(more, style="dim")
+        out.write(f"  onward documents{options} --after {last.collection}/{last.id}")
     else:
-        out.print(Text(f"{counted(len(shown), 'document')}.", "dim"))
-    out.print(Text.assemble(("To look at one: ", "dim"), show_command(app, shown[0].collection, shown[0].id)))
+        out.write(f"{counted(len(shown), 'document')}.", style="dim")
+    out.hint("To look at one: ", show_command(app, shown[0].collection, shown[0].id))
 
 
-def _again(last: DocumentState) -> str:
-    given = click.get_current_context().params
-    parts = ["onward documents"]
-    names = [name for name in ("status", "collection", "source", "limit") if given[name] is not None]
-    parts += [f"--{name} {shlex.quote(one_line(str(given[name])))}" for name in names]
-    return " ".join([*parts, f"--after {last.collection}/{last.id}"])
+@documents.command()
+@_filter_options
+@output_option("A new file, packed if its name ends in .gz; standard output (-) by default.")
+def export(output: Path | None, **given: Any) -> None:
+    """Export documents with their bodies, states, errors and dead letters, one JSON object a line (NDJSON).
+
+    \b
+    Examples:
+      onward documents export --status failed --output failed.ndjson
+      onward documents export --collection messages --source harbour-list.mbox | wc -l
+    """
+    filters = DocumentFilter(**given)
+    with open_store_app() as app:
+        states = select_documents(app, filters, statuses_of(filters.status, (None,)))
+        count = write_export(exported(app, states), output)
+    if count is not None:
+        click.echo(f"{counted(count, 'document')} exported to {one_line(str(output))}", err=True)
+
+
+@documents.command()
+@_filter_options
+@output_option("A new file, such as failed.ndjson.gz; packed if its name ends in .gz.", required=True)
+@runs_action()
+def archive(output: Path, **given: Any) -> Action:
+    """Export documents that were given up to a file, then remove them with everything made from them.
+
+    What was made from them is exported as well. Only documents that failed or were discarded are archived.
+    To bring them back, ingest their source again. An archive with messages stays: see `onward forget`.
+
+    \b
+    Examples:
+      onward documents archive --status failed --older-than 30d --output failed.ndjson.gz --dry-run
+      onward documents archive --group 5d41402a --output group.ndjson
+    """
+    return ArchiveDocuments(DocumentFilter(**given), output)
+
+
+@documents.command()
+@_filter_options
+@runs_action(final=True)
+def discard(**given: Any) -> Action:
+    """Give documents up for good: they become discarded, and are kept.
+
+    Without --status, documents that failed. `onward retry` still brings them back.
+
+    \b
+    Examples:
+      onward documents discard --collection messages --status failed --dry-run
+      onward documents discard --group 5d41402a --confirm
+    """
+    return DiscardDocuments(DocumentFilter(**given))
+
+
+@documents.command()
+@_filter_options
+@runs_action(final=True)
+def purge(**given: Any) -> Action:
+    """Remove documents for ever, with everything made from them.
+
+    Without --status, only documents that failed or were discarded. `onward documents archive` keeps a copy.
+    An archive with messages stays: `onward forget` removes a source with everything that came from it.
+
+    \b
+    Examples:
+      onward documents purge --status discarded --dry-run
+      onward documents purge --status discarded --older-than 30d --confirm
+    """
+    return PurgeDocuments(DocumentFilter(**given))
+
+
+@click.command()
+@click.argument("ids", nargs=-1, metavar="[ID]…")
+@click.option("--group", metavar="FINGERPRINT", help="All unfinished documents of this failure group.")
+@click.option("--collection", metavar="NAME", help="What failed or is stuck of this collection.")
+@click.option("--source", metavar="SOURCE", help="What failed or is stuck of this source; its end is enough.")
+@click.option("--status", type=STATUS, help="Documents with this status, instead of what failed or is stuck.")
+@click.option("--at", type=TIME, metavar="WHEN", help="At this time: 18:30, tomorrow, 2026-03-09T14:30.")
+@click.option("--in", "after", type=SPAN, metavar="SPAN", help="After this time: 90s, 10m, 2h, 1d.")
+@click.option("--reset", is_flag=True, help="Begin with the first round, even what is processed or under way.")
+@click.option(
+    "--priority",
+    type=click.IntRange(-_MAX_PRIORITY, _MAX_PRIORITY),
+    help="The highest goes first; 0 is usual.",
+)
+@click.option("--cancel", is_flag=True, help="Take back the time that was set, as far as it has not come.")
+@runs_action()
+def retry(
+    ids: tuple[str, ...],
+    at: float | None,
+    after: float | None,
+    reset: bool,
+    priority: int | None,
+    cancel: bool,
+    **given: Any,
+) -> Action:
+    """Try documents again: now, or at a time.
+
+    Name them by their ids (the beginning of one is enough), or choose them by failure group, collection or
+    source. Of a collection or source, what failed is meant, and what is pending with nothing under way;
+    --status chooses others.
+
+    \b
+    Examples:
+      onward retry a0e78889
+      onward retry --group 5d41402a --at 18:30
+      onward retry --collection chunks --status failed --in 10m --dry-run
+      onward retry --source harbour-list.mbox --cancel
+    """
+    filters = DocumentFilter(**given)
+    if not cancel:
+        return RetryDocuments(ids, filters=filters, at=at, after=after, reset=reset, priority=priority)
+    if at is not None or after is not None or reset or priority is not None:
+        raise click.UsageError("--cancel goes without --at, --in, --reset and --priority")
+    return CancelScheduledRetry(ids, filters=filters)

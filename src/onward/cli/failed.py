@@ -2,46 +2,76 @@
 
 from __future__ import annotations
 
+import json
 import shlex
-import sys
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.text import Text
 
-from onward.cli.action_run import interruptible
+from onward.cli.action_run import runs_action, write_export
 from onward.cli.app_access import open_store_app
-from onward.cli.dead_letter_actions import archive, purge, requeue
+from onward.cli.output import Output
 from onward.cli.params import (
-    Count,
-    all_option,
-    archived_option,
-    dead_letter_filter_options,
+    COUNT,
+    DATE,
+    all_of,
+    canary_option,
+    filter_option,
     json_option,
     output_option,
+    print_json,
+    rate_option,
 )
-from onward.cli.render.dead_letters import dead_letter_line, print_dead_letter
-from onward.cli.render.output import console, print_entry, print_json
-from onward.ops.document_export import new_file, write_lines
+from onward.ops.actions.dead_letters import (
+    ArchiveDeadLetters,
+    DeadLetterSelection,
+    PurgeDeadLetters,
+    RequeueDeadLetters,
+    RestoreDeadLetters,
+)
 from onward.ops.queries.dead_letters import (
+    ChosenDeadLetters,
     dead_letter_at,
     dead_letter_brief,
     dead_letter_facts,
     failed_queue_facts,
     select_dead_letters,
 )
-from onward.ops.text.format import counted, moment, number, one_line
+from onward.ops.text.format import counted, harmless, moment, number, one_line, size
+from onward.ops.text.history import (
+    MAX_SHOWN_BYTES,
+    error_text,
+    last_error_text,
+    raw_text,
+    reason_text,
+    tries_text,
+)
+from onward.retry.redact import redact
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rich.console import Console
-
+    from onward.model.ledger import DeadLetter
+    from onward.ops.actions.action import Action
 
 LISTED = 50
-INSPECTED = 5
+_archived_option = click.option("--archived", is_flag=True, help="Archived dead letters instead.")
+_selection_options = all_of(
+    click.argument("queue", required=False, metavar="[QUEUE]"),
+    click.option("--all", "everything", is_flag=True, help="All failed queues."),
+    filter_option("--group", "FINGERPRINT", "Only dead letters of this failure group."),
+    filter_option("--error-type", "TYPE", "Only dead letters whose last error is of this type."),
+    click.option(
+        "--since",
+        type=DATE,
+        metavar="WHEN",
+        help="Only dead letters since then: 2h (ago), 14:30, yesterday, 2026-03-09.",
+    ),
+    filter_option("--document", "ID", "Only dead letters about this document (COLLECTION/ID)."),
+    click.option("--limit", type=COUNT, help="At most this many, the oldest first."),
+)
 
 
 @click.group()
@@ -53,14 +83,10 @@ def failed() -> None:
     """
 
 
-for command in (requeue, purge, archive):
-    failed.add_command(command)
-
-
 @failed.command("list")
 @click.argument("queue", required=False)
-@archived_option
-@click.option("--limit", type=Count(), help=f"At most this many; {LISTED} by default, all with --json.")
+@_archived_option
+@click.option("--limit", type=COUNT, help=f"At most this many; {LISTED} by default, all with --json.")
 @json_option
 def list_(queue: str | None, archived: bool, limit: int | None, as_json: bool) -> None:
     """List failed queues, or the dead letters in one, the oldest first.
@@ -81,56 +107,60 @@ def list_(queue: str | None, archived: bool, limit: int | None, as_json: bool) -
         if as_json:
             print_json([dead_letter_brief(one) for one in islice(choice.letters(), limit)])
             return
-        letters = list(islice(choice.letters(), limit or LISTED))
-        out = console()
-        for letter in letters:
-            print_entry(out, dead_letter_line(letter))
-        if not letters:
-            out.print(
-                Text(f"{one_line(choice.name)} {'has no archived dead letters' if archived else 'is empty'}.")
+        out = Output()
+        dead_letters = list(islice(choice.letters(), limit or LISTED))
+        for dead_letter in dead_letters:
+            named = ", ".join(one_line(f"{collection}/{id}", 60) for collection, id in dead_letter.documents[:1])
+            more = len(dead_letter.documents) - 1
+            documents = f"{named} and {more} more" if more > 0 else named or "no document"
+            out.entry(
+                (f"{dead_letter.row:>7}", "green"),
+                f"  {moment(dead_letter.timestamp)}  {documents}  ",
+                (f"{tries_text(dead_letter)}, {dead_letter.abandoned_reason}  ", "dim"),
+                (last_error_text(dead_letter), "red"),
             )
-        _print_more(out, len(letters), choice.total())
-        if letters:
-            out.print(Text.assemble(("To look at one: ", "dim"), f"onward failed inspect {letters[0].row}"))
+        _print_rest(out, choice, len(dead_letters), archived)
+        if dead_letters:
+            out.hint("To look at one: ", f"onward failed inspect {dead_letters[0].row}")
 
 
-def _print_more(out: Console, shown: int, total: int) -> None:
+def _print_rest(out: Output, choice: ChosenDeadLetters, shown: int, archived: bool) -> None:
+    if not shown:
+        out.write(f"{one_line(choice.name)} {'has no archived dead letters' if archived else 'is empty'}.")
+    _print_more(out, shown, choice.total())
+
+
+def _print_more(out: Output, shown: int, total: int) -> None:
     if shown < total:
-        out.print(Text(f"{number(shown)} of {number(total)} shown; --limit {total} shows more.", "dim"))
+        out.write(f"{number(shown)} of {number(total)} shown; --limit {total} shows more.", style="dim")
 
 
 def _print_queues(found: list[dict[str, Any]], archived: bool, limit: int) -> None:
-    out = console()
+    out = Output()
     if not found:
-        out.print(Text(f"No failed queue has {'an archived' if archived else 'a'} letter.", "green"))
+        out.write(f"No failed queue has {'an archived' if archived else 'a'} letter.", style="green")
         return
     for one in found[:limit]:
         service = f"  ({one_line(one['service'])})" if one["service"] else ""
-        line = Text.assemble((one_line(one["queue"]), "bold"), (service, "dim"))
-        line.append(f"  {counted(one['letters'], 'dead letter')}")
-        if one["archived"]:
-            line.append(f", {number(one['archived'])} archived")
-        out.print(line, soft_wrap=True)
+        also = f", {number(one['archived'])} archived" if one["archived"] else ""
+        letters = f"  {counted(one['letters'], 'dead letter')}{also}"
+        out.write((one_line(one["queue"]), "bold"), (service, "dim"), letters)
         if one["most_frequent_error"]:
-            out.print(Text(f"    mostly {one['most_frequent_error']}", "red"), soft_wrap=True)
-            out.print(Text(f"    oldest {_local(one['oldest'])}, newest {_local(one['newest'])}", "dim"))
+            oldest, newest = (
+                moment(datetime.fromisoformat(one[name]).timestamp()) for name in ("oldest", "newest")
+            )
+            out.write(f"    mostly {one['most_frequent_error']}", style="red")
+            out.write(f"    oldest {oldest}, newest {newest}", style="dim")
     _print_more(out, len(found[:limit]), len(found))
     option = " --archived" if archived else ""
     first = next((one for one in found if one["archived" if archived else "letters"]), found[0])
-    name = shlex.quote(one_line(first["queue"]))
-    out.print(Text.assemble(("To look into one: ", "dim"), f"onward failed list{option} {name}"), soft_wrap=True)
-
-
-def _local(at: str) -> str:
-    return moment(datetime.fromisoformat(at).timestamp())
+    out.hint("To look into one: ", f"onward failed list{option} {shlex.quote(one_line(first['queue']))}")
 
 
 @failed.command()
 @click.argument("queue", metavar="QUEUE|ROW")
-@archived_option
-@click.option(
-    "--limit", type=Count(), default=INSPECTED, show_default=True, help="Show at most this many dead letters."
-)
+@_archived_option
+@click.option("--limit", type=COUNT, default=5, show_default=True, help="Show at most this many dead letters.")
 @json_option
 def inspect(queue: str, archived: bool, limit: int, as_json: bool) -> None:
     """Show whole dead letters: the original event, its errors, the last traceback. Changes nothing.
@@ -143,29 +173,54 @@ def inspect(queue: str, archived: bool, limit: int, as_json: bool) -> None:
     with open_store_app() as app:
         choice = select_dead_letters(app, queue, archived=archived)
         if choice.row is not None:
-            letters = [dead_letter_at(app, choice.row, archived=True if archived else None)]
+            dead_letters = [dead_letter_at(app, choice.row, archived=True if archived else None)]
         else:
-            letters = list(islice(choice.letters(), limit))
+            dead_letters = list(islice(choice.letters(), limit))
         if as_json:
-            print_json([dead_letter_facts(one) for one in letters])
+            print_json([dead_letter_facts(one) for one in dead_letters])
             return
-        out = console()
-        for letter in letters:
-            print_dead_letter(out, letter)
-        if not letters:
-            out.print(
-                Text(f"{one_line(choice.name)} {'has no archived dead letters' if archived else 'is empty'}.")
-            )
-        _print_more(out, len(letters), choice.total())
+        out = Output()
+        for dead_letter in dead_letters:
+            _print_dead_letter(out, dead_letter)
+        _print_rest(out, choice, len(dead_letters), archived)
+
+
+def _print_dead_letter(out: Output, dead_letter: DeadLetter) -> None:
+    event = dead_letter.original_event
+    out.write(f"Dead letter {dead_letter.row} in {one_line(dead_letter.failed_queue)}", style="bold")
+    for name, value in (
+        ("given up", f"{moment(dead_letter.timestamp)}, {reason_text(dead_letter)}"),
+        ("deaths", f"{dead_letter.deaths or ''}"),
+        ("event", f"{event['event_type']} {event['event_id']} of {moment(event['timestamp'])}"),
+        ("documents", ", ".join(f"{collection}/{id}" for collection, id in dead_letter.documents)),
+        ("group", dead_letter.fingerprint),
+        ("key", dead_letter.idempotency_key),
+    ):
+        if value:
+            out.write((f"  {name:10}", "dim"), one_line(value))
+    out.write(_indented(json.dumps(event["data"], ensure_ascii=False, indent=2)))
+    for error in dead_letter.errors:
+        where = " ".join(one_line(str(error[name])) for name in ("worker", "version") if error.get(name))
+        at, text = moment(error.get("at")), one_line(error_text(error), 1_000)
+        out.write((f"  {at:18}", "dim"), (text, "red"), (f"  {where}".rstrip(), "dim"))
+    if dead_letter.errors and (trace := dead_letter.errors[-1].get("traceback")):
+        out.write(_indented(redact(str(trace)).rstrip()), style="dim")
+    if (raw := dead_letter.raw) is not None:
+        cut = f", of which the first {counted(MAX_SHOWN_BYTES, 'byte')}" if len(raw) > MAX_SHOWN_BYTES else ""
+        out.write(f"  raw, {size(len(raw))}{cut}:", style="dim")
+        out.write(_indented(raw_text(raw)))
+    out.print()
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" for line in harmless(text).split("\n"))
 
 
 @failed.command()
-@click.argument("queue", required=False, metavar="[QUEUE]")
-@all_option
-@dead_letter_filter_options
-@archived_option
-@output_option
-def export(queue: str | None, everything: bool, archived: bool, output: Path | None, **filters: Any) -> None:
+@_selection_options
+@_archived_option
+@output_option("A new file, packed if its name ends in .gz; standard output (-) by default.")
+def export(queue: str | None, output: Path | None, **filters: Any) -> None:
     """Write whole dead letters as JSON, one a line (NDJSON). Changes nothing.
 
     A file is there when it is complete, or not at all. `raw` are bytes that could not be read, in base64.
@@ -176,11 +231,58 @@ def export(queue: str | None, everything: bool, archived: bool, output: Path | N
       onward failed export --all --output letters.ndjson.gz
     """
     with open_store_app() as app:
-        choice = select_dead_letters(app, queue, everything=everything, archived=archived, **filters)
-        lines = (dead_letter_facts(letter) for letter in choice.letters())
-        if output is None:
-            write_lines(sys.stdout, lines)
-            return
-        with interruptible(), new_file(output) as file:
-            count = write_lines(file, lines)
+        choice = select_dead_letters(app, queue, **filters)
+        count = write_export((dead_letter_facts(one) for one in choice.letters()), output)
+    if count is not None:
         click.echo(f"{counted(count, 'dead letter')} written to {one_line(str(output))}.", err=True)
+
+
+@failed.command()
+@_selection_options
+@rate_option
+@canary_option
+@runs_action()
+def requeue(rate: float | None, canary: int | None, **given: Any) -> Action:
+    """Put dead letters back: each original event is tried again, in a new round of its documents.
+
+    What was put back is out of the queue, so that the same command goes on where it was stopped. What
+    has recovered meanwhile is skipped.
+
+    \b
+    Examples:
+      onward failed requeue parsing.failed --dry-run
+      onward failed requeue embedding.generation.failed --rate 5 --canary 3
+      onward failed requeue --all --error-type TimeoutError --since yesterday
+    """
+    return RequeueDeadLetters(DeadLetterSelection(**given), canary=canary or 0, rate=rate)
+
+
+@failed.command()
+@_selection_options
+@_archived_option
+@click.option("--recovered", is_flag=True, help="Only dead letters about nothing that is still unfinished.")
+@runs_action(final=True)
+def purge(archived: bool, recovered: bool, **given: Any) -> Action:
+    """Remove dead letters for ever. Their documents do not change; export first what may be wanted.
+
+    \b
+    Examples:
+      onward failed purge parsing.failed --dry-run
+      onward failed purge --all --archived --confirm
+    """
+    return PurgeDeadLetters(DeadLetterSelection(**given), from_archive=archived, recovered=recovered)
+
+
+@failed.command()
+@_selection_options
+@click.option("--restore", is_flag=True, help="Bring archived dead letters back to their queue.")
+@runs_action()
+def archive(restore: bool, **given: Any) -> Action:
+    """Archive dead letters: they are kept, but counted and shown no more, except with --archived.
+
+    \b
+    Examples:
+      onward failed archive parsing.failed --error-type UnreadableMail
+      onward failed archive parsing.failed --restore
+    """
+    return (RestoreDeadLetters if restore else ArchiveDeadLetters)(DeadLetterSelection(**given))

@@ -1,23 +1,57 @@
-"""`onward failures`: what fails for the same reason, why that probably is, and what to do about it."""
+"""`onward failures` and `onward batches`: what fails for the same reason, and what is retried together."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.text import Text
 
-from onward.cli.action_run import carry_out, confirm_option, dry_run_option
+from onward.cli.action_run import runs_action
 from onward.cli.app_access import open_store_app
-from onward.cli.params import Date, canary_option, json_option, rate_option
-from onward.cli.render.diagnosis import print_group, print_group_entry
-from onward.cli.render.output import console, print_json
+from onward.cli.output import Output
+from onward.cli.params import DATE, canary_option, json_option, list_by_default, print_json, rate_option
+from onward.ops.actions.failed_batches import DiscardFailedBatches, RetryFailedBatches
 from onward.ops.actions.failure_groups import DiscardFailureGroup, RetryFailureGroup
-from onward.ops.lookup import check_service, find_group
-from onward.ops.queries.failure_groups import evidence_facts, group_facts
+from onward.ops.lookup import check_service, find_group, short_ids, show_command
+from onward.ops.queries.batches import batch_facts, files_of, find_batch, is_persistent, item_errors
+from onward.ops.queries.failure_groups import KNOWN, error_text, evidence_facts, group_facts, shortened
 from onward.ops.queries.failure_groups import list_groups as find_groups
-from onward.ops.text.format import counted, number
-from onward.recovery.diagnosis import diagnose, evidence_of
+from onward.ops.text.diagnosis import diagnosis_sentences, remedies, remedy_command, remedy_sentence
+from onward.ops.text.format import (
+    SHORT_ID,
+    clock_time,
+    counted,
+    duration,
+    harmless,
+    local_time,
+    moment,
+    number,
+    one_line,
+    source_name,
+)
+from onward.recovery.diagnosis import Cause, Diagnosis, Evidence, diagnose, evidence_of
+from onward.recovery.group_actions import affected
+from onward.recovery.next_step import describe_error
+from onward.retry.redact import redact
+
+if TYPE_CHECKING:
+    from onward import App
+    from onward.model.ledger import FailedBatch
+    from onward.model.ledger_views import FailureGroup
+    from onward.ops.actions.action import Action
 
 LISTED = 50
+_SHOWN_DOCUMENTS, _SHOWN_ITEMS, _SHOWN_OPENINGS, _TRACEBACK_LINES = 10, 20, 5, 30
+_STYLES = {
+    Cause.DEPENDENCY: "yellow",
+    Cause.OVERLOAD: "yellow",
+    Cause.POISON: "magenta",
+    Cause.BUG: "red",
+    Cause.UNCLEAR: "dim",
+}
 
 
 @click.group()
@@ -34,7 +68,7 @@ def failures() -> None:
 
 @failures.command("list")
 @click.option("--service", metavar="NAME", help="Only failures of this service.")
-@click.option("--since", type=Date(), metavar="WHEN", help="Only what failed since then: 2026-03-09, today, …")
+@click.option("--since", type=DATE, metavar="WHEN", help="Only what failed since then: 2026-03-09, today, …")
 @click.option("--all", "show_all", is_flag=True, help="Also what affects nothing any more.")
 @click.option("--limit", type=click.IntRange(1), help=f"At most this many; {LISTED} by default, all with --json.")
 @json_option
@@ -58,20 +92,40 @@ def list_groups(
             print_json([group_facts(one, diagnose(one)) for one in found.page])
             return
         now = app.store.now()
-    out = console()
+    out = Output()
     if not found.total and not found.hidden:
-        out.print(Text("Nothing has failed." if service is None and since is None else "No such failures."))
+        out.write("Nothing has failed." if service is None and since is None else "No such failures.")
         return
     for evidence in found.page:
-        print_group_entry(out, found.short[evidence.group.fingerprint], evidence, diagnose(evidence), now)
+        group, waiting, cause = evidence.group, evidence.waiting, diagnose(evidence).kind
+        short = found.short[group.fingerprint]
+        held = f"{counted(waiting, 'event')} {'waits' if waiting == 1 else 'wait'}" if waiting else ""
+        out.entry(
+            (f"{short}  ", "green"),
+            (f"{cause:17}  ", _STYLES[cause]),
+            f"{one_line(group.service, 30)}: {held or _affected_count(group)}",
+            (f", since {local_time(group.first_seen, now)}, last {_ago(group, now)}", "dim"),
+        )
+        out.entry(f"{'':{len(short)}}  {error_text(group, 200)}", style="red")
     if more := found.total - len(found.page):
-        out.print(Text(f"… and {number(more)} more; --limit {found.total} shows them.", "dim"))
+        out.write(f"… and {number(more)} more; --limit {found.total} shows them.", style="dim")
     if hidden := found.hidden:
         verb = "affects" if hidden == 1 else "affect"
-        out.print(Text(f"{counted(hidden, 'group')} {verb} nothing any more; --all shows them.", "dim"))
+        out.write(f"{counted(hidden, 'group')} {verb} nothing any more; --all shows them.", style="dim")
     if found.page:
         first = found.short[found.page[0].group.fingerprint]
-        out.print(Text.assemble(("To look at one: ", "dim"), f"onward failures show {first}"))
+        out.hint("To look at one: ", f"onward failures show {first}")
+
+
+def _ago(group: FailureGroup, now: float) -> str:
+    return f"{duration(max(0, int(now - group.last_seen)))} ago"
+
+
+def _affected_count(group: FailureGroup) -> str:
+    """Return how many are affected now, of all that ever were."""
+    noun = "event" if group.collection is None else "document"
+    now = group.affected if group.collection is not None else group.dead_letters
+    return f"{number(now)} of {counted(group.documents, noun)} now"
 
 
 @failures.command("show")
@@ -87,22 +141,92 @@ def show_group(group: str, as_json: bool) -> None:
       onward failures show 5d41402a
     """
     with open_store_app() as app:
-        found = find_group(app, group)
-        evidence = evidence_of(app.store, found)
+        evidence = evidence_of(app.store, find_group(app, group))
         verdict = diagnose(evidence)
         if as_json:
             print_json(group_facts(evidence, verdict) | evidence_facts(app, evidence))
-            return
-        print_group(app, evidence, verdict)
+        else:
+            _print_group(app, evidence, verdict)
+
+
+def _print_group(app: App, evidence: Evidence, verdict: Diagnosis) -> None:
+    """Print everything about a failure group: the cause first, the next commands last."""
+    group, out = evidence.group, Output()
+    known = shortened([item.fingerprint for item in app.store.failure_groups(limit=KNOWN)])
+    short = known.get(group.fingerprint, group.fingerprint)
+    out.write(error_text(group, 600), style="bold")
+    out.print()
+    if verdict.kind is Cause.UNCLEAR:
+        out.write("The cause is unclear:", style="bold")
+    else:
+        out.write("Probably: ", (str(verdict.kind), f"bold {_STYLES[verdict.kind]}"))
+    for sentence in diagnosis_sentences(verdict):
+        out.write(f"  {one_line(sentence)}")
+    out.print()
+    kinds = ", ".join(f"{number(count)} {kind.replace('_', ' ')}" for kind, count in group.kinds.items())
+    letters = f", {counted(group.dead_letters, 'dead letter')}" if group.dead_letters else ""
+    for label, value in (
+        ("group", group.fingerprint),
+        ("service", group.service),
+        ("place", group.place),
+        ("first seen", moment(group.first_seen)),
+        ("last seen", f"{moment(group.last_seen)}, {_ago(group, app.store.now())}"),
+        ("failures", f"{number(group.failures)} ({kinds})" if kinds else number(group.failures)),
+        ("affects", f"{_affected_count(group)}{letters}" if group.documents else ""),
+        ("waiting", counted(evidence.waiting, "event") if evidence.waiting else ""),
+        ("versions", _counts(group.versions)),
+        ("dependency", _counts(group.dependencies)),
+    ):
+        out.field(label, redact(value))
+    for opening in evidence.openings[-_SHOWN_OPENINGS:]:
+        until = f"until {moment(opening.closed_at)}" if opening.closed_at is not None else "and is still open"
+        text = f"{opening.dependency} opened {moment(opening.opened_at)} {until}: {redact(opening.reason)}"
+        out.field("breaker", one_line(text, 300))
+    if group.traceback:
+        lines = harmless(redact(group.traceback)).strip().splitlines()
+        out.print()
+        out.write("The last one" if len(lines) <= _TRACEBACK_LINES else "The end of the last one", style="bold")
+        for line in lines[-_TRACEBACK_LINES:]:
+            out.write(f"  {line}", style="dim")
+    example = _print_documents(app, out, group, short)
+    if not example and (found := app.store.find_dead_letters(fingerprint=group.fingerprint, limit=1)):
+        example = f"onward failed inspect {found[0].row}"
+    out.print()
+    out.write("What to type next", style="bold")
+    for remedy in remedies(evidence, verdict, example=bool(example)):
+        command = remedy_command(remedy, short, example)
+        out.write(f"  {remedy_sentence(remedy)}{': ' if command else ''}", (command, "bold"))
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} ({number(count)})" for name, count in counts.items())
+
+
+def _print_documents(app: App, out: Output, group: FailureGroup, short: str) -> str:
+    """Print the first affected documents; return the command that shows the first."""
+    shown = list(islice(affected(app.store, group.fingerprint), _SHOWN_DOCUMENTS))
+    if not shown:
+        return ""
+    ids = short_ids(app, [state.id for state in shown])
+    out.print()
+    out.write("Affected now", style="bold")
+    for state in shown:
+        out.entry(
+            (f"  {one_line(ids[state.id]):8}", "green"),
+            f"  {state.collection:10}{state.status:10}  ",
+            (one_line(describe_error(state.last_error), 100), "dim"),
+        )
+    if (more := group.affected - len(shown)) > 0:
+        out.write(f"  … and {number(more)} more: onward failures show {short} --json", style="dim")
+    return show_command(app, shown[0].collection, shown[0].id)
 
 
 @failures.command("retry")
 @click.argument("group")
 @canary_option
 @rate_option
-@dry_run_option
-@json_option
-def retry_group(group: str, canary: int | None, rate: float | None, dry_run: bool, as_json: bool) -> None:
+@runs_action()
+def retry_group(group: str, canary: int | None, rate: float | None) -> Action:
     """Put everything that a failure group affects back: dead letters and documents.
 
     With --canary it waits for the first ones, and leaves the rest where it is if one of them fails again.
@@ -113,17 +237,13 @@ def retry_group(group: str, canary: int | None, rate: float | None, dry_run: boo
       onward failures retry 5d41402a --canary 3
       onward failures retry 5d41402a --rate 2
     """
-    with open_store_app() as app:
-        action = RetryFailureGroup(group, canary=canary or 0, rate=rate)
-        carry_out(app, action, as_json=as_json, dry_run=dry_run)
+    return RetryFailureGroup(group, canary=canary or 0, rate=rate)
 
 
 @failures.command("discard")
 @click.argument("group")
-@confirm_option
-@dry_run_option
-@json_option
-def discard_group(group: str, confirm: bool, dry_run: bool, as_json: bool) -> None:
+@runs_action(final=True)
+def discard_group(group: str) -> Action:
     """Give up everything that a failure group affects: its documents become `discarded`.
 
     They are kept, but not tried again; `onward retry ID --reset` takes one back.
@@ -133,5 +253,107 @@ def discard_group(group: str, confirm: bool, dry_run: bool, as_json: bool) -> No
       onward failures discard 5d41402a --dry-run
       onward failures discard 5d41402a --confirm
     """
+    return DiscardFailureGroup(group)
+
+
+# -- failed batches
+
+
+@click.group(invoke_without_command=True)
+@json_option
+@click.pass_context
+def batches(ctx: click.Context, /, **options: Any) -> None:
+    """Show failed batches: documents that failed while the rest of their source went on.
+
+    A batch is retried after 1, 5, 10, 20 and 40 minutes, then every hour. From the 10th retry on it is
+    called persistent: somebody should look at it.
+
+    \b
+    Examples:
+      onward batches
+      onward batches show 5d41402a
+      onward batches retry --all
+      onward batches discard 5d41402a --confirm
+    """
+    list_by_default(ctx, list_batches, options)
+
+
+@batches.command("list")
+@json_option
+def list_batches(as_json: bool) -> None:
+    """List failed batches: how many documents, how often retried, when next, and the last error."""
     with open_store_app() as app:
-        carry_out(app, DiscardFailureGroup(group), as_json=as_json, dry_run=dry_run, confirm=confirm)
+        found = sorted(app.store.failed_batches(), key=lambda batch: batch.retry_after)
+        if as_json:
+            print_json([batch_facts(app, one) for one in found])
+            return
+        out = Output()
+        for one in found:
+            out.entry(_batch_line(app, one))
+            if error := one.errors[-1].get("error") if one.errors else "":
+                out.write(f"          {one_line(redact(str(error)), 300)}", style="red")
+    if found:
+        out.hint("To look at one: ", f"onward batches show {found[0].id[:SHORT_ID]}")
+    else:
+        out.write("There are no failed batches.", style="green")
+
+
+def _batch_line(app: App, one: FailedBatch) -> Text:
+    due = one.retry_after <= app.store.now()
+    return Text.assemble(
+        (f"{one.id[:SHORT_ID]}  ", "green"),
+        f"{counted(len(one.items), 'document')} of {source_name(one.source or 'no source')}",
+        (f" ({one.service})", "dim"),
+        f"  {counted(one.retry_count, 'retry')}, ",
+        "due now" if due else f"next at {clock_time(one.retry_after)}",
+        ("  persistent" if is_persistent(app, one) else "", "bold red"),
+    )
+
+
+@batches.command("show")
+@click.argument("id")
+@json_option
+def show_batch(id: str, as_json: bool) -> None:
+    """Show one failed batch with the error of each of its documents."""
+    with open_store_app() as app:
+        batch = find_batch(app, id)
+        if as_json:
+            print_json(batch_facts(app, batch) | {"item_errors": dict(item_errors(app, batch.items))})
+            return
+        out = Output()
+        out.write(_batch_line(app, batch))
+        out.write(f"id          {batch.id}")
+        out.write(f"set aside   {moment(batch.created_at)}")
+        for file in files_of(app, batch)[:_SHOWN_ITEMS]:
+            out.write(f"from        {one_line(file)}")
+        out.write("Errors of the batch", style="bold")
+        for error in batch.errors[-_SHOWN_ITEMS:]:
+            text = one_line(redact(str(error.get("error", ""))), 300)
+            out.write(f"  {moment(error.get('timestamp'))}  {text}")
+        out.write("Documents", style="bold")
+        shown = batch.items[:_SHOWN_ITEMS]
+        ids = short_ids(app, [id for _, id in shown])
+        errors = dict(item_errors(app, shown))
+        for name, item in shown:
+            error_line = one_line(errors.get(item, ""), 300)
+            out.write((f"  {one_line(ids[item]):8}", "green"), f"  {name:10}", (error_line, "red"))
+        if more := len(batch.items) - len(shown):
+            out.write(f"  … and {number(more)} more; all of them with --json", style="dim")
+        out.hint("To retry it now: ", f"onward batches retry {batch.id[:SHORT_ID]}")
+
+
+@batches.command("retry")
+@click.argument("ids", nargs=-1, metavar="[ID]…")
+@click.option("--all", "everything", is_flag=True, help="All of them.")
+@runs_action()
+def retry_batches(ids: tuple[str, ...], everything: bool) -> Action:
+    """Retry failed batches now; this is not counted as a retry."""
+    return RetryFailedBatches(ids, everything)
+
+
+@batches.command("discard")
+@click.argument("ids", nargs=-1, required=True, metavar="ID…")
+@runs_action(final=True)
+def discard_batches(ids: tuple[str, ...]) -> Action:
+    """Give up all documents of failed batches: they become discarded, and are kept."""
+    return DiscardFailedBatches(ids)

@@ -1,7 +1,9 @@
-"""Types and options that several commands share: dates, counts, filters and files."""
+"""What commands share that needs no extra: types of values, options, and printing JSON."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,66 +19,40 @@ if TYPE_CHECKING:
 else:
     _ParamType = click.ParamType  # older releases of click have no type arguments here
 
-PIPELINE = "onward.pipeline.app:app"
-"""The reference of Onward's own pipeline."""
-MAX_COUNT = 1_000_000_000
+PIPELINE = "onward.pipeline.app:app"  # the reference of Onward's own pipeline
 STDOUT = "-"
+_HARMFUL_IN_JSON = re.compile(r"[\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 Command = TypeVar("Command", bound=Callable[..., Any])
+Option = Callable[[Command], Command]
 
 
-class Count(click.IntRange):
-    """A count or a row number, no larger than a store can have."""
-
-    def __init__(self) -> None:
-        super().__init__(1, MAX_COUNT)
-
-
-class Rate(click.FloatRange):
-    """How many a second."""
-
-    def __init__(self) -> None:
-        super().__init__(0, min_open=True)
+def print_json(facts: object, *, indent: int | None = 2) -> None:
+    """Print facts as JSON; without an indent, on one line."""
+    text = json.dumps(facts, ensure_ascii=False, indent=indent)
+    click.echo(_HARMFUL_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
-class Date(_ParamType):
-    """A point in time, as seconds since the epoch; local unless it has a time zone.
+class _Seconds(_ParamType):
+    """A point in time, as seconds since the epoch, or a length of time in seconds."""
 
-    An hour alone is the last such hour; a span is that long ago.
-    """
-
-    name = "date"
+    def __init__(self, name: str, read: Callable[[str], float | None], allowed: str) -> None:
+        self.name, self._read, self._allowed = name, read, allowed
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         try:
-            return value if isinstance(value, float) else read_past(str(value).strip().lower())
+            seconds = value if isinstance(value, float) else self._read(str(value).strip().lower())
         except (ValueError, OverflowError):
-            self.fail(f"{value!r} is no date; give {ALLOWED}", param, ctx)
-
-
-class When(_ParamType):
-    """A point in time to come, as seconds since the epoch; an hour alone is one of today."""
-
-    name = "time"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            return value if isinstance(value, float) else read_time(str(value).strip().lower())
-        except (ValueError, OverflowError):
-            self.fail(f"{value!r} is no time; give 18:30, tomorrow or 2026-03-09T14:30", param, ctx)
-
-
-class Span(_ParamType):
-    """A length of time, in seconds."""
-
-    name = "span"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        seconds = read_span(str(value).strip().lower())
+            seconds = None
         if seconds is None:
-            self.fail(f"{value!r} is no span; give {SPANS}", param, ctx)
+            self.fail(f"{value!r} is no {self.name}; give {self._allowed}", param, ctx)
         return seconds
+
+
+DATE = _Seconds("date", read_past, ALLOWED)  # an hour alone is the last such hour; a span is that long ago
+TIME = _Seconds("time", read_time, "18:30, tomorrow or 2026-03-09T14:30")  # an hour alone is one of today
+SPAN = _Seconds("span", read_span, SPANS)
+COUNT = click.IntRange(1, 1_000_000_000)  # a count or a row number, no larger than a store can have
+STATUS = click.Choice([status.value for status in Status])
 
 
 def not_empty(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -86,7 +62,14 @@ def not_empty(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     return value
 
 
-def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+def filter_option(name: str, metavar: str, help: str) -> Option[Any]:
+    """Return an option for a filter, which must not be empty."""
+    return click.option(name, metavar=metavar, callback=not_empty, help=help)
+
+
+def all_of(*options: Option[Any]) -> Option[Any]:
+    """Return one decorator that adds several options."""
+
     def add(command: Command) -> Command:
         for option in reversed(options):
             command = option(command)
@@ -95,95 +78,33 @@ def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command
     return add
 
 
-document_filter_options = _with(
-    click.option(
-        "--status",
-        type=click.Choice([status.value for status in Status]),
-        help="Only documents with this status; `failed` includes those that failed in too many rounds.",
-    ),
-    click.option("--collection", metavar="NAME", callback=not_empty, help="Only documents of this collection."),
-    click.option(
-        "--source",
-        metavar="SOURCE",
-        callback=not_empty,
-        help="Only documents of this source; the end of its name is enough.",
-    ),
-    click.option(
-        "--group", metavar="FINGERPRINT", callback=not_empty, help="Only documents of this failure group."
-    ),
-    click.option(
-        "--older-than",
-        type=Span(),
-        metavar="SPAN",
-        help="Only documents that have not changed for this long: 90s, 10m, 1h30m, 30d, 4w.",
-    ),
-)
-app_option = click.option(
-    "--app",
-    "reference",
-    default=PIPELINE,
-    metavar="MODULE:APP",
-    help="The app, such as shop.orders:app; Onward's own pipeline by default.",
-)
+def output_option(help: str, *, required: bool = False) -> Option[Any]:
+    """Return the option --output: a new file, or None for standard output."""
+
+    def read(ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:
+        if required and value == STDOUT:
+            raise click.UsageError(
+                "what is archived goes to a file, which is safe before anything is removed: name one"
+            )
+        return None if not_empty(ctx, param, value) in (None, STDOUT) else Path(str(value))
+
+    kind = click.Path(dir_okay=False, allow_dash=True)
+    return click.option("--output", type=kind, callback=read, metavar="FILE", required=required, help=help)
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-all_option = click.option("--all", "everything", is_flag=True, help="All failed queues.")
-archived_option = click.option("--archived", is_flag=True, help="Archived dead letters instead.")
-dead_letter_filter_options = _with(
-    click.option(
-        "--group", metavar="FINGERPRINT", callback=not_empty, help="Only dead letters of this failure group."
-    ),
-    click.option(
-        "--error-type",
-        metavar="TYPE",
-        callback=not_empty,
-        help="Only dead letters whose last error is of this type.",
-    ),
-    click.option(
-        "--since",
-        type=Date(),
-        metavar="WHEN",
-        help="Only dead letters since then: 2h (ago), 14:30, yesterday, 2026-03-09.",
-    ),
-    click.option(
-        "--document",
-        metavar="ID",
-        callback=not_empty,
-        help="Only dead letters about this document (COLLECTION/ID).",
-    ),
-    click.option("--limit", type=Count(), help="At most this many, the oldest first."),
-)
+dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 canary_option = click.option(
     "--canary", type=click.IntRange(1), metavar="N", help="Put N back, and the rest only when these are processed."
 )
-rate_option = click.option("--rate", type=Rate(), metavar="PER_SECOND", help="At most this many a second.")
-
-
-def _output(ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:
-    if value is not None and not value.strip():
-        raise click.UsageError(empty_option("--output"))
-    return None if value is None or value == STDOUT else Path(value)
-
-
-def _output_file(ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:
-    if value == STDOUT:
-        raise click.UsageError(
-            "what is archived goes to a file, which is safe before anything is removed: name one"
-        )
-    return _output(ctx, param, value)
-
-
-output_option = click.option(
-    "--output",
-    type=click.Path(dir_okay=False, allow_dash=True),
-    callback=_output,
-    metavar="FILE",
-    help="A new file, packed if its name ends in .gz; standard output (-) by default.",
+rate_option = click.option(
+    "--rate", type=click.FloatRange(0, min_open=True), metavar="PER_SECOND", help="At most this many a second."
 )
-output_file_option = click.option(
-    "--output",
-    type=click.Path(dir_okay=False, allow_dash=True),
-    callback=_output_file,
-    metavar="FILE",
-    required=True,
-    help="A new file, such as failed.ndjson.gz; packed if its name ends in .gz.",
-)
+
+
+def list_by_default(ctx: click.Context, command: click.Command, options: dict[str, Any]) -> None:
+    """Run the `list` command of a group if no command was given; its options belong behind a given one."""
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(command, **options)
+    elif any(options.values()):
+        raise click.UsageError(f"give options behind `{ctx.invoked_subcommand}`")

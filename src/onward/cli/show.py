@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,9 +14,8 @@ from rich.cells import set_cell_size
 from rich.text import Text
 
 from onward.cli.app_access import open_store_app
-from onward.cli.params import json_option
-from onward.cli.render.document_history import field, print_history, print_state
-from onward.cli.render.output import console, print_entry, print_json
+from onward.cli.output import NAME_WIDTH, STATUS_STYLES, Output
+from onward.cli.params import json_option, print_json
 from onward.ops.lookup import resolve, short_ids, show_command
 from onward.ops.queries.document_details import (
     body_of,
@@ -40,19 +42,24 @@ from onward.ops.text.format import (
     moment,
     number,
     one_line,
+    sentence_text,
     size,
     source_name,
 )
+from onward.ops.text.history import entry_text
+from onward.ops.text.next_step import next_step_command, next_step_sentence
+from onward.recovery.next_step import rounds_of
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from onward import App
     from onward.pipeline.documents import Archive, Chunk, Message, Summary, Thread
+    from onward.recovery.history import DocumentHistory
+    from onward.recovery.next_step import NextStep
 
-MAX_MESSAGES = 200
-"""The most messages of a thread that are listed, the oldest first."""
+MAX_MESSAGES = 200  # of a thread that are listed, the oldest first
+_TIME_WIDTH = 21
 _DIM = {"quote": "dim", "signature": "dim italic"}
+_TONES = {"good": "green", "warn": "yellow", "bad": "red"}
 
 
 @click.command()
@@ -75,122 +82,148 @@ def show(id: str, raw: bool, as_json: bool) -> None:
     with open_store_app() as app:
         collection, found = resolve(app, id)
         if raw:
-            _write_raw(app, collection, found)
+            visible = sys.stdout.isatty()
+            for piece in original_of(app, collection, found):
+                click.echo(made_visible(piece) if visible else piece, nl=False)
         elif as_json:
             print_json(document_facts(app, collection, found))
         else:
             _print(app, collection, found)
 
 
-def _write_raw(app: App, collection: str, id: str) -> None:
-    pieces = original_of(app, collection, id)
-    visible = sys.stdout.isatty()
-    for piece in pieces:
-        click.echo(made_visible(piece) if visible else piece, nl=False)
-
-
 def _print(app: App, collection: str, id: str) -> None:
     from onward.pipeline import documents
 
-    out = console()
+    out = Output()
     history = history_of(app, collection, id)
-    kinds: dict[str, tuple[type[Any], Callable[[App, Console, Any], None]]] = {
+    kinds: dict[str, tuple[type[Any], Callable[[App, Output, Any], None]]] = {
         "messages": (documents.Message, _print_message),
         "threads": (documents.Thread, _print_thread),
         "archives": (documents.Archive, _print_archive),
         "chunks": (documents.Chunk, _print_chunk),
-        "summaries": (documents.Summary, lambda app, out, document: print_summary(out, document)),
+        "summaries": (documents.Summary, lambda _, out, document: print_summary(out, document)),
     }
     if collection in kinds:
-        kind, describe = kinds[collection]
-        describe(app, out, app.get(kind, id))
+        kind, print_document = kinds[collection]
+        print_document(app, out, app.get(kind, id))
     elif collection in ("tasks", "reports"):
         for name, value in body_of(app, collection, id).items():
             if not isinstance(value, dict | list):
-                field(out, name, str(iso(value) if name.endswith("_at") else value))
+                out.field(name, str(iso(value) if name.endswith("_at") else value))
         if (report := report_of(app, collection, id)) is not None:
-            field(out, "holds", ", ".join(f"{number(count)} {name}" for name, count in report.counts.items()))
+            out.field("holds", _counts(report.counts))
             _print_skipped_files(out, SkippedFiles.of(report))
-    else:
-        _print_body(out, body_of(app, collection, id))
+    else:  # of another app
+        out.write(harmless(json.dumps(body_of(app, collection, id), ensure_ascii=False, indent=2)))
     out.print()
-    print_state(out, history, next_step_of(app, history.state))
+    _print_state(out, history, next_step_of(app, history.state))
     out.print()
-    print_history(out, history)
+    out.write("History", style="bold")
+    for entry in history.entries:
+        shown = entry_text(entry)
+        style = _TONES.get(shown.tone, "" if entry.what == "created" else "dim")
+        about = Text.assemble((shown.text, style), (f"  {shown.detail}" if shown.detail else "", "dim"))
+        out.hanging(_time(shown.at), about)
+        if shown.error:
+            out.hanging(_time(None), Text(shown.error))
 
 
-def _print_body(out: Console, body: dict[str, Any]) -> None:
-    """Print a document of another app as JSON."""
-    import json
-
-    out.print(Text(harmless(json.dumps(body, ensure_ascii=False, indent=2))), soft_wrap=True)
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{number(count)} {name}" for name, count in counts.items())
 
 
-def _print_message(app: App, out: Console, message: Message) -> None:
-    field(out, "subject", message.subject or "(no subject)", "bold")
-    field(out, "from", message.author)
-    recipients = [one_line(attachment) for attachment in message.recipients]
+def _print_state(out: Output, history: DocumentHistory, step: NextStep) -> None:
+    """Print the status of a document and what happens to it next."""
+    state = history.state
+    out.field("id", f"{state.collection}/{state.id}")
+    out.field("status", str(state.status), STATUS_STYLES.get(state.status, "red"))
+    # The command is printed unchanged, because people copy it.
+    command = next_step_command(step)
+    sentence = one_line(sentence_text(next_step_sentence(step), step.now))
+    out.hanging(Text(f"{'next':{NAME_WIDTH}}", "dim"), Text(f"{sentence}: {command}" if command else sentence))
+    for problem in step.problems:
+        out.field("odd", problem, "yellow")
+    rounds, total = rounds_of(state), state.attempts.get("total", 0) if state.attempts else 0
+    parts = (
+        counted(rounds, "round") if rounds else "",
+        counted(total, "outcome") if total > 1 else "",
+        f"{number(total - history.not_kept)} of them kept" if history.not_kept else "",
+        f"revision {state.revision}",
+    )
+    out.field("history", ", ".join(filter(None, parts)))
+    out.field("priority", str(state.priority or ""))
+    out.field("made from", history.parent or "")
+    for collection, counts in sorted(history.children.items()):
+        out.field("made", f"{collection}: {_counts(dict(sorted(counts.items())))}")
+    if (letter := history.dead_letter) is not None:
+        about = f"{letter.abandoned_reason} in {letter.failed_queue}: onward failed inspect {letter.row}"
+        out.field("dead letter", about, "red")
+
+
+def _time(at: float | None) -> Text:
+    shown = ""
+    if isinstance(at, int | float):
+        with suppress(OverflowError, OSError, ValueError):
+            shown = datetime.fromtimestamp(at, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return Text(f"{shown:{_TIME_WIDTH}}", "dim")
+
+
+def _print_message(app: App, out: Output, message: Message) -> None:
+    out.field("subject", message.subject or "(no subject)", "bold")
+    out.field("from", message.author)
+    recipients = [one_line(recipient) for recipient in message.recipients]
     more = f" and {len(recipients) - 5} more" if len(recipients) > 5 else ""
-    field(out, "to", ", ".join(recipients[:5]) + more)
-    field(out, "date", moment(message.date))
-    field(out, "message-id", message.message_id)
-    field(out, "source", source_name(message.source))
+    out.field("to", ", ".join(recipients[:5]) + more)
+    out.field("date", moment(message.date))
+    out.field("message-id", message.message_id)
+    out.field("source", source_name(message.source))
     for attachment in message.attachments:
         found = ", found by search" if attachment.indexed else ""
         about = f"{attachment.content_type}, {size(attachment.size)}{found}"
-        field(out, "attached", f"{attachment.name or '(no name)'} ({about})")
+        out.field("attached", f"{attachment.name or '(no name)'} ({about})")
     for defect in message.defects:
-        field(out, "odd", defect, "yellow")
+        out.field("odd", defect, "yellow")
     thread = show_command(app, "threads", message.thread_id)
-    field(out, "thread", f"{counted(thread_size(app, message.thread_id), 'message')}: {thread}")
+    out.field("thread", f"{counted(thread_size(app, message.thread_id), 'message')}: {thread}")
     if message.body.strip():
+        text = Text()
+        for kind, start, end in message.spans or [("", 0, len(message.body))]:
+            text.append(harmless(message.body[start:end]), _DIM.get(kind, ""))
+        text.rstrip()
         out.print()
-        out.print(_styled_body(message), soft_wrap=True)
+        out.write(text)
     elif message.blob is None:
-        field(out, "text", "none: search finds it by subject and attachments alone", "yellow")
+        out.field("text", "none: search finds it by subject and attachments alone", "yellow")
 
 
-def _styled_body(message: Message) -> Text:
-    """Return the text with quotes and the signature dimmed."""
-    if not message.spans:
-        return Text(harmless(message.body).rstrip())
-    text = Text()
-    for kind, start, end in message.spans:
-        text.append(harmless(message.body[start:end]), _DIM.get(kind, ""))
-    text.rstrip()
-    return text
-
-
-def _print_thread(app: App, out: Console, thread: Thread) -> None:
+def _print_thread(app: App, out: Output, thread: Thread) -> None:
     from onward.pipeline.documents import Summary
 
     summary = app.get(Summary, thread.id)
     if summary is not None:
         print_summary(out, summary)
     else:
-        field(out, "thread", thread.subject or "(no subject)", "bold")
-        out.print(Text("There is no summary yet.", "yellow"))
+        out.field("thread", thread.subject or "(no subject)", "bold")
+        out.write("There is no summary yet.", style="yellow")
     out.print()
-    size_ = thread_size(app, thread.id)
+    total = thread_size(app, thread.id)
     messages = messages_of_thread(app, thread.id, limit=MAX_MESSAGES)
     ids = short_ids(app, [message.id for message in messages])
-    out.print(Text(counted(size_, "message"), "bold"))
+    out.write(counted(total, "message"), style="bold")
     for message in messages:
-        about = Text.assemble((ids[message.id], "green"), (f"  {moment(message.date):16}  ", "dim"))
         who = set_cell_size(one_line(message.author.partition(" <")[0]), 24)
-        print_entry(out, Text.assemble(about, f"{who}  ", one_line(message.subject)))
-    if more := size_ - len(messages):
+        date = (f"  {moment(message.date):16}  ", "dim")
+        out.entry((ids[message.id], "green"), date, f"{who}  {one_line(message.subject)}")
+    if more := total - len(messages):
         where = f"onward search --thread {thread.id[:8]} WORDS…"
-        out.print(Text(f"… and {counted(more, 'later message')}; to find one: {where}", "dim"), soft_wrap=True)
+        out.write(f"… and {counted(more, 'later message')}; to find one: {where}", style="dim")
 
 
-def print_summary(out: Console, summary: Summary) -> None:
+def print_summary(out: Output, summary: Summary) -> None:
     """Print a summary, rendered from its Markdown."""
-    out.print(Text(one_line(summary.subject) or "(no subject)", "bold"), soft_wrap=True)
-    about = [counted(summary.messages, "message"), f"by {summary.model}"]
-    if summary.missing:
-        about.append(f"{counted(summary.missing, 'chunk')} not embedded")
-    out.print(Text(" · ".join(about), "dim"))
+    out.write(one_line(summary.subject) or "(no subject)", style="bold")
+    missing = f" · {counted(summary.missing, 'chunk')} not embedded" if summary.missing else ""
+    out.write(f"{counted(summary.messages, 'message')} · by {summary.model}{missing}", style="dim")
     out.print()
     if out.is_terminal:
         from rich.markdown import Markdown  # takes a while to import
@@ -198,47 +231,46 @@ def print_summary(out: Console, summary: Summary) -> None:
 
         out.print(Padding(Markdown(harmless(summary.markdown), hyperlinks=False), (0, 2)))
     else:
-        out.print(Text(harmless(summary.markdown).rstrip()), soft_wrap=True)
+        out.write(harmless(summary.markdown).rstrip())
 
 
-def _print_archive(app: App, out: Console, archive: Archive) -> None:
-    field(out, "archive", archive.path or archive.title, "bold")
-    field(out, "source", source_name(archive.source))
-    field(out, "kind", "the request to fetch the source" if archive.kind == "source" else archive.kind)
-    field(out, "size", size(archive.size) if archive.blob else "")
-    field(out, "blob", archive.blob or "")
-    field(out, "url", source_name(archive.url))
-    if held := archive_counts(app, archive):
-        field(out, "holds", ", ".join(f"{number(count)} {name}" for name, count in held.items()))
-    if archive.id == archive.source_id:
-        _print_messages_without_text(app, out, archive.source)
-        _print_skipped_files(out, read_skipped_files(app, archive.source))
-
-
-def _print_messages_without_text(app: App, out: Console, source: str) -> None:
+def _print_archive(app: App, out: Output, archive: Archive) -> None:
     from onward.pipeline.sources import without_text
 
-    if ids := without_text(app, source):
-        field(out, "without text", f"{counted(len(ids), 'message')}, found by subject and attachments alone")
+    out.field("archive", archive.path or archive.title, "bold")
+    out.field("source", source_name(archive.source))
+    out.field("kind", "the request to fetch the source" if archive.kind == "source" else archive.kind)
+    out.field("size", size(archive.size) if archive.blob else "")
+    out.field("blob", archive.blob or "")
+    out.field("url", source_name(archive.url))
+    out.field("holds", _counts(archive_counts(app, archive)))
+    if archive.id != archive.source_id:
+        return
+    if ids := without_text(app, archive.source):
+        out.field("without text", f"{counted(len(ids), 'message')}, found by subject and attachments alone")
     for id in ids[:LISTED]:
-        print_entry(out, Text(f"  {show_command(app, 'messages', id)}"))
-    if len(ids) > LISTED:
-        out.print(Text(f"  … and {counted(len(ids) - LISTED, 'other')}, which are not listed", "dim"))
+        out.entry(f"  {show_command(app, 'messages', id)}")
+    _print_not_listed(out, len(ids) - LISTED)
+    _print_skipped_files(out, read_skipped_files(app, archive.source))
 
 
-def _print_skipped_files(out: Console, passed_over: SkippedFiles) -> None:
-    for name, kinds in (("passed over", passed_over.kinds), ("ignored", passed_over.ignored)):
+def _print_not_listed(out: Output, count: int) -> None:
+    if count > 0:
+        out.write(f"  … and {counted(count, 'other')}, which are not listed", style="dim")
+
+
+def _print_skipped_files(out: Output, skipped: SkippedFiles) -> None:
+    for name, kinds in (("passed over", skipped.kinds), ("ignored", skipped.ignored)):
         if kinds:
-            field(out, name, f"{number(sum(kinds.values()))}: {kinds_text(kinds)}")
-    for item in passed_over.items:
-        print_entry(out, Text.assemble(f"  {one_line(item.path)}  ", (item.reason, "dim")))
-    if passed_over.not_listed:
-        out.print(Text(f"  … and {counted(passed_over.not_listed, 'other')}, which are not listed", "dim"))
+            out.field(name, f"{number(sum(kinds.values()))}: {kinds_text(kinds)}")
+    for item in skipped.items:
+        out.entry(f"  {one_line(item.path)}  ", (item.reason, "dim"))
+    _print_not_listed(out, skipped.not_listed)
 
 
-def _print_chunk(app: App, out: Console, chunk: Chunk) -> None:
-    field(out, "chunk", f"{chunk.position + 1} of its message, {counted(chunk.tokens, 'token')}", "bold")
-    field(out, "message", show_command(app, "messages", chunk.message_id))
-    field(out, "thread", show_command(app, "threads", chunk.thread_id))
+def _print_chunk(app: App, out: Output, chunk: Chunk) -> None:
+    out.field("chunk", f"{chunk.position + 1} of its message, {counted(chunk.tokens, 'token')}", "bold")
+    out.field("message", show_command(app, "messages", chunk.message_id))
+    out.field("thread", show_command(app, "threads", chunk.thread_id))
     out.print()
-    out.print(Text(harmless(chunk.text).rstrip()), soft_wrap=True)
+    out.write(harmless(chunk.text).rstrip())

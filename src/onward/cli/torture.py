@@ -5,23 +5,26 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from onward.cli.params import json_option
-from onward.cli.render.output import console, print_json
+from onward.cli.action_run import on_signals
+from onward.cli.output import Output
+from onward.cli.params import json_option, print_json
+from onward.cli.pipeline_run import PLAIN_SECONDS
 from onward.ops.text.format import counted, duration, number, one_line
 from onward.settings import load_settings
 
 if TYPE_CHECKING:
-    from onward.torture.torture_run import TortureReport
+    from onward.torture.torture_run import TortureProgress, TortureReport
 
 MAX_SEED = 10**9
-_LABEL_WIDTH = 12
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _RANGE = click.IntRange(1, 64)
 
 
@@ -37,17 +40,7 @@ _RANGE = click.IntRange(1, 64)
 @click.option("--seed", type=click.IntRange(0), help="Repeat the parcels and faults of an earlier run.")
 @json_option
 @click.option("--keep", is_flag=True, help="Keep the store and the log of the workers.")
-def torture(
-    store: str | None,
-    documents: int,
-    kills: int,
-    minutes: float | None,
-    processes: int,
-    workers: int,
-    seed: int | None,
-    as_json: bool,
-    keep: bool,
-) -> None:
+def torture(store: str | None, seed: int | None, as_json: bool, keep: bool, **given: Any) -> None:
     """Kill workers at random moments, and count what is lost, doubled, or wrongly charged.
 
     A generated workload runs in a temporary place that is removed at the end: a new SQLite file, or a new schema
@@ -64,7 +57,6 @@ def torture(
       onward torture --documents 2000 --kills 50
       onward torture --store postgresql://me@db.example.org/test --minutes 10
     """
-    from onward.cli.torture_display import open_display
     from onward.torture.scratch import open_scratch
     from onward.torture.torture_run import TortureOptions
     from onward.torture.torture_run import torture as run
@@ -72,70 +64,97 @@ def torture(
     # A wrong URL is reported like a wrong setting, without its password.
     load_settings({"ONWARD_STORE": store or ""}, path=os.devnull)
     seed = Random().randrange(1, MAX_SEED) if seed is None else seed
-    options = TortureOptions(documents, kills, minutes, processes, workers, seed)
-    with _stopped_once(), open_scratch(store, keep=keep) as scratch:
-        display = open_display(f"torture on {scratch.where}")
+    out = Output(stderr=True)
+    with on_signals(_stop, *_STOP_SIGNALS), open_scratch(store, keep=keep) as scratch:
+        title = f"torture on {scratch.where}"
+        display = LiveDisplay(out, title) if out.is_terminal else PlainDisplay(out)
         try:
-            report = run(options, scratch, display.show)
+            report = run(TortureOptions(seed=seed, **given), scratch, display.show)
         finally:
             display.end()
-    if as_json:
-        print_json(report.as_dict())
-    else:
-        print_report(report)
+    print_json(report.as_dict()) if as_json else print_report(report)
     raise SystemExit(0 if report.is_clean else 1)
 
 
-@contextmanager
-def _stopped_once() -> Iterator[None]:
-    """Let SIGTERM stop the run as Ctrl-C does; further signals are ignored while everything is removed."""
+def _stop() -> None:
+    """Stop the run as Ctrl-C does; further signals are ignored while everything is removed."""
+    for stop_signal in _STOP_SIGNALS:
+        signal.signal(stop_signal, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
-    def stop(*_: object) -> None:
-        for number in before:
-            signal.signal(number, signal.SIG_IGN)
-        raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+class LiveDisplay:
+    """Bars that are redrawn in place, and removed at the end."""
+
+    def __init__(self, out: Console, title: str) -> None:
+        columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()
+        self._bars = Progress(SpinnerColumn(), *columns, TimeElapsedColumn(), console=out, transient=True)
+        self._bars.start()
+        self._bars.add_task(one_line(title, 100), total=None)
+        self._documents, self._kills = (self._bars.add_task(name) for name in ("documents", "kills"))
+        self._facts = self._bars.add_task("", total=None)
+
+    def show(self, progress: TortureProgress) -> None:
+        self._bars.update(self._documents, completed=progress.finished, total=progress.documents)
+        self._bars.update(self._kills, completed=progress.counts.kills, total=progress.kills_wanted)
+        self._bars.update(self._facts, description=_facts(progress))
+
+    def end(self) -> None:
+        self._bars.stop()
+
+
+class PlainDisplay:
+    """A line at intervals."""
+
+    def __init__(self, out: Console) -> None:
+        self._out = out
+        self._next = PLAIN_SECONDS / 2
+
+    def show(self, progress: TortureProgress) -> None:
+        if progress.elapsed >= self._next:
+            self._next = progress.elapsed + PLAIN_SECONDS
+            finished = f"{number(progress.finished)} of {counted(progress.documents, 'document')} finished"
+            line = f"{progress.elapsed:6.1f} s  {finished}, {_facts(progress)}"
+            self._out.print(Text(line), soft_wrap=True)
+
+    def end(self) -> None:
+        pass
+
+
+def _facts(progress: TortureProgress) -> str:
+    counts, note = progress.counts, one_line(progress.note, 200)
+    again = f"{counted(counts.sent_again, 'event')} sent again"
+    facts = f"{counted(counts.kills, 'kill')}, {number(counts.paused)} paused and resumed, {again}"
+    return f"{facts}, {note}" if note else facts
 
 
 def print_report(report: TortureReport) -> None:
     """Print the faults, the counts, and how to repeat the run."""
-    out, count = console(), report.count
-    for label, text in _lines(report):
-        out.print(Text.assemble((f"{label:{_LABEL_WIDTH}}", "dim"), one_line(text)), soft_wrap=True)
+    out, count, faults = Output(), report.count, report.faults
+    aside = f"; {number(count.set_aside)} of them with a fault, and the right result" if count.set_aside else ""
+    killed = f"{counted(faults.workers_killed, 'worker')}, {counted(faults.supervisors_killed, 'supervisor')}"
+    groups = f"{counted(faults.groups_killed, 'supervisor')} with all workers"
+    refused = f"{counted(report.refused, 'late work')} refused"
+    duplicates = f"{number(faults.duplicates)} reported as duplicates"
+    poison = counted(count.poison, "document")
+    out.field("store", report.where)
+    out.field("documents", f"{number(count.documents)} published, {number(count.finished)} finished{aside}")
+    out.field("killed", f"{killed}, {groups} ({counted(round(report.kills_a_minute), 'kill')} a minute)")
+    out.field("paused", f"{number(faults.paused)} until others had done their work; {refused}")
+    out.field("duplicates", f"{counted(faults.sent_again, 'event')} sent again, {duplicates}")
+    out.field("poison", f"{number(count.poison_caught)} of {poison} caught that kill their process")
+    out.field("time", f"{duration(report.seconds)}, seed {report.seed}")
     out.print()
     lost, doubled, blamed = (number(len(ids)) for ids in (count.lost, count.doubled, count.blamed))
     result = f"lost {lost}, doubled {doubled}, wrongly charged {blamed}"
-    out.print(Text(result, "bold green" if report.is_clean else "bold red"))
+    out.write(result, style="bold green" if report.is_clean else "bold red")
     for problem in _problems(report):
-        out.print(Text(one_line(problem), "red"), soft_wrap=True)
+        out.write(one_line(problem), style="red")
     if not report.is_clean:
         keep = "" if report.kept else " --keep"
-        out.print(f"Repeat it with the same faults: onward torture --seed {report.seed}{keep}", soft_wrap=True)
+        out.write(f"Repeat it with the same faults: onward torture --seed {report.seed}{keep}")
     for place in report.kept:
-        out.print(f"Kept: {place}", soft_wrap=True)
-
-
-def _lines(report: TortureReport) -> Iterator[tuple[str, str]]:
-    count, faults = report.count, report.faults
-    yield "store", report.where
-    aside = f"; {number(count.set_aside)} of them with a fault, and the right result" if count.set_aside else ""
-    yield "documents", f"{number(count.documents)} published, {number(count.finished)} finished{aside}"
-    killed = f"{counted(faults.workers_killed, 'worker')}, {counted(faults.supervisors_killed, 'supervisor')}"
-    groups = f"{counted(faults.groups_killed, 'supervisor')} with all workers"
-    yield "killed", f"{killed}, {groups} ({counted(round(report.kills_a_minute), 'kill')} a minute)"
-    refused = f"{counted(report.refused, 'late work')} refused"
-    yield "paused", f"{number(faults.paused)} until others had done their work; {refused}"
-    duplicates = f"{number(faults.duplicates)} reported as duplicates"
-    yield "duplicates", f"{counted(faults.sent_again, 'event')} sent again, {duplicates}"
-    poison = counted(count.poison, "document")
-    yield "poison", f"{number(count.poison_caught)} of {poison} caught that kill their process"
-    yield "time", f"{duration(report.seconds)}, seed {report.seed}"
+        out.write(f"Kept: {place}")
 
 
 def _problems(report: TortureReport) -> Iterator[str]:

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import click
 from rich.text import Text
 
 from onward.cli.doctor.checks import Check, Level, check_everything
-from onward.cli.params import json_option
-from onward.cli.render.document_history import print_hanging
-from onward.cli.render.output import console, print_json
+from onward.cli.output import Output
+from onward.cli.params import json_option, print_json
 from onward.ops.text.format import counted, one_line
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _MARKS = {Level.OK: ("ok", "green"), Level.WARNING: ("look", "yellow"), Level.WRONG: ("wrong", "bold red")}
 _NAME = 16
@@ -43,7 +38,7 @@ def doctor(as_json: bool) -> None:
     if as_json:
         print_json({"healthy": not wrong, "checks": [asdict(check) for check in checks]})
     else:
-        out = console()
+        out = Output()
         for check in checks:
             _print(out, check)
         out.print()
@@ -56,11 +51,11 @@ def doctor(as_json: bool) -> None:
     raise SystemExit(1 if wrong else 0)
 
 
-def _print(out: Console, check: Check) -> None:
+def _print(out: Output, check: Check) -> None:
     mark, style = _MARKS[check.level]
     head = Text.assemble((f"{mark:6}", style), (f"{check.name:{_NAME}}", "dim"))
     for text, bold in ((check.text, ""), (check.remedy, "bold")):
         if not text:
             continue
-        print_hanging(out, head, Text(one_line(text, 400), bold))
+        out.hanging(head, Text(one_line(text, 400), bold))
         head = Text(" " * len(head.plain))

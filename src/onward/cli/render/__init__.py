@@ -1,1 +1,0 @@
-"""Output of the commands: JSON, tables, documents, progress."""
