@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from onward import App, Document, Event, names
+from onward.backend_urls import open_store
+from onward.model.failures import Failure
+from onward.model.ledger import Charge, DeadLettered, DependencyReport, Processed, RetryLater
+from onward.retry import Reason
 from onward.settings import load_settings
 from onward.testing import SimulatedClock
 from tests.support import failed_pages
+from tests.support.command_runs import ESCAPE
+from tests.support.store_pages import READING, Clock, Stage
+from tests.support.store_pages import failure as page_failure
 
 LAST_RUN = "retry_job_last_success_timestamp_seconds"
 HOUR = 3600.0
@@ -167,3 +178,151 @@ def many_failures(home: Path) -> None:
     with failed_pages.stage(home) as on:
         for number in range(9):
             failed_pages.fail(on, f"page-{number}", fingerprint=f"f00d{number}")
+
+
+# -- failure groups
+
+BROKEN = Failure(
+    at=0.0,
+    error_type="KeyError",
+    message="'subject'",
+    fingerprint="beef" * 4,
+    version="1.0",
+    traceback="Traceback …\nKeyError: 'subject'\n",
+    kind="permanent",
+    place="pages:read",
+)
+SLOW = replace(BROKEN, error_type="ValueError", message="too slow", fingerprint="cafe" * 4, kind="transient")
+
+
+@contextmanager
+def stage_an_hour_ago(home: Path, *needs: str) -> Iterator[Stage]:
+    """The store of a data folder, an hour ago; reading needs these dependencies."""
+    clock = Clock(time.time() - HOUR)
+    store = open_store(f"sqlite:///{home / 'onward.db'}", clock)
+    try:
+        found = Stage(store, clock)
+        store.subscribe([replace(READING, needs=needs)])
+        yield found
+    finally:
+        store.close()
+
+
+def fail_for_good(stage: Stage, id: str, failure: Failure = BROKEN) -> None:
+    """A page that is given up for good."""
+    stage.bring(id)
+    failure = replace(failure, at=stage.store.now())
+    stage.settle(stage.take(), DeadLettered([id], reason=Reason.NON_RETRYABLE, failure=failure, final=True))
+
+
+def fail_once(stage: Stage, id: str, failure: Failure = SLOW) -> None:
+    """A page that failed, and waits for its next try in two hours."""
+    stage.bring(id)
+    failure = replace(failure, at=stage.store.now())
+    stage.settle(stage.take(), RetryLater([id], after=2 * HOUR, charge=Charge.TRY, failure=failure))
+
+
+def finish(stage: Stage, id: str) -> None:
+    stage.bring(id)
+    stage.settle(stage.take(), Processed([id]))
+
+
+def two_groups(home: Path) -> None:
+    """Six pages that fail for one reason, one that waits for another, and one that was processed."""
+    with stage_an_hour_ago(home) as stage:
+        fail_once(stage, "slow")
+        for id in "abcdef":
+            fail_for_good(stage, f"page-{id}")
+        finish(stage, "good")
+
+
+def model_outage(home: Path) -> None:
+    """The model is down, which was noticed at once: three pages wait for it, and none was charged."""
+    with stage_an_hour_ago(home, "model") as stage:
+        for id in ("page-a", "page-b", "page-c"):
+            stage.bring(id)
+        (delivery,) = stage.claim(limit=1)
+        failure = replace(SLOW, at=stage.store.now(), kind="unavailable", dependency="model")
+        down = DependencyReport(opens="model", ids=["page-a"], reason="refused")
+        stage.settle(delivery, RetryLater(["page-a"], failure=failure), dependencies=down)
+
+
+def unclear_group(home: Path) -> None:
+    """Four pages that fail: too many for chance, too few for a bug."""
+    with stage_an_hour_ago(home) as stage:
+        for number in range(1, 5):
+            fail_for_good(stage, f"page-{number}")
+
+
+def event_without_documents(home: Path) -> None:
+    """A dead letter of an event that names no document."""
+    with stage_an_hour_ago(home) as stage:
+        stage.store.publish([stage.noticed("smoke")])
+        failure = replace(BROKEN, at=stage.store.now())
+        dead = DeadLettered([], reason=Reason.NON_RETRYABLE, failure=failure)
+        stage.settle(stage.take(service="listening"), dead)
+
+
+# -- failed queues
+
+HARMFUL = f"no [bold]luck[/bold] {ESCAPE}[31m password=hunter2"
+
+
+@contextmanager
+def opened(home: Path) -> Iterator[Stage]:
+    """The store as a worker would open it."""
+    app = App(settings=load_settings({"ONWARD_HOME": str(home)}))
+    try:
+        yield Stage(app.store, Clock())
+    finally:
+        app.close()
+
+
+def give_up(stage: Stage, *ids: str, message: str = "it broke", error_type: str = "ValueError") -> int:
+    """Give pages up; return the row of their dead letter."""
+    stage.bring(*ids)
+    delivery = stage.take()
+    error = Failure(stage.store.now(), error_type, message, error_type.lower(), traceback="Traceback: here")
+    stage.settle(delivery, DeadLettered(ids, failure=error, charge=Charge.TRY))
+    return delivery.row
+
+
+def failed_queues(home: Path) -> None:
+    """Three dead letters of a service that reads, one of another, and one that was for no service."""
+    with opened(home) as stage:
+        give_up(stage, "page-a")
+        give_up(stage, "page-b")
+        give_up(stage, "page-c", message=HARMFUL, error_type="KeyError")
+        stage.store.publish([stage.noticed("x")])
+        stage.settle(stage.take(service="listening"), DeadLettered(failure=page_failure("deaf")))
+        stage.store.publish_malformed(b"\xff\x1b[31m", page_failure("not JSON"))
+
+
+def recovered(home: Path) -> None:
+    """A dead letter of a document that was processed meanwhile."""
+    with opened(home) as stage:
+        stage.publish("late")
+        stage.settle(stage.take(), DeadLettered(["late"], failure=page_failure()))
+        finish(stage, "late")
+
+
+def work_during_sleep(home: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[[Stage], object]) -> None:
+    """Let a worker settle events while a command sleeps."""
+
+    def sleep(seconds: float) -> None:
+        with opened(home) as stage:
+            settle(stage)
+
+    monkeypatch.setattr(time, "sleep", sleep)
+
+
+# -- failed batches
+
+OTHER_SOURCE = "/lists/other.mbox"
+
+
+def failed_batches(home: Path) -> None:
+    """Two pages of one source set aside, and one of another."""
+    with failed_pages.stage(home) as on:
+        failed_pages.set_aside(on, "aaaa-1", "aaaa-2", message="too long: api_key=tinder123")
+        failed_pages.set_aside(on, "bbbb-1", source=OTHER_SOURCE)

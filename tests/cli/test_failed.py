@@ -1,58 +1,35 @@
-"""`onward failed` shows what was given up, and puts it back, away, or out, for any app's store."""
+"""`onward failed` lists dead letters, and puts them back, archives or removes them, for any app's store."""
 
 from __future__ import annotations
 
 import base64
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from onward import App
 from onward.cli.action_run import PARTIAL
 from onward.ledger.store_errors import StoreUnavailable
 from onward.model.failures import Failure
 from onward.model.ledger import Charge, DeadLettered, Processed
-from onward.settings import load_settings
+from tests.cli import scenes
+from tests.cli.scenes import give_up, opened, work_during_sleep
 from tests.support.command_runs import ESCAPE, onward
-from tests.support.store_pages import Clock, Stage, failure
-
-EVIL = f"no [bold]luck[/bold] {ESCAPE}[31m password=hunter2"
-
-
-@contextmanager
-def opened(home: Path) -> Iterator[Stage]:
-    """The store as a worker would open it."""
-    app = App(settings=load_settings({"ONWARD_HOME": str(home)}))
-    try:
-        yield Stage(app.store, Clock())
-    finally:
-        app.close()
-
-
-def give_up(stage: Stage, *ids: str, message: str = "it broke", error_type: str = "ValueError") -> int:
-    stage.bring(*ids)
-    delivery = stage.take()
-    error = Failure(stage.store.now(), error_type, message, error_type.lower(), traceback="Traceback: here")
-    stage.settle(delivery, DeadLettered(ids, failure=error, charge=Charge.TRY))
-    return delivery.row
+from tests.support.store_pages import Stage, failure
 
 
 @pytest.fixture
 def queue(home: Path) -> Path:
-    """Three letters of a service that reads, one of another, and one that was for nobody."""
-    with opened(home) as stage:
-        give_up(stage, "page-a")
-        give_up(stage, "page-b")
-        give_up(stage, "page-c", message=EVIL, error_type="KeyError")
-        stage.store.publish([stage.noticed("x")])
-        stage.settle(stage.take(service="listening"), DeadLettered(failure=failure("deaf")))
-        stage.store.publish_malformed(b"\xff\x1b[31m", failure("not JSON"))
+    scenes.failed_queues(home)
     return home
+
+
+def facts(home: Path, *args: str, code: int = 0) -> Any:
+    result = onward(home, "failed", *args, "--json")
+    assert result.exit_code == code, result.output
+    return json.loads(result.stdout)
 
 
 def rows(home: Path, **wanted: Any) -> list[int]:
@@ -69,80 +46,66 @@ def actions(home: Path) -> list[tuple[str, dict[str, Any], int]]:
 
 
 def test_queues_are_listed_with_their_most_frequent_error(queue: Path) -> None:
-    result = onward(queue, "failed", "list")
-    assert result.exit_code == 0
-    assert "reading.failed  (reading)  3 dead letters\n    mostly ValueError: it broke\n" in result.stdout
-    assert "listening.failed  (listening)  1 dead letter\n    mostly ValueError: deaf\n" in result.stdout
-    assert "events.failed  1 dead letter\n    mostly ValueError: not JSON\n" in result.stdout
-    facts = {one["queue"]: one for one in json.loads(onward(queue, "failed", "list", "--json").stdout)}
-    assert (facts["reading.failed"]["letters"], facts["reading.failed"]["archived"]) == (3, 0)
-    assert facts["reading.failed"]["oldest"] < facts["reading.failed"]["newest"]
+    found = {one["queue"]: one for one in facts(queue, "list")}
+    assert {name: (one["service"], one["letters"], one["most_frequent_error"]) for name, one in found.items()} == {
+        "reading.failed": ("reading", 3, "ValueError: it broke"),
+        "listening.failed": ("listening", 1, "ValueError: deaf"),
+        "events.failed": ("", 1, "ValueError: not JSON"),
+    }
+    assert {one["archived"] for one in found.values()} == {0}
+    assert found["reading.failed"]["oldest"] < found["reading.failed"]["newest"]
 
 
-def test_a_store_without_failures_says_so(home: Path) -> None:
+def test_a_store_without_failures_has_empty_queues(home: Path) -> None:
     with opened(home):
         pass
-    assert onward(home, "failed", "list").stdout == "No failed queue has a letter.\n"
-    assert json.loads(onward(home, "failed", "list", "--json").stdout) == []
-    assert onward(home, "failed", "list", "reading").stdout == "reading.failed is empty.\n"
+    assert facts(home, "list") == facts(home, "list", "reading") == []
 
 
 @pytest.mark.parametrize("name", ("reading.failed", "reading"))
-def test_the_letters_of_a_queue_are_listed_by_its_name_or_its_service(queue: Path, name: str) -> None:
-    result = onward(queue, "failed", "list", name)
-    assert result.exit_code == 0
-    lines = result.stdout.splitlines()
-    assert [line.split()[3] for line in lines[:3]] == ["pages/page-a", "pages/page-b", "pages/page-c"]
-    assert lines[0].endswith("1 try, max_attempts_exceeded  ValueError: it broke")
-    assert lines[3] == f"To look at one: onward failed inspect {rows(queue)[0]}"
-    facts = json.loads(onward(queue, "failed", "list", name, "--json", "--limit", "2").stdout)
-    assert [one["documents"] for one in facts] == [
-        [{"collection": "pages", "id": "page-a"}],
-        [{"collection": "pages", "id": "page-b"}],
+def test_the_dead_letters_of_a_queue_are_listed_by_its_name_or_its_service(queue: Path, name: str) -> None:
+    found = facts(queue, "list", name)
+    assert [one["documents"] for one in found] == [
+        [{"collection": "pages", "id": f"page-{id}"}] for id in ("a", "b", "c")
     ]
+    first = found[0]
+    assert (first["row"], first["attempt_count"]) == (rows(queue)[0], 1)
+    assert (first["abandoned_reason"], first["error_type"]) == ("max_attempts_exceeded", "ValueError")
+    assert first["last_error"] == "it broke"
 
 
-def test_a_longer_queue_says_that_there_is_more(queue: Path) -> None:
-    result = onward(queue, "failed", "list", "reading", "--limit", "2")
-    assert "page-c" not in result.stdout
-    assert "2 of 3 shown; --limit 3 shows more.\n" in result.stdout
-    queues = onward(queue, "failed", "list", "--limit", "1").stdout
-    assert "1 of 3 shown; --limit 3 shows more.\n" in queues
-    assert ("listening.failed" in queues, "reading.failed" in queues) == (True, False)
-    assert len(json.loads(onward(queue, "failed", "list", "--limit", "2", "--json").stdout)) == 2
+def test_a_limit_shortens_the_list(queue: Path) -> None:
+    assert len(facts(queue, "list", "reading", "--limit", "2")) == 2
+    assert len(facts(queue, "list", "--limit", "2")) == 2
+    text = onward(queue, "failed", "list", "reading", "--limit", "2").stdout
+    assert ("page-b" in text, "page-c" in text, "--limit 3" in text) == (True, False, True)
 
 
-def test_a_letter_is_shown_whole_and_harmless(queue: Path) -> None:
+def test_a_dead_letter_is_shown_whole_and_harmless(queue: Path) -> None:
     row = rows(queue, error_type="KeyError")[0]
-    result = onward(queue, "failed", "inspect", str(row))
-    assert result.exit_code == 0
-    for part in (
-        f"Dead letter {row} in reading.failed",
-        "max_attempts_exceeded, after 1 try in round 1",
-        "documents pages/page-c",
-        '"page-c"',
-        "KeyError: no [bold]luck[/bold] [31m password=***",
-        "Traceback: here",
-    ):
-        assert part in result.stdout
-    assert ESCAPE not in result.stdout
-    assert "hunter2" not in result.stdout
+    (found,) = facts(queue, "inspect", str(row))
+    assert (found["row"], found["failed_queue"], found["service_name"]) == (row, "reading.failed", "reading")
+    assert (found["abandoned_reason"], found["attempt_count"], found["round"]) == ("max_attempts_exceeded", 1, 1)
+    assert found["documents"] == [{"collection": "pages", "id": "page-c"}]
+    assert found["original_event"]["data"]["page_ids"] == ["page-c"]
+    assert found["errors"][-1]["traceback"] == "Traceback: here"
+    text = onward(queue, "failed", "inspect", str(row)).stdout
+    assert "KeyError: no [bold]luck[/bold] [31m password=***" in text
+    assert ESCAPE not in text
+    assert "hunter2" not in text
 
 
-def test_bytes_that_were_no_event_are_shown_as_far_as_they_can_be(queue: Path) -> None:
-    result = onward(queue, "failed", "inspect", "events.failed")
-    assert "raw, 6 bytes:\n    \\xff\\x1b[31m\n" in result.stdout
-    (facts,) = json.loads(onward(queue, "failed", "inspect", "events.failed", "--json").stdout)
-    assert base64.b64decode(facts["raw"]) == b"\xff\x1b[31m"
+def test_bytes_that_were_no_event_are_shown_with_escapes(queue: Path) -> None:
+    assert "\\xff\\x1b[31m" in onward(queue, "failed", "inspect", "events.failed").stdout
+    (found,) = facts(queue, "inspect", "events.failed")
+    assert base64.b64decode(found["raw"]) == b"\xff\x1b[31m"
 
 
 def test_inspecting_a_queue_is_bounded(queue: Path) -> None:
-    result = onward(queue, "failed", "inspect", "reading", "--limit", "1")
-    assert result.stdout.count("Dead letter ") == 1
-    assert result.stdout.endswith("1 of 3 shown; --limit 3 shows more.\n")
+    assert [one["row"] for one in facts(queue, "inspect", "reading", "--limit", "1")] == rows(queue)[:1]
 
 
-def test_an_export_has_every_field_a_line_a_letter(queue: Path, tmp_path: Path) -> None:
+def test_an_export_has_a_line_with_every_field_for_each_dead_letter(queue: Path, tmp_path: Path) -> None:
     result = onward(queue, "failed", "export", "--all")
     letters = [json.loads(line) for line in result.stdout.splitlines()]
     assert [one["row"] for one in letters] == rows(queue)
@@ -166,12 +129,10 @@ def test_an_export_has_every_field_a_line_a_letter(queue: Path, tmp_path: Path) 
 
 
 def test_a_queue_goes_back_and_that_is_logged(queue: Path) -> None:
-    result = onward(queue, "failed", "requeue", "reading", "--rate", "1000")
-    assert (result.exit_code, result.stdout.splitlines()[0]) == (0, "3 dead letters put back.")
+    assert facts(queue, "requeue", "reading", "--rate", "1000")["requeued"] == 3
     assert rows(queue, service="reading") == []
     assert actions(queue) == [("failed requeue", {"queue": "reading", "rate": 1000.0}, 3)]
-    again = onward(queue, "failed", "requeue", "reading")
-    assert (again.exit_code, again.stdout) == (0, "Nothing to put back in reading.failed.\n")
+    assert facts(queue, "requeue", "reading")["requeued"] == 0
     assert len(actions(queue)) == 1, "nothing was changed"
 
 
@@ -191,81 +152,56 @@ def test_a_queue_goes_back_and_that_is_logged(queue: Path) -> None:
     ),
 )
 def test_filters_choose_what_goes_back(queue: Path, filters: tuple[str, ...], count: int) -> None:
-    facts = json.loads(onward(queue, "failed", "requeue", "reading", *filters, "--json").stdout)
-    assert facts["requeued"] == count
+    assert facts(queue, "requeue", "reading", *filters)["requeued"] == count
     assert len(rows(queue, service="reading")) == 3 - count
 
 
-def test_an_error_type_of_which_nothing_is_left_is_none_that_is_misspelt(queue: Path) -> None:
+def test_a_known_error_type_of_which_nothing_is_left_is_no_mistake(queue: Path) -> None:
     with opened(queue) as stage:
         stage.bring("page-d")
         error = Failure(stage.store.now(), "OSError", "gone", "oserror")
         stage.settle(stage.take(), DeadLettered(["page-d"], failure=error, charge=Charge.TRY))
     for left in (1, 0):
-        result = onward(queue, "failed", "requeue", "reading", "--error-type", "OSError", "--json")
-        assert (result.exit_code, json.loads(result.stdout)["requeued"]) == (0, left)
+        assert facts(queue, "requeue", "reading", "--error-type", "OSError")["requeued"] == left
 
 
-def test_a_letter_goes_back_by_its_number(queue: Path) -> None:
+def test_a_dead_letter_goes_back_by_its_number(queue: Path) -> None:
     first, *others = rows(queue)
     assert onward(queue, "failed", "requeue", str(first)).exit_code == 0
     assert rows(queue) == others
 
 
-def test_a_dry_run_says_what_would_go_back_and_changes_nothing(queue: Path) -> None:
+def test_a_dry_run_counts_what_would_go_back_and_changes_nothing(queue: Path) -> None:
     before = rows(queue)
-    result = onward(queue, "failed", "requeue", "--all", "--dry-run")
-    assert result.exit_code == 0
-    assert result.stdout.startswith("4 dead letters of all failed queues would go back.\nreading.failed: 3; ")
-    facts = json.loads(onward(queue, "failed", "requeue", "--all", "--dry-run", "--json").stdout)
-    assert (facts["queues"], len(facts["refused"])) == ({"reading.failed": 3, "listening.failed": 1}, 1)
+    found = facts(queue, "requeue", "--all", "--dry-run")
+    assert (found["dry_run"], found["requeued"], len(found["refused"])) == (True, 4, 1)
+    assert found["queues"] == {"reading.failed": 3, "listening.failed": 1}
     assert (rows(queue), actions(queue)) == (before, [])
 
 
-@pytest.mark.parametrize(("canary", "first"), (("1", ", 1 of them first"), ("3", ""), ("99", "")))
-def test_a_dry_run_says_how_many_would_go_first(queue: Path, canary: str, first: str) -> None:
-    result = onward(queue, "failed", "requeue", "reading", "--canary", canary, "--dry-run")
-    assert result.stdout.startswith(f"3 dead letters of reading.failed would go back{first}.\n")
-
-
 def test_what_has_recovered_is_skipped(home: Path) -> None:
-    with opened(home) as stage:
-        stage.publish("late")
-        stage.settle(stage.take(), DeadLettered(["late"], failure=failure()))
-        stage.bring("late")
-        stage.settle(stage.take(), Processed(["late"]))
+    scenes.recovered(home)
     for dry_run in (("--dry-run",), ()):
-        facts = json.loads(onward(home, "failed", "requeue", "--all", *dry_run, "--json").stdout)
-        assert (facts["requeued"], facts["skipped_recovered"]) == (0, 1)
+        found = facts(home, "requeue", "--all", *dry_run)
+        assert (found["requeued"], found["skipped_recovered"]) == (0, 1)
     assert actions(home) == []
 
 
-def test_what_cannot_go_back_is_told_by_the_exit_code(queue: Path) -> None:
-    result = onward(queue, "failed", "requeue", "--all")
-    assert result.exit_code == PARTIAL
-    assert "4 dead letters put back." in result.stdout
-    assert "it was for no service" in result.stdout
+def test_what_cannot_go_back_is_refused_and_the_exit_code_says_partial(queue: Path) -> None:
+    found = facts(queue, "requeue", "--all", code=PARTIAL)
+    (refused,) = found["refused"]
+    assert (found["requeued"], refused["row"]) == (4, rows(queue)[0])
+    assert "no service" in refused["reason"]
 
 
-def worker(home: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[[Stage], object]) -> None:
-    """Somebody works while the command sleeps."""
-
-    def sleep(seconds: float) -> None:
-        with opened(home) as stage:
-            settle(stage)
-
-    monkeypatch.setattr(time, "sleep", sleep)
-
-
-def test_the_rest_follows_a_canary_that_is_done(queue: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    worker(queue, monkeypatch, lambda stage: stage.settle(stage.take(), Processed(["page-a"])))
-    result = onward(queue, "failed", "requeue", "reading", "--canary", "1")
-    assert result.exit_code == 0
-    assert result.stdout.startswith("The first one went well.\n3 dead letters put back.\n")
-    assert (
-        "canary: 0 of 1 done; no worker is alive; start one: onward worker (with --app, for an app of your own)"
-        in result.stderr
-    )
+def test_the_rest_follows_a_canary_that_is_processed(queue: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = rows(queue)[0]
+    work_during_sleep(queue, monkeypatch, lambda stage: stage.settle(stage.take(), Processed(["page-a"])))
+    result = onward(queue, "failed", "requeue", "reading", "--canary", "1", "--json")
+    found = json.loads(result.stdout)
+    assert (result.exit_code, found["requeued"], found["left_untouched"]) == (0, 3, 0)
+    assert (found["canary"]["outcome"], found["canary"]["rows"]) == ("passed", [first])
+    assert "onward worker" in result.stderr, "no worker is alive, and it waits for one"
 
 
 def test_a_canary_is_logged_before_it_is_waited_for(queue: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,7 +211,7 @@ def test_a_canary_is_logged_before_it_is_waited_for(queue: Path, monkeypatch: py
         logged.append([one.touched for one in stage.store.actions()])
         stage.settle(stage.take(), Processed(["page-a"]))
 
-    worker(queue, monkeypatch, settle)
+    work_during_sleep(queue, monkeypatch, settle)
     assert onward(queue, "failed", "requeue", "reading", "--canary", "1").exit_code == 0
     assert logged == [[1]]
     assert [one[2] for one in actions(queue)] == [2, 1], "then the rest"
@@ -285,62 +221,63 @@ def test_a_canary_that_fails_again_stops_the_rest(queue: Path, monkeypatch: pyte
     def fail(stage: Stage) -> None:
         stage.settle(stage.take(), DeadLettered(["page-a"], failure=failure("still broken")))
 
-    worker(queue, monkeypatch, fail)
-    result = onward(queue, "failed", "requeue", "reading", "--canary", "1")
-    assert result.exit_code == 1
-    assert "Stopped by the canary: 1 of 1 failed again: ValueError: still broken" in result.stdout
-    assert "pages/page-a: ValueError: still broken" in result.stdout
-    assert "2 dead letters left untouched." in result.stdout
+    first = rows(queue)[0]
+    work_during_sleep(queue, monkeypatch, fail)
+    found = facts(queue, "requeue", "reading", "--canary", "1", code=1)
+    assert (found["canary"]["outcome"], found["requeued"], found["left_untouched"]) == ("failed", 1, 2)
+    assert found["canary"]["failures"] == [
+        {"row": first, "document": ["pages", "page-a"], "error": "ValueError: still broken"}
+    ]
     assert len(rows(queue, service="reading")) == 3
 
 
-def test_ctrl_c_leaves_the_rest_and_tells_what_was_done(queue: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_leaves_the_rest_and_reports_what_was_done(queue: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(seconds: float) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(time, "sleep", interrupt)
-    result = onward(queue, "failed", "requeue", "reading", "--rate", "1")
-    assert result.exit_code == 130
-    assert "The same command goes on with the rest." in result.stdout
-    assert "1 dead letter put back.\n2 dead letters left untouched.\n" in result.stdout
+    found = facts(queue, "requeue", "reading", "--rate", "1", code=130)
+    assert (found["requeued"], found["left_untouched"], found["interrupted"]) == (1, 2, True)
     assert len(rows(queue, service="reading")) == 2
     assert actions(queue)[0][2] == 1
 
 
-def test_a_store_that_goes_away_is_told_with_what_was_done(queue: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_goes_away_is_reported_with_what_was_done(
+    queue: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def lose(seconds: float) -> None:
         raise StoreUnavailable("the disk was pulled out")
 
     monkeypatch.setattr(time, "sleep", lose)
-    result = onward(queue, "failed", "requeue", "reading", "--rate", "1")
+    result = onward(queue, "failed", "requeue", "reading", "--rate", "1", "--json")
     assert result.exit_code == 1
-    assert "1 dead letter put back.\n2 dead letters left untouched.\n" in result.stdout
+    found = json.loads(result.stdout)
+    assert (found["requeued"], found["left_untouched"], found["interrupted"]) == (1, 2, True)
     assert "the disk was pulled out" in result.stderr
     assert actions(queue)[0][2] == 1
 
 
-# -- putting away and removing
+# -- archiving and removing
 
 
-def test_archived_letters_are_kept_and_come_back(queue: Path) -> None:
-    before = rows(queue)
-    preview = onward(queue, "failed", "archive", "reading", "--error-type", "KeyError", "--dry-run", "--json")
-    assert (json.loads(preview.stdout)["archived"], rows(queue)) == (1, before)
-    result = onward(queue, "failed", "archive", "reading", "--error-type", "KeyError")
-    assert (result.exit_code, result.stdout) == (0, "1 dead letter of reading.failed archived.\n")
-    assert "2 dead letters, 1 archived" in onward(queue, "failed", "list").stdout
-    assert "mostly KeyError" in onward(queue, "failed", "list", "--archived").stdout
-    assert len(onward(queue, "failed", "export", "--all", "--archived").stdout.splitlines()) == 1
+def test_archived_dead_letters_are_kept_and_come_back(queue: Path) -> None:
+    before, chosen = rows(queue), ("reading", "--error-type", "KeyError")
+    assert (facts(queue, "archive", *chosen, "--dry-run")["archived"], rows(queue)) == (1, before)
+    assert facts(queue, "archive", *chosen)["archived"] == 1
     (row,) = rows(queue, archived=True)
-    assert f"Dead letter {row} in" in onward(queue, "failed", "inspect", str(row)).stdout
-    assert f"Dead letter {row} in" in onward(queue, "failed", "inspect", str(row), "--archived").stdout
+    (listed,) = (one for one in facts(queue, "list") if one["queue"] == "reading.failed")
+    assert (listed["letters"], listed["archived"]) == (2, 1)
+    (listed,) = facts(queue, "list", "--archived")
+    assert listed["most_frequent_error"].startswith("KeyError: ")
+    assert [one["row"] for one in facts(queue, "list", "reading", "--archived")] == [row]
+    assert len(onward(queue, "failed", "export", "--all", "--archived").stdout.splitlines()) == 1
+    assert facts(queue, "inspect", str(row)) == facts(queue, "inspect", str(row), "--archived")
     other = onward(queue, "failed", "inspect", str(rows(queue)[0]), "--archived")
     assert (other.exit_code, other.stdout) == (2, "")
     assert "is not archived" in other.stderr
     refused = onward(queue, "failed", "requeue", str(row))
     assert (refused.exit_code, "is archived" in refused.stderr) == (2, True)
-    restored = onward(queue, "failed", "archive", str(row), "--restore")
-    assert (restored.stdout, rows(queue)) == (f"Dead letter {row} restored.\n", before)
+    assert (facts(queue, "archive", str(row), "--restore")["restored"], rows(queue)) == (1, before)
     assert [one[:2] for one in actions(queue)] == [
         ("failed archive", {"queue": str(row), "restore": True}),
         ("failed archive", {"queue": "reading", "error_type": "KeyError"}),
@@ -351,14 +288,14 @@ def test_nothing_is_removed_without_confirmation(queue: Path) -> None:
     before = rows(queue)
     result = onward(queue, "failed", "purge", "reading")
     assert result.exit_code == 2
-    assert "this removes 3 dead letters of reading.failed for ever; add --confirm" in result.stderr
+    assert "3 dead letters" in result.stderr
+    assert "--confirm" in result.stderr
     assert onward(queue, "failed", "purge", "reading", "--confirm", "--dry-run").exit_code == 0
     assert (rows(queue), actions(queue)) == (before, [])
 
 
 def test_what_is_confirmed_is_removed_and_logged(queue: Path) -> None:
-    result = onward(queue, "failed", "purge", "reading", "--limit", "2", "--confirm")
-    assert (result.exit_code, result.stdout) == (0, "2 dead letters of reading.failed removed.\n")
+    assert facts(queue, "purge", "reading", "--limit", "2", "--confirm")["removed"] == 2
     assert len(rows(queue, service="reading")) == 1
     assert actions(queue) == [("failed purge", {"queue": "reading", "limit": 2}, 2)]
     with opened(queue) as stage:
@@ -367,37 +304,31 @@ def test_what_is_confirmed_is_removed_and_logged(queue: Path) -> None:
 
 def test_what_is_archived_is_removed_apart(queue: Path) -> None:
     onward(queue, "failed", "archive", "reading", "--limit", "1")
-    facts = json.loads(onward(queue, "failed", "purge", "--all", "--archived", "--confirm", "--json").stdout)
-    assert facts == {"dry_run": False, "removed": 1, "interrupted": False}
+    found = facts(queue, "purge", "--all", "--archived", "--confirm")
+    assert found == {"dry_run": False, "removed": 1, "interrupted": False}
     assert len(rows(queue)) == 4
 
 
 def test_only_what_has_recovered_may_be_removed(home: Path) -> None:
     with opened(home) as stage:
         give_up(stage, "page-a")
-        stage.publish("late")
-        stage.settle(stage.take(), DeadLettered(["late"], failure=failure()))
-        stage.bring("late")
-        stage.settle(stage.take(), Processed(["late"]))
+    scenes.recovered(home)
     row = str(rows(home)[0])
-    alone = onward(home, "failed", "purge", row, "--recovered", "--dry-run")
-    assert alone.stdout.endswith(f"Dead letter {row} is about something unfinished: it stays.\n")
-    alone = onward(home, "failed", "purge", row, "--recovered", "--confirm")
-    assert alone.stdout == f"Dead letter {row} is about something unfinished: it stays.\n"
+    for option in ("--dry-run", "--confirm"):
+        assert facts(home, "purge", row, "--recovered", option)["removed"] == 0
     assert actions(home) == [], "nothing was done"
-    result = onward(home, "failed", "purge", "--all", "--recovered", "--confirm")
-    assert result.stdout == "1 dead letter of all failed queues removed.\n"
-    assert len(rows(home)) == 1
+    assert facts(home, "purge", "--all", "--recovered", "--confirm")["removed"] == 1
+    assert [str(one) for one in rows(home)] == [row]
 
 
 # -- wrong usage
 
 
 @pytest.mark.parametrize("command", ("list", "inspect", "export", "requeue", "purge", "archive"))
-def test_an_unknown_queue_is_answered_with_those_that_are(queue: Path, command: str) -> None:
+def test_an_unknown_queue_is_refused_with_the_known_ones(queue: Path, command: str) -> None:
     result = onward(queue, "failed", command, "nothing.failed")
     assert result.exit_code == 2
-    assert "there is no failed queue 'nothing.failed'" in result.stderr
+    assert "'nothing.failed'" in result.stderr
     assert "  listening.failed\n  reading.failed\n  events.failed\n" in result.stderr
 
 
@@ -430,7 +361,7 @@ def test_an_unknown_queue_is_answered_with_those_that_are(queue: Path, command: 
         (("archive", "1", "--restore"), "dead letter 1 is not archived"),
     ),
 )
-def test_wrong_usage_is_told(queue: Path, args: tuple[str, ...], problem: str) -> None:
+def test_wrong_usage_is_refused(queue: Path, args: tuple[str, ...], problem: str) -> None:
     before = rows(queue)
     result = onward(queue, "failed", *args)
     assert result.exit_code == 2
@@ -438,7 +369,7 @@ def test_wrong_usage_is_told(queue: Path, args: tuple[str, ...], problem: str) -
     assert rows(queue) == before
 
 
-def test_an_unknown_failure_group_is_told(queue: Path) -> None:
+def test_an_unknown_failure_group_is_refused(queue: Path) -> None:
     result = onward(queue, "failed", "requeue", "--all", "--group", "nosuchgroup")
     assert result.exit_code == 2
-    assert "there is no failure group 'nosuchgroup'" in result.stderr
+    assert "'nosuchgroup'" in result.stderr

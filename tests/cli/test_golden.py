@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from onward.cli import COMMANDS
+from onward.model.ledger import DeadLettered, Processed
 from onward.pipeline.documents import source_id
 from tests.cli import scenes
 from tests.cli.transcripts import FOLDER, Transcript
 from tests.support.command_runs import SAMPLE, onward, onward_process
-from tests.support.failed_pages import fail, finish, set_aside, stage
+from tests.support.failed_pages import SOURCE, fail, finish, set_aside, stage
+from tests.support.store_pages import failure
 
 
 @pytest.fixture
@@ -39,6 +43,7 @@ STATUS_SCENES: dict[str, Callable[[Path], None]] = {
     "a document was given up after all rounds": scenes.given_up,
     "a dead letter that only a person puts back": scenes.dead_letters_of_no_document,
     "a failed batch that keeps failing": lambda home: scenes.failed_batch(home, retries=10),
+    "an outage of a dependency that was noticed at once": scenes.model_outage,
     "more sources than are shown": scenes.many_sources,
     "more failures than are shown": scenes.many_failures,
 }
@@ -159,6 +164,154 @@ def test_show_documents_of_the_pipeline(tmp_path: Path, library: Path) -> None:
     app.close()
     text.scene("a thread with a message that is not finished", copy)
     text.run("show", f"threads/{thread}")
+    text.check()
+
+
+def test_failures(tmp_path: Path) -> None:
+    text = Transcript("failures", tmp_path)
+    with scenes.stage_an_hour_ago(tmp_path) as stage:
+        scenes.finish(stage, "good")
+    text.scene("nothing has failed")
+    text.run("failures", "list")
+    groups = tmp_path / "groups"
+    scenes.two_groups(groups)
+    text.scene("a group of six documents, and one of a document that waits", groups)
+    text.run("failures", "list")
+    text.run("failures", "list", "--limit", "1")
+    text.run("failures", "list", "--since", "tomorrow")
+    text.run("failures", "list", "--service", "raeding", code=2)
+    text.run("failures", "show", "beef")
+    text.run("failures", "show", "cafe")
+    text.run("failures", "show", "zzz", code=2)
+    text.run("failures", "retry", "beef", "--dry-run", "--canary", "2")
+    text.run("failures", "retry", "cafe", "--dry-run")
+    text.run("failures", "retry", "cafe")
+    text.run("failures", "discard", "beef", code=2)
+    text.run("failures", "discard", "beef", "--dry-run")
+    text.run("failures", "retry", "beef")
+    text.run("failures", "discard", "beef", "--confirm")
+    text.run("failures", "discard", "beef", "--confirm")
+    text.run("failures", "list")
+    many = tmp_path / "many"
+    with scenes.stage_an_hour_ago(many) as stage:
+        for number in range(14):
+            scenes.fail_for_good(stage, f"page-{number:02}")
+        for id in ("slow", "slower", "slowest"):
+            scenes.fail_once(stage, id)
+        scenes.fail_for_good(stage, "other", replace(scenes.BROKEN, fingerprint="beef" * 3 + "dead"))
+    text.scene("more documents than are shown, and two groups with the same prefix", many)
+    text.run("failures", "show", "beef", code=2)
+    text.run("failures", "show", scenes.BROKEN.fingerprint)
+    text.run("failures", "retry", "cafe", "--canary", "1", code=3)
+    outage = tmp_path / "outage"
+    scenes.model_outage(outage)
+    text.scene("an outage that was noticed at once", outage)
+    text.run("failures", "list")
+    text.run("failures", "show", "cafe")
+    text.run("failures", "discard", "cafe", "--confirm")
+    with scenes.stage_an_hour_ago(outage, "model") as stage:
+        stage.store.close_breaker("model")
+    text.scene("the outage is over")
+    text.run("failures", "list")
+    text.run("failures", "show", "cafe")
+    unclear = tmp_path / "unclear"
+    scenes.unclear_group(unclear)
+    text.scene("a cause that is unclear", unclear)
+    text.run("failures", "show", "beef")
+    event = tmp_path / "event"
+    scenes.event_without_documents(event)
+    text.scene("an event without documents", event)
+    text.run("failures", "list")
+    text.run("failures", "discard", "beef", "--confirm")
+    text.check()
+
+
+def test_failed(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = Transcript("failed", home)
+    with scenes.opened(home):
+        pass
+    text.scene("nothing has failed")
+    text.run("failed", "list")
+    text.run("failed", "list", "reading")
+    text.run("failed", "inspect", "reading")
+    text.run("failed", "requeue", "reading")
+    scenes.failed_queues(home)
+    text.scene("three dead letters of a service, one of another, and one that was for no service")
+    text.run("failed", "list")
+    text.run("failed", "list", "--limit", "1")
+    text.run("failed", "list", "reading")
+    text.run("failed", "list", "reading", "--limit", "2")
+    text.run("failed", "list", "nothing.failed", code=2)
+    text.run("failed", "inspect", "reading", "--limit", "1")
+    text.run("failed", "inspect", "events.failed")
+    text.run("failed", "inspect", "9999", code=2)
+    text.run("failed", "export", "reading", "--output", str(home / "reading.ndjson"))
+    text.run("failed", "requeue", "--all", "--dry-run")
+    text.run("failed", "requeue", "reading", "--canary", "1", "--dry-run")
+    text.run("failed", "requeue", "reading", "--canary", "99", "--dry-run")
+    text.run("failed", "archive", "reading", "--error-type", "KeyError", "--dry-run")
+    text.run("failed", "archive", "reading", "--error-type", "KeyError")
+    text.run("failed", "list")
+    text.run("failed", "list", "--archived")
+    text.run("failed", "requeue", "3", code=2)
+    text.run("failed", "archive", "3", "--restore")
+    text.run("failed", "purge", "reading", code=2)
+    text.run("failed", "purge", "reading", "--dry-run")
+    text.run("failed", "purge", "1", "--recovered", "--confirm")
+    text.run("failed", "purge", "3", "--confirm")
+    text.run("failed", "requeue", "--all", code=3)
+    late = tmp_path / "late"
+    scenes.recovered(late)
+    text.scene("a dead letter of a document that was processed meanwhile", late)
+    text.run("failed", "purge", "--all", "--recovered", "--dry-run")
+    text.run("failed", "requeue", "--all", "--dry-run")
+    text.run("failed", "requeue", "--all")
+    passing, failing = tmp_path / "passing", tmp_path / "failing"
+    scenes.failed_queues(passing)
+    scenes.work_during_sleep(passing, monkeypatch, lambda stage: stage.settle(stage.take(), Processed(["page-a"])))
+    text.scene("a canary that is processed", passing)
+    text.run("failed", "requeue", "reading", "--canary", "1")
+    scenes.failed_queues(failing)
+    again = DeadLettered(["page-a"], failure=failure("still broken"))
+    scenes.work_during_sleep(failing, monkeypatch, lambda stage: stage.settle(stage.take(), again))
+    text.scene("a canary that fails again", failing)
+    text.run("failed", "requeue", "reading", "--canary", "1", code=1)
+    monkeypatch.setattr(time, "sleep", interrupt)
+    text.scene("Ctrl-C")
+    text.run("failed", "requeue", "reading", "--rate", "1", code=130)
+    text.check()
+
+
+def interrupt(seconds: float) -> None:
+    raise KeyboardInterrupt
+
+
+def test_batches(home: Path) -> None:
+    text = Transcript("batches", home)
+    with stage(home):
+        pass
+    text.scene("no failed batches")
+    text.run("batches")
+    text.run("batches", "retry", "--all")
+    scenes.failed_batches(home)
+    text.scene("a batch of two documents, and one of another source")
+    text.run("batches")
+    with stage(home) as on:
+        ids = {batch.source: batch.id for batch in on.store.failed_batches()}
+        id, other = ids[SOURCE], ids[scenes.OTHER_SOURCE]
+    text.run("batches", "show", id)
+    text.run("batches", "show", "nope", code=2)
+    text.run("batches", "retry", code=2)
+    text.run("batches", "retry", id, "--dry-run")
+    text.run("batches", "retry", id)
+    text.run("batches", "discard", other, code=2)
+    text.run("batches", "discard", other, "--dry-run")
+    text.run("batches", "discard", other, "--confirm")
+    with stage(home) as on:
+        for number in range(10):
+            assert on.store.claim_batch(id, retry_count=number, until=0.0)
+    text.scene("a batch that keeps failing, and is due")
+    text.run("batches")
     text.check()
 
 
