@@ -8,19 +8,23 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from onward import App, Document, Event, names
+from onward import App, Document, DocumentState, Event, names
 from onward.backend_urls import open_store
+from onward.ledger.store import Store
 from onward.model.failures import Failure
-from onward.model.ledger import Charge, DeadLettered, DependencyReport, Processed, RetryLater
+from onward.model.ledger import Charge, DeadLettered, DependencyReport, NewDocument, Processed, RetryLater
+from onward.pipeline.documents import Archive, origin_of
 from onward.retry import Reason
 from onward.settings import load_settings
 from onward.testing import SimulatedClock
 from tests.support import failed_pages
 from tests.support.command_runs import ESCAPE
-from tests.support.store_pages import READING, Clock, Stage
+from tests.support.failed_pages import SOURCE
+from tests.support.store_pages import READING, Clock, Stage, word
 from tests.support.store_pages import failure as page_failure
 
 LAST_RUN = "retry_job_last_success_timestamp_seconds"
@@ -326,3 +330,67 @@ def failed_batches(home: Path) -> None:
     with failed_pages.stage(home) as on:
         failed_pages.set_aside(on, "aaaa-1", "aaaa-2", message="too long: api_key=tinder123")
         failed_pages.set_aside(on, "bbbb-1", source=OTHER_SOURCE)
+
+
+# -- documents to give up or remove
+
+
+def failed_documents(home: Path) -> None:
+    """Three pages that failed, one of them with a word made from it, and one that was processed."""
+    with failed_pages.stage(home) as on:
+        failed_pages.fail(on, "aaaa-1", "aaaa-2", message="it broke: password=tinder")
+        failed_pages.fail(on, "bbbb-1", fingerprint="cafe9999")
+        failed_pages.finish(on, "cccc-1")
+        on.store.add_documents([word("wwww-1", parent="pages/aaaa-1", source=SOURCE)])
+
+
+def archives_with_messages(home: Path) -> None:
+    """Given up: a source, an archive that brought a message, one that brought none, and one that is gone."""
+
+    def archive(id: str, path: str = "", origin: str = "") -> NewDocument:
+        found = Archive(id=id, source=SOURCE, source_id="source-1", path=path, origin=origin)
+        return NewDocument(
+            "archives", id, found.to_json(), source=SOURCE, failure=failed_pages.failure("it broke", "f00d1234")
+        )
+
+    full, gone = origin_of(SOURCE, "full"), origin_of(SOURCE, "gone")
+    with failed_pages.stage(home) as on:
+        on.store.add_documents(
+            [
+                archive("source-1"),
+                archive("empty-1", "empty", origin_of(SOURCE, "empty")),
+                archive("full-1", "full", full),
+                archive("gone-1", "gone"),
+                *(
+                    NewDocument("messages", f"mail-{place}", "{}", source=SOURCE, keys=[("origin", place)])
+                    for place in (full, gone)
+                ),
+                NewDocument("messages", "mail-3", "{}", source=SOURCE, keys=[("thread_id", "thread-1")]),
+                *(
+                    NewDocument(
+                        "threads",
+                        f"thread-{n}",
+                        "{}",
+                        source=SOURCE,
+                        failure=failed_pages.failure("no", "f00d1234"),
+                    )
+                    for n in (1, 2, 3)
+                ),
+                NewDocument("summaries", "thread-2", "{}", source=SOURCE),
+            ]
+        )
+
+
+def change_while_chosen(home: Path, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Discard a document after a command has chosen its documents, before it changes them."""
+    original, changed = Store.find_states, list[bool]()
+
+    def find_states(self: Store, **how: Any) -> list[DocumentState]:
+        found = original(self, **how)
+        if not found and not changed:  # all are chosen, and none is changed yet
+            with failed_pages.stage(home) as on:
+                changed.append(on.store.discard("pages", "bbbb-1"))
+        return found
+
+    monkeypatch.setattr(Store, "find_states", find_states)
+    return changed

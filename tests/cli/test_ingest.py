@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from click.testing import Result
 
 from onward.ops.queries.ingestion_report import read_ingestion_report
 from onward.pipeline.app import build
+from onward.pipeline.documents import source_id
 from onward.pipeline.sources import submit
 from onward.settings import load_settings
 from tests.support.command_runs import ESCAPE, mail, onward, write_mailbox
@@ -33,31 +35,31 @@ def mailbox(place: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def first_run(place: Path, mailbox: Path) -> Result:
-    return onward(place / "home", "ingest", str(mailbox), str(place / "missing.mbox"), "--processes", "1")
+    sources = (str(mailbox), str(place / "missing.mbox"))
+    return onward(place / "home", "ingest", *sources, "--processes", "1", "--json")
 
 
 def test_every_message_is_accounted_for(first_run: Result, mailbox: Path) -> None:
-    lines = first_run.stdout.splitlines()
-    assert lines[0] == f"{mailbox}  partially_completed"
-    assert lines[1] == "  4 messages: 3 parsed, 1 failed; 1 duplicate left out"
-    assert lines[2] == "  3 chunks, 2 threads summarised"
+    (source,) = json.loads(first_run.stdout)["sources"]
+    assert (source["source"], source["status"]) == (str(mailbox), "partially_completed")
+    assert source["messages"] == {"messages": 4, "parsed": 3, "failed": 1, "duplicates": 1}
+    counts = {name: source["documents"][name].get("processed", 0) for name in ("chunks", "threads", "summaries")}
+    assert counts == {"chunks": 3, "threads": 2, "summaries": 2}
 
 
 def test_what_failed_can_be_looked_at(first_run: Result, place: Path) -> None:
     assert first_run.exit_code == 3
-    assert "1 document failed. To see which and why:\n  onward documents --status failed\n" in first_run.stdout
-    command = next(line for line in first_run.stdout.splitlines() if line.startswith("  onward show "))
-    assert "status      failed" in onward(place / "home", *command.split()[1:]).stdout
+    (source,) = json.loads(first_run.stdout)["sources"]
+    (failure,) = source["failures"]
+    assert (source["failed"], failure["collection"]) == (1, "messages")
+    shown = onward(place / "home", "show", f"messages/{failure['id']}", "--json")
+    assert json.loads(shown.stdout)["status"] == "failed"
 
 
-def test_it_says_what_can_be_done_next(first_run: Result) -> None:
-    assert "onward search" in first_run.stdout.splitlines()[-1]
-
-
-def test_a_source_that_is_missing_is_told_and_does_not_stop_the_others(first_run: Result, place: Path) -> None:
-    assert first_run.stderr.startswith(
-        f"Error: there is no file or folder '{place}/missing.mbox': check its name\n"
-    )
+def test_a_source_that_is_missing_does_not_stop_the_others(first_run: Result, place: Path) -> None:
+    (refused,) = json.loads(first_run.stdout)["refused"]
+    assert refused["source"] == f"{place}/missing.mbox"
+    assert f"'{place}/missing.mbox'" in refused["error"]
 
 
 def test_without_a_terminal_there_are_no_control_codes(first_run: Result) -> None:
@@ -72,8 +74,11 @@ def test_the_workers_write_to_a_log_file(first_run: Result, place: Path) -> None
 def test_ingesting_again_finds_nothing_new_then_what_was_added(
     first_run: Result, place: Path, mailbox: Path
 ) -> None:
-    again = onward(place / "home", "ingest", str(mailbox), "--processes", "1")
-    assert "  nothing new: 4 messages: 3 parsed, 1 failed; 1 duplicate left out\n" in again.stdout
+    again = onward(place / "home", "ingest", str(mailbox), "--processes", "1", "--json")
+    (source,) = json.loads(again.stdout)["sources"]
+    assert source["messages"] == {"messages": 4, "parsed": 3, "failed": 1, "duplicates": 1}
+    assert set(source["added"].values()) <= {0, 1}, "one more task"
+    assert (source["added"]["messages"], source["added"]["chunks"], source["added"]["threads"]) == (0, 0, 0)
     with mailbox.open("ab") as file:
         file.write(mail(5, "Re: Boathouse key", "Not any more, it is with Davy.", thread=4))
     grown = onward(place / "home", "ingest", str(mailbox), "--processes", "1", "--json")
@@ -87,8 +92,8 @@ def test_ingesting_again_finds_nothing_new_then_what_was_added(
 @pytest.mark.parametrize(
     ("source", "problem"),
     (
-        ("no/such/file.mbox", "there is no file or folder 'no/such/file.mbox'"),
-        ("ftp://example.org/list.mbox", "has the scheme 'ftp', which is not fetched"),
+        ("no/such/file.mbox", "'no/such/file.mbox'"),
+        ("ftp://example.org/list.mbox", "'ftp'"),
         ("", "the source is empty"),
     ),
 )
@@ -102,29 +107,35 @@ def test_when_nothing_can_be_submitted_it_fails(home: Path, source: str, problem
 
 
 def test_a_source_that_cannot_be_fetched_shows_why(home: Path) -> None:
-    result = onward(home, "ingest", "http://127.0.0.1:9/list.mbox", "--processes", "1")
+    result = onward(home, "ingest", "http://127.0.0.1:9/list.mbox", "--processes", "1", "--json")
     assert result.exit_code == 1
-    assert result.stdout.startswith("http://127.0.0.1:9/list.mbox  failed\n  PrivateAddress: ")
-    assert "ONWARD_FETCH_ALLOW_PRIVATE" in result.stdout
+    (source,) = json.loads(result.stdout)["sources"]
+    assert (source["source"], source["status"]) == ("http://127.0.0.1:9/list.mbox", "failed")
+    (failure,) = source["failures"]
+    assert failure["error"].startswith("PrivateAddress: ")
+    assert "ONWARD_FETCH_ALLOW_PRIVATE" in failure["error"]
 
 
 def test_a_source_that_may_recover_waits(home: Path) -> None:
     """Nobody listens there: after three tries it waits for the retry job."""
     allowed = {"ONWARD_FETCH_ALLOW_PRIVATE": "true", "ONWARD_MAX_RETRIES": "1"}
-    result = onward(home, "ingest", "http://127.0.0.1:9/list.mbox", "--processes", "1", more=allowed)
+    source = "http://127.0.0.1:9/list.mbox"
+    result = onward(home, "ingest", source, "--processes", "1", "--json", more=allowed)
     assert result.exit_code == 3
-    assert "1 archive of http://127.0.0.1:9/list.mbox waits until " in result.stdout
-    assert ": ConnectionError" in result.stdout
-    assert "tried again by a running `onward worker`, or by the next `onward ingest`" in result.stdout
-    assert "onward documents --status pending" in result.stdout
+    (report,) = json.loads(result.stdout)["sources"]
+    (waiting,) = report["waiting"]
+    assert (waiting["collection"], waiting["count"], waiting["incomplete"]) == ("archives", 1, False)
+    assert datetime.fromisoformat(waiting["until"]) > datetime.now(UTC)
+    assert waiting["error"].startswith("ConnectionError")
     assert "problem: ingestion: " in result.stderr
 
 
 def test_submitting_only_leaves_the_work_to_a_worker(home: Path, mailbox: Path) -> None:
-    result = onward(home, "ingest", "--no-wait", str(mailbox), str(mailbox))
+    result = onward(home, "ingest", "--no-wait", str(mailbox), str(mailbox), "--json")
     assert result.exit_code == 0
-    assert result.stdout == f"{mailbox}: submitted\nProcess it with:\n  onward worker\n"
-    assert "1 event is due, and no worker runs:  onward worker" in onward(home, "status").stdout
+    assert json.loads(result.stdout) == {"submitted": [str(mailbox)], "refused": []}
+    (need,) = json.loads(onward(home, "status", "--json").stdout)["needs"]
+    assert (need["kind"], need["command"]) == ("no_worker", "onward worker")
 
 
 def test_a_missing_package_is_named_with_its_remedy(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +155,7 @@ def test_a_missing_package_is_named_with_its_remedy(home: Path, monkeypatch: pyt
     assert "pip install 'onward[pipeline]'" in result.stderr
 
 
-def test_what_waits_for_a_dependency_says_for_which(home: Path, mailbox: Path) -> None:
+def test_what_waits_for_a_dependency_names_it(home: Path, mailbox: Path) -> None:
     app = build(load_settings({"ONWARD_HOME": str(home)}))
     submit(app, str(mailbox))
     app.store.open_breaker("embedder", "Connection refused")
@@ -161,7 +172,7 @@ def test_what_waits_for_a_dependency_says_for_which(home: Path, mailbox: Path) -
 def test_a_model_that_does_not_exist_stops_the_start(home: Path, mailbox: Path) -> None:
     result = onward(home, "ingest", str(mailbox), more={"ONWARD_EMBEDDER": "magic"})
     assert result.exit_code == 1
-    assert "ONWARD_EMBEDDER='magic' names no embedder" in result.stderr
+    assert "ONWARD_EMBEDDER='magic'" in result.stderr
 
 
 def test_a_name_that_is_no_text_is_refused_with_a_remedy(home: Path, tmp_path: Path) -> None:
@@ -186,31 +197,29 @@ def test_a_path_that_may_not_be_looked_at_is_not_called_missing(
     monkeypatch.setattr(os, "lstat", refuse)
     result = onward(home, "ingest", locked)
     assert result.exit_code == 1
-    assert f"Error: the source '{locked}' may not be read: allow it for this user" in result.stderr
+    assert f"'{locked}' may not be read" in result.stderr
 
 
-def test_names_that_are_no_text_are_told_byte_by_byte(home: Path, tmp_path: Path) -> None:
+def test_names_that_are_no_text_are_printed_byte_by_byte(home: Path, tmp_path: Path) -> None:
     names = [os.fsdecode(os.fsencode(tmp_path) + name) for name in (b"/caf\xe9.mbox", b"/caf\xe8.mbox")]
     Path(names[0]).touch()
     result = onward(home, "ingest", *names, "--json")
     assert result.exit_code == 1
     there, missing = json.loads(result.stdout)["refused"]
     assert (there["source"], missing["source"]) == (f"{tmp_path}/caf\\xe9.mbox", f"{tmp_path}/caf\\xe8.mbox")
-    assert there["error"].endswith("caf\\xe9.mbox' is not UTF-8; rename it, or ingest its folder")
-    assert missing["error"].endswith("caf\\xe8.mbox': check its name")
+    assert "caf\\xe9.mbox' is not UTF-8" in there["error"]
+    assert "caf\\xe8.mbox'" in missing["error"]
 
 
-def test_of_many_parts_that_cannot_be_taken_the_first_are_shown_and_the_others_counted(
-    home: Path, tmp_path: Path
-) -> None:
+def test_of_many_items_that_cannot_be_read_the_first_are_named_and_all_counted(home: Path, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "notes.txt").write_text("The lamp burns.")
     for one in range(7):
         (folder / f"{one}.zip").write_bytes(b"PK\x03\x04 cut off")
-    shown = onward(home, "ingest", str(folder), "--processes", "1").stdout
-    assert shown.count("  Broken: ") == 5
-    assert "\n  … and 2 others\n" in shown
+    (source,) = json.loads(onward(home, "ingest", str(folder), "--processes", "1", "--json").stdout)["sources"]
+    assert (source["failed"], len(source["failures"])) == (7, 5)
+    assert {one["error"].partition(": ")[0] for one in source["failures"]} == {"Broken"}
 
 
 def test_a_source_that_was_forgotten_meanwhile_is_not_called_completed(home: Path, mailbox: Path) -> None:
@@ -227,17 +236,14 @@ def test_what_is_passed_over_is_counted_and_can_be_listed(home: Path, tmp_path: 
     (folder / "empty.txt").touch()
     for one in range(120):
         (folder / f"{one:03}.png").write_bytes(b"\x89PNG\r\n\x1a\n\0")
-    ran = onward(home, "ingest", str(folder), "--processes", "1")
-    assert "\n  121 passed over: 120 pictures, 1 empty\n" in ran.stdout
-    command = next(line for line in reversed(ran.stdout.splitlines()) if line.startswith("  onward show "))
-    shown = onward(home, *command.split()[1:]).stdout
+    (source,) = json.loads(onward(home, "ingest", str(folder), "--processes", "1", "--json").stdout)["sources"]
+    found = source["passed_over"]
+    assert (found["total"], found["kinds"]) == (121, {"picture": 120, "empty": 1})
+    assert (len(found["items"]), found["not_listed"]) == (101, 20)
+    archive = f"archives/{source_id(str(folder))}"
+    assert json.loads(onward(home, "show", archive, "--json").stdout)["passed_over"] == found
+    shown = onward(home, "show", archive).stdout
     assert shown.count(".png  png file\n") == 100
     assert "  empty.txt  empty\n" in shown
-    assert "20 others, which are not listed" in shown
-    facts = json.loads(onward(home, *command.split()[1:], "--json").stdout)
-    assert facts["passed_over"]["kinds"] == {"picture": 120, "empty": 1}
-    assert (len(facts["passed_over"]["items"]), facts["passed_over"]["not_listed"]) == (101, 20)
-    (source,) = json.loads(onward(home, "ingest", str(folder), "--processes", "1", "--json").stdout)["sources"]
-    assert source["passed_over"] == facts["passed_over"]
     (source,) = json.loads(onward(home, "status", "--json").stdout)["sources"]
     assert source["passed_over"] == {"total": 121, "kinds": {"picture": 120, "empty": 1}}

@@ -9,7 +9,7 @@ import os
 import re
 from pathlib import Path
 
-from tests.support.command_runs import ROOT, onward
+from tests.support.command_runs import ROOT, onward, onward_process
 
 FOLDER = Path(__file__).parent / "golden"
 _VARYING = (
@@ -47,13 +47,22 @@ class Transcript:
     def run(self, *args: str, code: int = 0, more: dict[str, str] | None = None) -> None:
         result = onward(self._home, *args, more=more)
         assert result.exit_code == code, result.output
-        self.add(result.output, *args, code=code)
+        self.add(result.output, *args, code=code, more=more)
 
-    def add(self, output: str, *args: str, code: int = 0) -> None:
+    def run_process(self, *args: str, code: int = 0) -> None:
+        """Run a command in its own process, where its app is loaded anew; lines of its log are left out."""
+        result = onward_process(self._home, *args)
+        assert result.returncode == code, result.stderr
+        lines = [*result.stdout.splitlines(), *result.stderr.splitlines()]
+        self.add("\n".join(line for line in lines if not line.startswith("{")), *args, code=code)
+
+    def add(self, output: str, *args: str, code: int = 0, more: dict[str, str] | None = None) -> None:
         """Add the output of a command that has run."""
-        shown = self.normalised(" ".join(args))
+        shown = self.normalised(
+            " ".join([*(f"{name}={value}" for name, value in (more or {}).items()), "onward", *args])
+        )
         end = "" if code == 0 else f"\n(exit code {code})"
-        self._parts.append(f"$ onward {shown}\n{self.normalised(output).rstrip()}{end}\n")
+        self._parts.append(f"$ {shown}\n{self.normalised(output).rstrip()}{end}\n")
 
     def normalised(self, text: str) -> str:
         """Return a text without ids, times, sizes and folders, which differ from run to run."""
