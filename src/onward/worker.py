@@ -77,10 +77,9 @@ def supervise(
     """
     # Of no use to a worker process, which imports this module, too.
     from onward.observe.process_observer import ProcessObserver
-    from onward.recovery.periodic_jobs import PeriodicJobs
+    from onward.recovery.background_jobs import PeriodicJobs, RetryJobThread
     from onward.recovery.retry_decision import RetryJobRules
     from onward.recovery.retry_job import RetryJob
-    from onward.recovery.retry_job_thread import RetryJobThread
 
     given, app = app, app or load_app(reference)
     # Its own settings win; else every process gets the ones that were read here, even if the file is

@@ -24,8 +24,8 @@ from onward import App, Exponential, OnwardError, Settings, Unavailable, Work
 from onward.cli import main
 from onward.model.failures import Failure
 from onward.model.ledger_views import FailureGroup
+from onward.recovery.background_jobs import RetryJobThread
 from onward.recovery.retry_job import RetryJob
-from onward.recovery.retry_job_thread import RetryJobThread
 from onward.runtime import error_reporter, observers
 from onward.runtime.error_reporter import DeliveryFailed, Report, ReportThread
 from onward.runtime.observers import AnySignal

@@ -20,7 +20,7 @@ from onward.ops.submissions import submit_upload
 from onward.pipeline.app import build
 from onward.pipeline.documents import Archive, source_id
 from onward.pipeline.sources import collect_blobs, forget, source_status, submit
-from onward.recovery.periodic_jobs import PeriodicJobs
+from onward.recovery.background_jobs import PeriodicJobs
 from onward.settings import load_settings
 from onward.testing import SimulatedClock
 from tests.support.command_runs import environment, onward_process

@@ -10,8 +10,8 @@ import pytest
 
 from onward import DocumentState, Reader, Work
 from onward.ledger.store_errors import StoreUnavailable
-from onward.recovery import retry_job_thread
-from onward.recovery.retry_job_thread import RetryJobThread
+from onward.recovery import background_jobs
+from onward.recovery.background_jobs import RetryJobThread
 from onward.testing import Simulation
 from tests.support.page_app import HOUR, Page, PagesFound, new_app
 
@@ -48,7 +48,7 @@ def test_what_fails_is_logged_and_ends_nothing(error: Exception, caplog: pytest.
 def test_a_hook_that_hangs_does_not_keep_a_worker_from_ending(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(retry_job_thread, "STOP_SECONDS", 0.01)
+    monkeypatch.setattr(background_jobs, "STOP_SECONDS", 0.01)
     app, hanging, over = new_app(), threading.Event(), threading.Event()
 
     def requeue(states: Sequence[DocumentState], store: Reader) -> list[PagesFound]:

@@ -175,10 +175,9 @@ def retry_job(ctx: click.Context, reference: str, once: bool, verbose: bool, as_
     """
     from onward.app import worker_name
     from onward.observe.process_observer import ProcessObserver
-    from onward.recovery.periodic_jobs import PeriodicJobs
+    from onward.recovery.background_jobs import PeriodicJobs, RetryJobThread
     from onward.recovery.retry_decision import RetryJobRules
     from onward.recovery.retry_job import RetryJob, describe_run
-    from onward.recovery.retry_job_thread import RetryJobThread
 
     if as_json and not once:
         raise click.UsageError("--json prints the result of a single run: give --once, too")
@@ -283,7 +282,7 @@ def serve(address: str | None, reference: str, work: bool) -> None:
     from onward.console import serve as run
     from onward.console.server import split_address
     from onward.observe.logs import log_options, set_up_logs
-    from onward.recovery.periodic_jobs import PeriodicJobs
+    from onward.recovery.background_jobs import PeriodicJobs
 
     settings = load_settings()
     chosen = address or settings.serve_address

@@ -13,18 +13,13 @@ from onward.model.ledger_views import FailureGroup
 if TYPE_CHECKING:
     from onward.ledger.store import Store
 
-FEW = 2
-"""Up to this many documents may each be the cause of their own failure."""
+FEW = 2  # up to this many documents may each be the cause of their own failure
 SEVERAL = 3
 MANY = 5
-ENOUGH = 3
-"""If at least this many times as many documents succeeded, the program alone is not the cause."""
-SOON_SECONDS = 3600.0
-"""A failure that begins within this time after a version appeared may have come with it."""
-MAX_DOCUMENTS_READ = 20
-"""At most this many affected documents are read for one diagnosis."""
-SLACK_SECONDS = 60.0
-"""A breaker may open this long after the last failure: probing a dependency takes time."""
+ENOUGH = 3  # if at least this many times as many documents succeeded, the program alone is not the cause
+SOON_SECONDS = 3600.0  # a failure that begins within this time after a version appeared may have come with it
+MAX_DOCUMENTS_READ = 20  # of the affected documents, for one diagnosis
+SLACK_SECONDS = 60.0  # a breaker may open this long after the last failure: probing a dependency takes time
 PROGRAMMING_ERRORS = frozenset(
     {
         *("AssertionError", "AttributeError", "ImportError", "IndexError", "KeyError", "ModuleNotFoundError"),
@@ -32,8 +27,6 @@ PROGRAMMING_ERRORS = frozenset(
         *("ValidationError", "ZeroDivisionError"),
     }
 )
-_OVERLOAD = ("rate_limited", "timeout")
-_PASSING = ("unavailable", *_OVERLOAD, "not_ready")
 
 
 class Cause(StrEnum):
@@ -70,16 +63,13 @@ class Evidence:
     """The facts that a diagnosis is based on."""
 
     group: FailureGroup
+    # Of dependencies that its service needs or its failures name, during the time of the group.
     openings: tuple[Opening, ...] = ()
-    """Of dependencies that its service needs or its failures name, during the time of the group."""
-    versions: tuple[Version, ...] = ()
-    """All known versions, the oldest first."""
-    needs: tuple[str, ...] = ()
-    """The dependencies of its service."""
+    versions: tuple[Version, ...] = ()  # all known versions, the oldest first
+    needs: tuple[str, ...] = ()  # the dependencies of its service
+    # Of each affected document: how many of its outcomes were this failure, and how many it had.
     outcomes: tuple[tuple[int, int], ...] = ()
-    """Of each affected document: how many of its outcomes were this failure, and how many it had."""
-    waiting: int = 0
-    """Events of its service that wait because the suspected dependency is down."""
+    waiting: int = 0  # events of its service that wait because the suspected dependency is down
 
     @property
     def others(self) -> int:
@@ -100,16 +90,14 @@ class Evidence:
         return sum(self.group.kinds.get(kind, 0) for kind in kinds) / total if total else 0.0
 
     @property
-    def down(self) -> bool:
-        """Whether the suspected dependency is down now."""
-        openings = (opening for opening in self.openings if opening.dependency == self.suspect)
-        still_open = any(opening.closed_at is None for opening in openings)
-        return still_open and self.share(*_PASSING) > 0.5
+    def passing(self) -> bool:
+        """Whether most of the failures are of kinds that pass."""
+        return self.share("unavailable", "rate_limited", "timeout", "not_ready") > 0.5
 
     @property
     def always(self) -> bool:
         """Whether every outcome of the affected documents was this failure."""
-        return bool(self.outcomes) and all(so == total for so, total in self.outcomes)
+        return bool(self.outcomes) and all(matching == total for matching, total in self.outcomes)
 
 
 class FindingKind(StrEnum):
@@ -172,33 +160,32 @@ def diagnose(evidence: Evidence) -> Diagnosis:
         (Cause.OVERLOAD, _overload),
         (Cause.POISON, _poison),
         (Cause.BUG, _bug),
+        (Cause.UNCLEAR, _missing),
     )
-    for cause, rule in rules:
-        if found := rule(evidence):
-            return Diagnosis(cause, tuple(found))
-    return Diagnosis(Cause.UNCLEAR, tuple(_missing(evidence)))
+    cause, found = next((cause, found) for cause, rule in rules if (found := rule(evidence)))
+    return Diagnosis(cause, tuple(found))
 
 
 def evidence_of(store: Store, group: FailureGroup) -> Evidence:
     """Collect the evidence on a failure group from a store."""
     needs = next((service.needs for service in store.subscriptions() if service.service == group.service), ())
-    watched = {*needs, *group.dependencies}
-    openings = [
+    openings = (
         Opening(opening["dependency"], opening["opened_at"], opening["closed_at"], opening["reason"])
         for opening in store.openings()
-        if opening["dependency"] in watched
-    ]
+        if opening["dependency"] in {*needs, *group.dependencies}
+        and (opening["closed_at"] is None or opening["closed_at"] >= group.first_seen)
+        and opening["opened_at"] <= group.last_seen + SLACK_SECONDS
+    )
     # Where many documents fail, the earlier outcomes of each say nothing about the cause.
     few = group.affected and group.documents <= FEW
     states = store.find_states(fingerprint=group.fingerprint, limit=MAX_DOCUMENTS_READ) if few else []
-    found = Evidence(
-        group,
-        tuple(opening for opening in openings if _overlaps(opening, group)),
-        tuple(Version(*version) for version in store.versions()),
-        tuple(needs),
-        tuple(_outcomes(state.attempts, group.fingerprint) for state in states),
-    )
-    return replace(found, waiting=store.counts().get(group.service, {}).get("waiting", 0)) if found.down else found
+    outcomes = tuple(_outcomes(state.attempts, group.fingerprint) for state in states)
+    versions = tuple(Version(*version) for version in store.versions())
+    found = Evidence(group, tuple(openings), versions, tuple(needs), outcomes)
+    down = any(opening.dependency == found.suspect and opening.closed_at is None for opening in found.openings)
+    if not (down and found.passing):
+        return found
+    return replace(found, waiting=store.counts().get(group.service, {}).get("waiting", 0))
 
 
 def waiting_events(store: Store, groups: Iterable[FailureGroup]) -> dict[str, int]:
@@ -213,19 +200,13 @@ def waiting_events(store: Store, groups: Iterable[FailureGroup]) -> dict[str, in
 
 def _outcomes(attempts: dict[str, Any], fingerprint: str) -> tuple[int, int]:
     """Count the outcomes of a document with this fingerprint, and all of them, since it last succeeded."""
-    matching = total = 0
+    since: list[dict[str, Any]] = []
     for outcome in outcomes(attempts):
         if outcome.get("outcome") == "processed":
-            matching = total = 0
+            since.clear()
         elif outcome.get("outcome") != GIVEN_BACK:
-            matching += outcome.get("fingerprint") == fingerprint
-            total += 1
-    return matching, total
-
-
-def _overlaps(opening: Opening, group: FailureGroup) -> bool:
-    ended_before = opening.closed_at is not None and opening.closed_at < group.first_seen
-    return not ended_before and opening.opened_at <= group.last_seen + SLACK_SECONDS
+            since.append(outcome)
+    return sum(outcome.get("fingerprint") == fingerprint for outcome in since), len(since)
 
 
 # -- the causes; each rule returns its findings, or nothing if the evidence does not support the cause
@@ -233,7 +214,7 @@ def _overlaps(opening: Opening, group: FailureGroup) -> bool:
 
 def _dependency(evidence: Evidence) -> list[Finding]:
     group, name = evidence.group, evidence.suspect
-    if name is None or evidence.share(*_PASSING) <= 0.5 or evidence.share("rate_limited", "not_ready") > 0.5:
+    if name is None or not evidence.passing or evidence.share("rate_limited", "not_ready") > 0.5:
         return []
     opened = [opening for opening in evidence.openings if opening.dependency == name]
     # One document alone proves little, but an open breaker does.
@@ -247,7 +228,7 @@ def _dependency(evidence: Evidence) -> list[Finding]:
         lasted = None if last.closed_at is None else last.closed_at - last.opened_at
         found.append(Finding(FindingKind.BREAKER_OPENED, len(opened), names=(name,), seconds=lasted))
     else:
-        found.append(_kind_share(FindingKind.NOT_REACHED, group, "unavailable"))
+        found.append(Finding(FindingKind.NOT_REACHED, group.kinds.get("unavailable", 0), group.failures))
     if evidence.waiting:
         found.append(Finding(FindingKind.EVENTS_WAIT, evidence.waiting))
     return found
@@ -255,10 +236,10 @@ def _dependency(evidence: Evidence) -> list[Finding]:
 
 def _overload(evidence: Evidence) -> list[Finding]:
     group = evidence.group
-    if group.documents < SEVERAL or evidence.share(*_OVERLOAD) <= 0.5:
+    if group.documents < SEVERAL or evidence.share("rate_limited", "timeout") <= 0.5:
         return []
     kinds = {"rate_limited": FindingKind.RATE_LIMITED, "timeout": FindingKind.TIMED_OUT}
-    found = [_kind_share(finding, group, kind) for kind, finding in kinds.items() if group.kinds.get(kind)]
+    found = [Finding(kinds[kind], group.kinds[kind], group.failures) for kind in kinds if group.kinds.get(kind)]
     found.append(Finding(FindingKind.NOT_THE_DOCUMENTS, group.documents))
     return [*found, _others(evidence)] if evidence.others else found
 
@@ -272,37 +253,31 @@ def _poison(evidence: Evidence) -> list[Finding]:
 
 
 def _bug(evidence: Evidence) -> list[Finding]:
-    group = evidence.group
-    if group.documents < MANY or evidence.share(*_PASSING) > 0.5:
+    group, versions = evidence.group, evidence.versions
+    if group.documents < MANY or evidence.passing:
         return []
-    if evidence.others >= ENOUGH * group.documents and not _came_with_a_version(evidence):
+    # Whether the failures began soon after one of their versions appeared.
+    since = (group.first_seen - version.first_seen for version in versions[1:] if version.name in group.versions)
+    came_with_a_version = any(-SLACK_SECONDS <= seconds <= SOON_SECONDS for seconds in since)
+    if evidence.others >= ENOUGH * group.documents and not came_with_a_version:
         return []  # the same program succeeds with most documents: those that fail have something in common
-    seen = [version for version in evidence.versions if version.name in group.versions]
-    lost = [name for name in group.versions if name not in {version.name for version in evidence.versions}]
-    failed = Finding(FindingKind.DOCUMENTS_FAILED, group.documents, group.failures)
-    if seen and not lost:
-        new = seen[0]
-        older = [version.name for version in evidence.versions if version.first_seen < new.first_seen]
+    found = [Finding(FindingKind.DOCUMENTS_FAILED, group.documents, group.failures)]
+    new = next((version for version in versions if version.name in group.versions), None)
+    if new and not _forgotten(evidence):
+        older = [version.name for version in versions if version.first_seen < new.first_seen]
         worked = group.processed_before > 0 or group.collection is None
         if older and worked and new.first_seen - SLACK_SECONDS <= group.first_seen:
             began = max(0.0, group.first_seen - new.first_seen)
-            found = [failed, Finding(FindingKind.NEW_VERSION, names=(new.name, *older), seconds=began)]
+            found.append(Finding(FindingKind.NEW_VERSION, names=(new.name, *older), seconds=began))
             if group.processed_before:
                 found.append(Finding(FindingKind.WORKED_BEFORE, group.processed_before))
             return found
-    if group.error_type in PROGRAMMING_ERRORS and group.place:
-        found = [failed, Finding(FindingKind.PROGRAMMING_ERROR, names=(group.error_type, group.place))]
-        if len(group.versions) > 1:
-            found.append(Finding(FindingKind.OLDER_VERSIONS_TOO, names=tuple(group.versions)))
-        return found
-    return []
-
-
-def _came_with_a_version(evidence: Evidence) -> bool:
-    """Return whether the failures began soon after one of their versions appeared."""
-    began = evidence.group.first_seen
-    named = (version for version in evidence.versions[1:] if version.name in evidence.group.versions)
-    return any(-SLACK_SECONDS <= began - version.first_seen <= SOON_SECONDS for version in named)
+    if group.error_type not in PROGRAMMING_ERRORS or not group.place:
+        return []
+    found.append(Finding(FindingKind.PROGRAMMING_ERROR, names=(group.error_type, group.place)))
+    if len(group.versions) > 1:
+        found.append(Finding(FindingKind.OLDER_VERSIONS_TOO, names=tuple(group.versions)))
+    return found
 
 
 def _missing(evidence: Evidence) -> list[Finding]:
@@ -312,7 +287,7 @@ def _missing(evidence: Evidence) -> list[Finding]:
     found = [Finding(FindingKind.FAILURE_KINDS, group.failures, group.documents, counts=kinds)]
     if not group.affected and not group.dead_letters:
         found.append(Finding(FindingKind.NONE_AFFECTED))
-    if evidence.share(*_PASSING) > 0.5 and evidence.suspect is None:
+    if evidence.passing and evidence.suspect is None:
         found.append(_why_no_suspect(evidence))
     if group.documents <= FEW:
         if not evidence.others:
@@ -322,7 +297,7 @@ def _missing(evidence: Evidence) -> list[Finding]:
             found.append(Finding(FindingKind.NOT_EVERY_TRY))
     elif group.documents < MANY:
         found.append(Finding(FindingKind.BETWEEN, group.documents))
-    elif evidence.share(*_PASSING) <= 0.5:
+    elif not evidence.passing:
         if evidence.others >= ENOUGH * group.documents:
             found += [_others(evidence), Finding(FindingKind.LOOK_FOR_COMMON)]
         found.append(_why_no_version(evidence))
@@ -342,20 +317,19 @@ def _why_no_suspect(evidence: Evidence) -> Finding:
 
 
 def _why_no_version(evidence: Evidence) -> Finding:
-    group = evidence.group
-    known = {version.name for version in evidence.versions}
-    forgotten = tuple(name for name in group.versions if name not in known)
-    if forgotten:
+    if forgotten := _forgotten(evidence):
         return Finding(FindingKind.VERSION_FORGOTTEN, names=forgotten)
-    if not group.versions:
+    if not evidence.group.versions:
         return Finding(FindingKind.VERSION_NOT_RECORDED)
     if len(evidence.versions) == 1:
         return Finding(FindingKind.ONLY_VERSION, names=(evidence.versions[0].name,))
-    return Finding(FindingKind.NO_NEW_VERSION, names=tuple(group.versions))
+    return Finding(FindingKind.NO_NEW_VERSION, names=tuple(evidence.group.versions))
 
 
-def _kind_share(finding: FindingKind, group: FailureGroup, kind: str) -> Finding:
-    return Finding(finding, group.kinds.get(kind, 0), group.failures)
+def _forgotten(evidence: Evidence) -> tuple[str, ...]:
+    """Return the versions that failed, and of which it is not known any more when they ran."""
+    known = {version.name for version in evidence.versions}
+    return tuple(name for name in evidence.group.versions if name not in known)
 
 
 def _others(evidence: Evidence) -> Finding:

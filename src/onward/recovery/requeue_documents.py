@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,16 +25,15 @@ class RequeuePlan:
     """The events to publish, and the documents that cannot be requeued now."""
 
     events: list[tuple[Service, Event, list[DocumentState]]] = field(default_factory=list)
+    # Dead letters that are requeued as they are, with their documents.
     dead_letters: dict[int, list[DocumentState]] = field(default_factory=dict)
-    """Dead letters that are requeued as they are, with their documents."""
     left: list[DocumentState] = field(default_factory=list)
 
 
 class DocumentRequeue:
     """Finds the service that finishes a document, and makes its event."""
 
-    at_once = 500
-    """How many documents are requeued in one transaction."""
+    at_once = 500  # documents that are requeued in one transaction
 
     def __init__(self, store: Store, registry: Registry) -> None:
         self.store = store
@@ -43,27 +43,21 @@ class DocumentRequeue:
         """Return the dependencies that are down."""
         return {breaker.dependency for breaker in self.store.breakers() if breaker.open}
 
-    def finishers(self, collection: str) -> list[Service]:
+    def _finishers(self, collection: str) -> list[Service]:
         services = self.registry.services.values()
-        return [
-            service
-            for service in services
-            if service.finishes is not None and service.finishes.collection == collection
-        ]
+        return [service for service in services if service.finishes and service.finishes.collection == collection]
 
     def collections(self, down: set[str]) -> list[str]:
         """Return the collections that are finished here, by services that can work now.
 
         Another app may have documents in the same store, and a retry job of its own.
         """
-        finished = (
-            service.finishes for service in self.registry.services.values() if down.isdisjoint(service.needs)
-        )
-        return sorted({finishes.collection for finishes in finished if finishes is not None})
+        able = (service for service in self.registry.services.values() if down.isdisjoint(service.needs))
+        return sorted({service.finishes.collection for service in able if service.finishes is not None})
 
     def held_up(self, state: DocumentState, down: set[str]) -> str:
         """Return the dependencies that block every service that could finish a document; empty: none."""
-        needs = [down & set(service.needs) for service in self.finishers(state.collection)]
+        needs = [down & set(service.needs) for service in self._finishers(state.collection)]
         return ", ".join(sorted(set.union(*needs))) if needs and all(needs) else ""
 
     # -- planning: runs code of the app, and so outside of any transaction
@@ -71,49 +65,45 @@ class DocumentRequeue:
     def plan(self, states: Sequence[DocumentState], down: set[str]) -> RequeuePlan:
         """Return how documents are requeued."""
         plan = RequeuePlan()
-        by_collection: dict[str, dict[str, DocumentState]] = {}
+        by_collection: defaultdict[str, dict[str, DocumentState]] = defaultdict(dict)
         for state in states:
-            by_collection.setdefault(state.collection, {})[state.id] = state
+            by_collection[state.collection][state.id] = state
         for collection, found in by_collection.items():
-            for service in self.finishers(collection):
-                if down.isdisjoint(service.needs) and found:
-                    self._plan_for(service, found, plan)
+            for service in self._finishers(collection):
+                if found and down.isdisjoint(service.needs) and service.makes_events:
+                    self._plan_events(service, found, plan)
+                elif found and down.isdisjoint(service.needs):
+                    self._plan_dead_letters(found, plan)
             plan.left += found.values()
         return plan
 
-    def _plan_for(self, service: Service, states: dict[str, DocumentState], plan: RequeuePlan) -> None:
-        if not service.makes_events:
-            for state in list(states.values()):
-                if (dead_letter := self._dead_letter_of(state)) is not None:
-                    plan.dead_letters.setdefault(dead_letter, []).append(states.pop(state.id))
-            self._warn(list(states.values()))
-            return
-        for event in self._events(service, list(states.values())):
-            plan.events.append((service, event, [states.pop(id) for id in named(service, event) if id in states]))
-
-    def _events(self, service: Service, states: Sequence[DocumentState]) -> Iterator[Event]:
+    def _plan_events(self, service: Service, states: dict[str, DocumentState], plan: RequeuePlan) -> None:
         """Make events; documents with the same attempt count share one."""
-        by_attempt: dict[int, list[DocumentState]] = {}
-        for state in states:
-            by_attempt.setdefault(state.attempt_count, []).append(state)
+        by_attempt: defaultdict[int, list[DocumentState]] = defaultdict(list)
+        for state in states.values():
+            by_attempt[state.attempt_count].append(state)
         for attempt in sorted(by_attempt, key=str):
-            yield from service.put_back(by_attempt[attempt], self.store)
+            for event in service.put_back(by_attempt[attempt], self.store):
+                named = getattr(event, service.ids_field or "", None) or ()
+                ids = [named] if isinstance(named, str) else named
+                plan.events.append((service, event, [states.pop(id) for id in ids if id in states]))
 
-    def _dead_letter_of(self, state: DocumentState) -> int | None:
-        """Return the dead letter to requeue, for a service that cannot make the event of a document itself."""
-        if state.dead_letter is None:
-            found = self.store.find_dead_letters(document=(state.collection, state.id), limit=1)
-            return found[0].row if found else None
-        put_away = self.store.row_states([state.dead_letter])[state.dead_letter] == RowState.ARCHIVED
-        # A dead letter that an operator archived is requeued only if an operator schedules its document.
-        return None if put_away and state.retry_at is None else state.dead_letter
-
-    def _warn(self, lost: Sequence[DocumentState]) -> None:
-        if lost:
+    def _plan_dead_letters(self, states: dict[str, DocumentState], plan: RequeuePlan) -> None:
+        """Requeue the dead letters of a service that cannot make the events of documents itself."""
+        for state in list(states.values()):
+            row, key = state.dead_letter, (state.collection, state.id)
+            if row is None:
+                row = next((found.row for found in self.store.find_dead_letters(document=key, limit=1)), None)
+            # A dead letter that an operator archived is requeued only if an operator schedules its document.
+            elif state.retry_at is None and self.store.row_states([row])[row] == RowState.ARCHIVED:
+                row = None
+            if row is not None:
+                plan.dead_letters.setdefault(row, []).append(states.pop(state.id))
+        if states:
             log.warning(
                 "%d documents cannot be requeued, such as %s/%s: their event has more fields than ids, and there "
                 "is no dead letter to take it from; declare their service with requeue=",
-                *(len(lost), lost[0].collection, lost[0].id),
+                *(len(states), *next((state.collection, state.id) for state in states.values())),
             )
 
     # -- publishing
@@ -121,29 +111,25 @@ class DocumentRequeue:
     def put_back(self, plan: RequeuePlan, *, priority: int = 0) -> dict[str, int]:
         """Begin a round of every planned document; return how many each collection has."""
         back: dict[str, int] = {}
+
+        def report(states: list[DocumentState], how: str) -> None:
+            for state in states:
+                back[state.collection] = back.get(state.collection, 0) + 1
+                log.info("%s/%s is requeued %s", state.collection, state.id, how)
+
         for service, event, states in plan.events:
             self.store.make_pending([(state.collection, state.id) for state in states if state.status in FINAL])
             published = self.store.publish(
                 Envelope.of(event, now=self.store.now(), priority=priority, trace=requeued_trace(states))
             )
-            if not any(result.rows or result.duplicates for result in published):
+            if any(result.rows or result.duplicates for result in published):
+                report(states, f"for {service.name}")
+            else:
                 log.warning(
                     "nobody takes %s yet: no worker of %s was ever started", event.event_type, service.name
                 )
-                continue
-            for state in states:
-                back[state.collection] = back.get(state.collection, 0) + 1
-                log.info("%s/%s is requeued for %s", state.collection, state.id, service.name)
         for dead_letter, states in plan.dead_letters.items():
             self.store.restore_dead_letters([dead_letter])
             if self.store.requeue(dead_letter):
-                for state in states:
-                    back[state.collection] = back.get(state.collection, 0) + 1
-                    log.info("%s/%s is requeued with its dead letter", state.collection, state.id)
+                report(states, "with its dead letter")
         return back
-
-
-def named(service: Service, event: Event) -> list[str]:
-    """Return the ids of the documents that an event brings to a service."""
-    found = getattr(event, service.ids_field or "", None)
-    return [found] if isinstance(found, str) else list(found or ())

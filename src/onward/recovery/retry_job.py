@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from onward.ledger.store_errors import StoreError, StoreFull, StoreUnavailable
 from onward.model.documents import DocumentKey, DocumentState
-from onward.recovery.failed_batches import FailedBatchRetries
+from onward.model.ledger import BACKGROUND, FailedBatch
+from onward.recovery.next_step import describe_error
 from onward.recovery.requeue_documents import DocumentRequeue, RequeuePlan
 from onward.recovery.retry_decision import RetryAction, RetryDecision, RetryJobRules, decide
 from onward.retry import OnwardError, redact
@@ -28,16 +29,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("onward")
 
 ROLE = "retry job"
-PAGE = 10_000
-"""Due documents that are listed at once."""
-MAX_DANGLING_CHECKS = 20_000
-"""Documents that each full run checks for ledger rows that no longer exist."""
 ROLE_SECONDS = 60.0
-MAX_CONFLICT_RETRIES = 3
-"""How often the decisions on a slice are made again because documents changed, before it is halved."""
-
-
-_Decisions: TypeAlias = Sequence[tuple[DocumentState, RetryDecision]]
+PAGE = 10_000  # due documents that are listed at once
+MAX_DANGLING_CHECKS = 20_000  # documents that each full run checks for ledger rows that no longer exist
+MAX_CONFLICT_RETRIES = 3  # the decisions on a slice are made again this often, before it is halved
+BATCH_RECHECK_SECONDS = 120.0  # the next check of a failed batch whose items are all on the ledger
 
 
 class _DocumentsChanged(OnwardError):
@@ -50,40 +46,52 @@ class RetryJobRun:
 
     requeued: dict[str, int] = field(default_factory=dict)
     exhausted: dict[str, int] = field(default_factory=dict)
-    batches: int = 0
-    """Failed batches that were retried."""
+    batches: int = 0  # failed batches that were retried
     later: int = 0
-    held_up: int = 0
-    """Documents that are due, but wait for a dependency, or are not complete."""
+    held_up: int = 0  # documents that are due, but wait for a dependency, or are not complete
     problems: list[str] = field(default_factory=list)
-    led: bool = True
-    """False if another retry job is running; then nothing was done."""
+    led: bool = True  # False if another retry job is running; then nothing was done
 
     @property
     def touched(self) -> int:
         return sum(self.requeued.values()) + sum(self.exhausted.values()) + self.batches
 
+    def add(self, other: RetryJobRun) -> None:
+        for mine, others in ((self.requeued, other.requeued), (self.exhausted, other.exhausted)):
+            for collection, count in others.items():
+                mine[collection] = mine.get(collection, 0) + count
+        self.later += other.later
+        self.held_up += other.held_up
+        self.problems += other.problems
+
 
 class RetryJob:
-    """Decides on each unfinished document that is due for a check, and requeues it or gives it up."""
+    """Decides on each unfinished document that is due for a check, and requeues it or gives it up.
+
+    The events of failed batches run when a service is idle, or in every tenth turn.
+    """
 
     def __init__(self, store: Store, registry: Registry, rules: RetryJobRules, *, holder: str) -> None:
         self.store = store
         self.rules = rules
         self.holder = holder
+        # Called between two transactions; True leaves the rest to another run.
         self.stopped: Callable[[], bool] = lambda: False
-        """Called between two transactions; True leaves the rest to another run."""
+        self._services = registry.services
         self._back = DocumentRequeue(store, registry)
-        self._batches = FailedBatchRetries(store, registry, self._back)
         self._full_at: float | None = None
-        self._held_up_until = 0.0
-        """The next check of documents that could not be requeued."""
+        self._held_up_until = 0.0  # the next check of documents that could not be requeued
 
     def next_due(self) -> float | None:
         """Return when something is due; what waits for a dependency that is down does not count."""
-        own = self._back.collections(self._back.down())
-        times = (self._batches.next_due(), self.store.next_check(own))
-        return min((at for at in times if at is not None), default=None)
+        down = self._back.down()
+        times = [
+            at
+            for name, at in self.store.next_batches().items()
+            if (service := self._services.get(name)) is not None and down.isdisjoint(service.needs)
+        ]
+        check = self.store.next_check(self._back.collections(down))
+        return min(times if check is None else [*times, check], default=None)
 
     def next_chance(self) -> float | None:
         """Return when something can be requeued; what could not be requeued in the last run does not count."""
@@ -91,9 +99,7 @@ class RetryJob:
         return None if due == self._held_up_until else due
 
     def is_due(self) -> bool:
-        if self._is_full():
-            return True
-        return (due := self.next_due()) is not None and due <= self.store.now()
+        return self._is_full() or ((due := self.next_due()) is not None and due <= self.store.now())
 
     def _is_full(self) -> bool:
         """Return whether an interval has passed since the last full run of any process."""
@@ -114,21 +120,82 @@ class RetryJob:
                 self._clear_dangling_rows(run)
             for id in self.store.due_batches():
                 if not self.stopped():
-                    retried, problem = self._batches.retry(id, self.rules)
-                    run.batches += retried
-                    run.problems += [problem] if problem else []
+                    self._retry_batch(id, run)
             self._retry_documents(run)
             if full:
                 self._set_gauges(time.perf_counter() - began)
         except StoreError:
             raise  # the store cannot be written to
         except Exception as error:
-            self._count_failed_run(error)
+            try:
+                self.store.count("retry_job_runs_total", "failure")
+                self.store.count("retry_job_errors_total", type(error).__name__)
+            except StoreError as unreachable:
+                log.error("%s", unreachable)
             raise
         finally:
             with suppress(StoreError):
                 self.store.release_role(ROLE, self.holder)
         return run
+
+    def _report_failure(self, what: str, error: Exception, run: RetryJobRun) -> float:
+        """Report something that cannot be requeued; return its next check."""
+        problem = redact(f"{what}: {type(error).__name__}: {error}")
+        log.error("%s; the next check is in %g s", problem, self.rules.interval)
+        run.problems.append(problem)
+        self.store.count("retry_job_errors_total", type(error).__name__)
+        return self.store.now() + self.rules.interval
+
+    # -- failed batches
+
+    def _retry_batch(self, id: str, run: RetryJobRun) -> None:
+        """Requeue the items of a batch, `at_once` in a transaction; the last transaction sets the next retry.
+
+        Until then the batch stays due, so that after a crash the next retry job requeues the rest.
+        """
+        try:
+            batch, down = self.store.failed_batch(id), self._back.down()
+            service = self._services.get(batch.service) if batch is not None else None
+            if batch is None or service is None or not down.isdisjoint(service.needs):
+                return
+            while (retried := self._retry_slice(batch, down)) is None:
+                pass
+            run.batches += retried
+        except (StoreUnavailable, StoreFull):
+            raise
+        except Exception as error:
+            at = self._report_failure(f"failed batch {id} cannot be retried", error, run)
+            self.store.reschedule_batch(id, at)
+
+    def _retry_slice(self, batch: FailedBatch, down: set[str]) -> bool | None:
+        """Requeue a slice; return whether the batch was retried, or None if there is more of it."""
+        store, most = self.store, self._back.at_once
+        items = store.idle_items(batch.id, limit=most + 1)
+        states = [state for state in store.states_of(items[:most]) if state.row is None]
+        plan = self._back.plan(states, down)
+        wait, _ = self.rules.ladder.failed_batch.backoff.bounds(batch.retry_count + 2)
+
+        def put_back() -> bool | None:
+            if batch.id not in store.due_batches():
+                return False  # another retry job was faster
+            if not items:
+                # All its items are on the ledger.
+                store.reschedule_batch(batch.id, store.now() + BATCH_RECHECK_SECONDS)
+                return False
+            if store.states_of([(state.collection, state.id) for state in states]) != states:
+                return None  # they have changed meanwhile: read them again
+            self._back.put_back(plan, priority=BACKGROUND)
+            # If the events begin no round, the same items come again: do not loop.
+            left = store.idle_items(batch.id, limit=1) if len(items) > most else []
+            if left and left[0] != items[0]:
+                return None
+            store.claim_batch(batch.id, retry_count=batch.retry_count, until=store.now() + wait)
+            store.count("failed_batches_retried_total", batch.service)
+            return True
+
+        return store.atomically(put_back)
+
+    # -- documents
 
     def _retry_documents(self, run: RetryJobRun) -> None:
         seen: set[DocumentKey] = set()
@@ -154,54 +221,59 @@ class RetryJob:
                 self._process(keys[:middle], run)
                 self._process(keys[middle:], run)
             elif not isinstance(error, _DocumentsChanged):
-                self._report_failure(keys[0], error, run)
+                at = self._report_failure(f"{keys[0][0]}/{keys[0][1]} cannot be put back", error, run)
+                self.store.defer_checks([(keys[0], at)])
             return
-        _add(run, done)
-
-    def _report_failure(self, key: DocumentKey, error: Exception, run: RetryJobRun) -> None:
-        problem = redact(f"{key[0]}/{key[1]} cannot be put back: {type(error).__name__}: {error}")
-        log.error("%s; the next check is in %g s", problem, self.rules.interval)
-        run.problems.append(problem)
-        self.store.count("retry_job_errors_total", type(error).__name__)
-        self.store.defer_checks([(key, self.store.now() + self.rules.interval)])
+        run.add(done)
 
     def _decide_and_apply(self, keys: Sequence[DocumentKey]) -> RetryJobRun:
         """Decide, then apply the decisions in a transaction in which the documents are unchanged."""
         for _ in range(MAX_CONFLICT_RETRIES):
             states = self.store.states_of(keys)
             now, down = self.store.now(), self._back.down()
-            decided = [(state, self._decide(state, now, down)) for state in states]
-            due = [state for state, decision in decided if decision.action is RetryAction.DUE]
-            plan = self._back.plan(due, down)
+            decided: list[tuple[DocumentState, RetryDecision]] = []
+            for state in states:
+                held_up = self._back.held_up(state, down)
+                decided.append((state, decide(state, self.rules, now, live=state.row is not None, down=held_up)))
+            plan = self._back.plan([state for state, how in decided if how.action is RetryAction.DUE], down)
             run = self.store.atomically(partial(self._apply, keys, decided, plan, now))
             if run is not None:
                 return run
         raise _DocumentsChanged(f"{len(keys)} documents are being changed by others")
 
-    def _decide(self, state: DocumentState, now: float, down: set[str]) -> RetryDecision:
-        held_up = self._back.held_up(state, down)
-        return decide(state, self.rules, now, live=state.row is not None, down=held_up)
-
     def _apply(
-        self, keys: Sequence[DocumentKey], decided: _Decisions, plan: RequeuePlan, now: float
+        self,
+        keys: Sequence[DocumentKey],
+        decided: Sequence[tuple[DocumentState, RetryDecision]],
+        plan: RequeuePlan,
+        now: float,
     ) -> RetryJobRun | None:
         """Apply decisions; return None if a document has changed since they were made."""
         if self.store.states_of(keys) != [state for state, _ in decided]:
             return None
         run = RetryJobRun(requeued=self._back.put_back(plan), held_up=len(plan.left))
         checks: list[tuple[DocumentKey, float]] = []
+        exhausted: list[DocumentKey] = []
         # Documents that cannot be requeued get the same next check, not one each: `onward ingest` ends when
         # nothing is due.
-        later = math.floor(now / self.rules.interval + 1) * self.rules.interval
+        later = self._held_up_until = math.floor(now / self.rules.interval + 1) * self.rules.interval
         for state, decision in decided:
-            run.problems += self._report(state, decision)
+            name, key = f"{state.collection}/{state.id}", (state.collection, state.id)
+            for problem in decision.problems:
+                run.problems.append(f"{name}: {problem}")
+                log.warning("%s: %s", name, problem)
+                self.store.count("retry_job_errors_total", "odd_document")
             run.held_up += decision.action is RetryAction.NOT_NOW
             run.later += decision.action is RetryAction.LATER
             # Requeued documents too: the event may end without a round.
-            at = decision.at if decision.action is RetryAction.LATER else later
-            self._held_up_until = later
-            checks.append(((state.collection, state.id), at))
-        self._give_up([pair for pair in decided if pair[1].action is RetryAction.EXHAUSTED], run)
+            checks.append((key, decision.at if decision.action is RetryAction.LATER else later))
+            if decision.action is RetryAction.EXHAUSTED:
+                exhausted.append(key)
+                run.exhausted[state.collection] = run.exhausted.get(state.collection, 0) + 1
+                error = describe_error(state.last_error)[:500] or "none"
+                log.error("%s is given up: %s; last error: %s", name, decision.why, error)
+        if exhausted:
+            self.store.give_up(exhausted)
         self.store.defer_checks(checks)
         for collection, count in run.requeued.items():
             self.store.count("retry_job_documents_requeued_total", collection, count)
@@ -209,21 +281,7 @@ class RetryJob:
             self.store.count("retry_job_documents_max_retries_exceeded_total", collection, count)
         return run
 
-    def _give_up(self, exhausted: _Decisions, run: RetryJobRun) -> None:
-        if not exhausted:
-            return
-        self.store.give_up([(state.collection, state.id) for state, _ in exhausted])
-        for state, decision in exhausted:
-            run.exhausted[state.collection] = run.exhausted.get(state.collection, 0) + 1
-            name, error = f"{state.collection}/{state.id}", _last_error(state)
-            log.error("%s is given up: %s; last error: %s", name, decision.why, error)
-
-    def _report(self, state: DocumentState, decision: RetryDecision) -> list[str]:
-        problems = [f"{state.collection}/{state.id}: {problem}" for problem in decision.problems]
-        for problem in problems:
-            log.warning("%s", problem)
-            self.store.count("retry_job_errors_total", "odd_document")
-        return problems
+    # -- full runs
 
     def _clear_dangling_rows(self, run: RetryJobRun) -> None:
         """Clear references to ledger rows that no longer exist: their documents would wait for ever."""
@@ -257,29 +315,6 @@ class RetryJob:
 
         self.store.atomically(write)
         self._full_at = now
-
-    def _count_failed_run(self, error: Exception) -> None:
-        try:
-            self.store.count("retry_job_runs_total", "failure")
-            self.store.count("retry_job_errors_total", type(error).__name__)
-        except StoreError as unreachable:
-            log.error("%s", unreachable)
-
-
-def _add(run: RetryJobRun, other: RetryJobRun) -> None:
-    for mine, others in ((run.requeued, other.requeued), (run.exhausted, other.exhausted)):
-        for collection, count in others.items():
-            mine[collection] = mine.get(collection, 0) + count
-    run.later += other.later
-    run.held_up += other.held_up
-    run.problems += other.problems
-
-
-def _last_error(state: DocumentState) -> str:
-    error = state.last_error
-    if not isinstance(error, dict):
-        return "none"
-    return redact(f"{error.get('error_type', 'Error')}: {error.get('message', '')}")[:500]
 
 
 def describe_run(run: RetryJobRun) -> Iterable[str]:

@@ -1,0 +1,159 @@
+"""Runs the retry job, and the jobs that an app declares with `app.periodic`, in threads beside the other work."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import traceback
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Self
+
+from onward.ledger.store_errors import StoreError
+from onward.recovery.retry_job import RetryJob, describe_run
+from onward.retry import redact_error
+from onward.runtime.service import Registry
+
+if TYPE_CHECKING:
+    from onward.ledger.store import Store
+
+log = logging.getLogger("onward")
+
+RETRY_POLL_SECONDS = 2.0
+PERIODIC_POLL_SECONDS = 60.0
+MAX_POLL_SECONDS = 60.0  # the poll interval doubles up to this while runs fail
+STOP_SECONDS = 10.0  # how long `stop` waits for the current transaction, or the running periodic job
+
+
+class _JobThread:
+    """Runs `step` at intervals until it is stopped; no error ends it."""
+
+    def __init__(self, name: str, poll: float) -> None:
+        self._poll = poll
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self.run, name=f"onward-{name}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def halt(self) -> None:
+        """Request the end; the current transaction is completed first."""
+        self._stopped.set()
+
+    def stop(self) -> None:
+        """Request the end, and wait for it up to `STOP_SECONDS`."""
+        self.halt()
+        if self._thread.is_alive():
+            self._thread.join(STOP_SECONDS)
+
+    def run(self) -> None:
+        pause = 0.0
+        while not self._stopped.wait(pause):
+            pause = self._poll if self.step() else min(max(pause, self._poll) * 2, MAX_POLL_SECONDS)
+
+    def step(self) -> bool:
+        """Do what is due; return False if that failed."""
+        raise NotImplementedError
+
+
+class RetryJobThread(_JobThread):
+    """Runs the retry job whenever something is due.
+
+    `after_step` is called after each check, with the problem or "". `on_error` is called with unexpected errors.
+    """
+
+    def __init__(
+        self,
+        job: RetryJob,
+        *,
+        after_step: Callable[[str], None] = lambda problem: None,
+        on_error: Callable[[Exception], None] = lambda error: None,
+    ) -> None:
+        super().__init__("retry-job", RETRY_POLL_SECONDS)
+        self.job = job
+        self._after_step = after_step
+        self._on_error = on_error
+        job.stopped = self._stopped.is_set
+
+    def stop(self) -> None:
+        super().stop()
+        if self._thread.is_alive():
+            log.warning("the retry job does not end: a requeue= of the app hangs; it is left behind")
+
+    def step(self) -> bool:
+        problem = ""
+        try:
+            if self.job.is_due():
+                for line in describe_run(self.job.run()):
+                    log.debug("retry job: %s", line)
+        except StoreError as error:
+            problem = str(error)
+            log.error("the retry job has not run: %s", error)
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+            log.error("the retry job has failed\n%s", redact_error(traceback.format_exc()))
+            self._on_error(error)
+        self._after_step(problem)
+        return not problem
+
+
+class PeriodicJobs(_JobThread):
+    """The periodic jobs of an app, each in one process at a time; the store keeps when each is due."""
+
+    def __init__(
+        self,
+        open_store: Callable[[], Store],
+        registry: Registry,
+        *,
+        holder: str,
+        on_error: Callable[[Exception], None] = lambda error: None,
+    ) -> None:
+        """`open_store` is called in the thread, so that a process starts even if the store cannot be reached."""
+        super().__init__("periodic-jobs", PERIODIC_POLL_SECONDS)
+        self._open_store = open_store
+        self._registry = registry
+        self._holder = holder
+        self._on_error = on_error
+        self._runs = 0
+
+    def run_due(self) -> list[str]:
+        """Run each job whose interval has passed since a process last began it; return their names."""
+        jobs = self._registry.periodic.values()
+        if not jobs or self._stopped.is_set():
+            return []
+        store = self._open_store()
+        # Jobs of this app do not run on the store of another app.
+        if not any(row.service in self._registry.services for row in store.subscriptions()):
+            return []
+        ran = []
+        for job in jobs:
+            self._runs += 1
+            # A new holder each time: the role is held for the whole interval, also against this process.
+            role, holder = f"periodic: {job.name}", f"{self._holder}:{self._runs}"
+            if self._stopped.is_set() or not store.acquire_role(role, holder, job.every_seconds):
+                continue
+            job.run(self._stopped.is_set)
+            ran.append(job.name)
+            if self._stopped.is_set():
+                store.release_role(role, holder)  # it was interrupted: the next process runs it again
+        return ran
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        if self._registry.periodic:
+            super().start()
+
+    def step(self) -> bool:
+        try:
+            self.run_due()
+        except StoreError as error:
+            log.warning("periodic jobs have not run: %s", error)
+        except Exception as error:
+            log.error("a periodic job has failed\n%s", redact_error(traceback.format_exc()))
+            self._on_error(error)
+        return True
