@@ -32,13 +32,10 @@ _OVER = (Status.PROCESSED, Status.DISCARDED)
 class GroupRetryPlan:
     """The dead letters and documents that a retry of a group would requeue."""
 
-    dead_letters: list[int]
-    """Rows of its dead letters that can be requeued."""
+    dead_letters: list[int]  # rows of those that can be requeued
     refused: list[Refusal]
-    documents: list[DocumentKey]
-    """Its documents that none of these dead letters is about."""
-    recovered: int = 0
-    """Dead letters that are skipped: their documents have recovered, or are being tried."""
+    documents: list[DocumentKey]  # those that none of these dead letters is about
+    recovered: int = 0  # dead letters that are skipped: their documents have recovered, or are being tried
 
 
 @dataclass(slots=True)
@@ -47,14 +44,12 @@ class GroupRetryResult:
 
     dead_letters: RequeueResult = field(default_factory=RequeueResult)
     documents: Counter[ScheduleResult] = field(default_factory=Counter)
-    held_back: int = 0
-    """Documents that are left alone until the canary has passed."""
+    held_back: int = 0  # documents that are left alone until the canary has passed
 
     @property
     def touched(self) -> int:
-        return self.dead_letters.requeued + sum(
-            self.documents[result] for result in (ScheduleResult.SCHEDULED, ScheduleResult.RESCHEDULED)
-        )
+        scheduled = self.documents[ScheduleResult.SCHEDULED] + self.documents[ScheduleResult.RESCHEDULED]
+        return self.dead_letters.requeued + scheduled
 
     @property
     def complete(self) -> bool:
@@ -66,8 +61,7 @@ class GroupDiscarded:
     """The number of documents and dead letters of a group that were discarded."""
 
     documents: int
-    dead_letters: int
-    """Dead letters that were archived; that of a discarded document ends with it."""
+    dead_letters: int  # those that were archived; that of a discarded document ends with it
 
 
 def affected(
@@ -81,10 +75,7 @@ def affected(
 
 def plan_group_retry(store: Store, fingerprint: str) -> GroupRetryPlan:
     """Return what a retry of a group would requeue."""
-    rows: list[int] = []
-    refused: list[Refusal] = []
-    brought: set[DocumentKey] = set()
-    recovered = 0
+    rows, refused, brought, recovered = list[int](), list[Refusal](), set[DocumentKey](), 0
     services = service_names(store)
     for dead_letter in matching_dead_letters(store, DeadLetterFilter(fingerprint=fingerprint)):
         if reason := refusal(dead_letter, services):
@@ -126,17 +117,11 @@ def retry_group(
         # Without a dead letter to watch, only the first documents are retried: the operator checks them.
         documents, held = documents[:canary], documents[canary:]
         result.held_back = len(held)
-    _schedule(store, documents, rate, result.documents)
-
-
-def _schedule(
-    store: Store, keys: Sequence[DocumentKey], rate: float | None, outcomes: Counter[ScheduleResult]
-) -> None:
     now = store.now()
     size = PAGE if rate is None else max(1, min(PAGE, int(rate)))
-    for start in range(0, len(keys), size):
+    for start in range(0, len(documents), size):
         at = now if rate is None else now + start / rate
-        outcomes.update(store.schedule(keys[start : start + size], at).values())
+        result.documents.update(store.schedule(documents[start : start + size], at).values())
 
 
 def discard_documents(store: Store, keys: Sequence[DocumentKey]) -> int:
@@ -147,11 +132,8 @@ def discard_documents(store: Store, keys: Sequence[DocumentKey]) -> int:
 def discard_group(store: Store, fingerprint: str) -> GroupDiscarded:
     """Discard the documents of a group, and archive its dead letters that are about no document."""
     keys = [(state.collection, state.id) for state in affected(store, fingerprint)]
-    documents = 0
-    for start in range(0, len(keys), PAGE):
-        documents += discard_documents(store, keys[start : start + PAGE])
-    rows = [
-        dead_letter.row for dead_letter in matching_dead_letters(store, DeadLetterFilter(fingerprint=fingerprint))
-    ]
+    documents = sum(discard_documents(store, keys[start : start + PAGE]) for start in range(0, len(keys), PAGE))
+    found = matching_dead_letters(store, DeadLetterFilter(fingerprint=fingerprint))
+    rows = [dead_letter.row for dead_letter in found]
     archived = sum(store.archive_dead_letters(rows[start : start + PAGE]) for start in range(0, len(rows), PAGE))
     return GroupDiscarded(documents, archived)

@@ -14,22 +14,20 @@ from onward.model.ledger_views import LedgerRow
 if TYPE_CHECKING:
     from onward.ledger.store import Store
 
-FAILED_FOR_GOOD = "failed_for_good"
-"""The outcome of a round that was given up and made its document `failed`."""
+FAILED_FOR_GOOD = "failed_for_good"  # the outcome of a round that was given up and made its document `failed`
+_STORED_TEXTS = ("error_type", "message", "fingerprint", "worker", "version")
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
     """One thing that happened to a document, or the number of outcomes that are not stored any more."""
 
-    what: str
-    """`created`, `outcome`, `event` or `not_kept`."""
+    what: str  # `created`, `outcome`, `event` or `not_kept`
     at: float | None = None
     round: int = 0
-    attempt: int = 0
-    """The number of the try in its round."""
+    attempt: int = 0  # the number of the try in its round
+    # As stored (`retried`, `given_back`, `gave_up`, `set_aside`, `processed`), or `FAILED_FOR_GOOD`.
     outcome: str = ""
-    """As stored (`retried`, `given_back`, `gave_up`, `set_aside`, `processed`), or `FAILED_FOR_GOOD`."""
     error_type: str = ""
     message: str = ""
     fingerprint: str = ""
@@ -37,8 +35,7 @@ class HistoryEntry:
     version: str = ""
     event_type: str = ""
     service: str = ""
-    count: int = 0
-    """How many outcomes are not stored."""
+    count: int = 0  # how many outcomes are not stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +44,7 @@ class DocumentHistory:
 
     state: DocumentState
     entries: tuple[HistoryEntry, ...]
-    row: LedgerRow | None = None
-    """The ledger row of its present round."""
+    row: LedgerRow | None = None  # of its present round
     dead_letter: DeadLetter | None = None
     batch: FailedBatch | None = None
     parent: str | None = None
@@ -63,10 +59,9 @@ class DocumentHistory:
 def read_history(store: Store, collection: str, id: str) -> DocumentHistory | None:
     """Return the history of a document; None: there is no such document."""
     # Not `store.state`: this call also reads fields that another program has filled in its own way.
-    states = store.states_of([(collection, id)])
-    if not states:
+    state = next(iter(store.states_of([(collection, id)])), None)
+    if state is None:
         return None
-    (state,) = states
     # The document knows the row of its dead letter, so rows before it need not be searched.
     row = state.dead_letter
     dead_letters = store.find_dead_letters(document=(collection, id), after=row - 1, limit=1) if row else []
@@ -108,15 +103,6 @@ def _outcome(state: DocumentState, stored: Mapping[str, Any]) -> HistoryEntry:
     outcome = str(stored.get("outcome", ""))
     if outcome == "gave_up" and stored.get("round", 0) == state.round and state.status == "failed":
         outcome = FAILED_FOR_GOOD
-    return HistoryEntry(
-        "outcome",
-        stored.get("at"),
-        int(stored.get("round") or 0),
-        int(stored.get("try") or 0),
-        outcome,
-        str(stored.get("error_type", "")),
-        str(stored.get("message", "")),
-        str(stored.get("fingerprint", "")),
-        str(stored.get("worker", "")),
-        str(stored.get("version", "")),
-    )
+    number, attempt = int(stored.get("round") or 0), int(stored.get("try") or 0)
+    texts: dict[str, Any] = {name: str(stored.get(name, "")) for name in _STORED_TEXTS}
+    return HistoryEntry("outcome", stored.get("at"), number, attempt, outcome, **texts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from onward.model.breaker import Breaker
@@ -23,26 +24,32 @@ class NextStepKind(StrEnum):
     """The kind of a document's next step."""
 
     WORKING = "working"
-    SILENT = "silent"
-    """The lease of its worker has ended; another worker takes it."""
-    DUE = "due"
-    """A worker or the retry job takes it at `NextStep.at`."""
-    NO_WORKER = "no_worker"
-    """It is due, and no worker runs."""
+    SILENT = "silent"  # the lease of its worker has ended; another worker takes it
+    DUE = "due"  # a worker or the retry job takes it at `NextStep.at`
+    NO_WORKER = "no_worker"  # it is due, and no worker runs
     OUTAGE = "outage"
-    INCOMPLETE = "incomplete"
-    """It waits until the documents that belong to it are finished."""
+    INCOMPLETE = "incomplete"  # it waits until the documents that belong to it are finished
     SET_ASIDE = "set_aside"
     SCHEDULED = "scheduled"
     NOT_NOW = "not_now"
-    EXHAUSTED = "exhausted"
-    """The retry job is about to give it up."""
-    ODD = "odd"
-    """Its fields make no sense."""
+    EXHAUSTED = "exhausted"  # the retry job is about to give it up
+    ODD = "odd"  # its fields make no sense
     PROCESSED = "processed"
     DISCARDED = "discarded"
     GIVEN_UP = "given_up"
     FAILED = "failed"
+
+
+_ENDED: dict[str, NextStepKind] = {
+    Status.PROCESSED: NextStepKind.PROCESSED,
+    Status.DISCARDED: NextStepKind.DISCARDED,
+    Status.FAILED_MAX_RETRIES: NextStepKind.GIVEN_UP,
+}
+_NOT_RETRIED = {
+    RetryAction.EXHAUSTED: NextStepKind.EXHAUSTED,
+    RetryAction.ODD: NextStepKind.ODD,
+    RetryAction.NOT_NOW: NextStepKind.NOT_NOW,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +67,16 @@ class NextStep:
     kind: NextStepKind
     state: DocumentState
     now: float
-    at: float | None = None
-    """When it happens, if that is known."""
-    row: LedgerRow | None = None
-    """Its live event."""
-    worker_alive: bool = True
-    """Whether the worker of `row` has reported lately."""
-    breaker: Breaker | None = None
-    """The breaker of the dependency that it waits for."""
+    at: float | None = None  # when it happens, if that is known
+    row: LedgerRow | None = None  # its live event
+    worker_alive: bool = True  # the worker of `row` has reported lately
+    breaker: Breaker | None = None  # of the dependency that it waits for
     batch: FailedBatch | None = None
-    persistent: bool = False
-    """Its failed batch keeps failing and needs a person."""
-    decision: RetryDecision | None = None
-    """The decision of the retry job, if the document has no live event."""
+    persistent: bool = False  # its failed batch keeps failing and needs a person
+    decision: RetryDecision | None = None  # of the retry job, if the document has no live event
     backoff_seconds: float = 0.0
     unfinished: Unfinished | None = None
-    start_worker: str = ""
-    """The command that starts a worker for this store."""
+    start_worker: str = ""  # the command that starts a worker for this store
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -96,18 +96,24 @@ class NextSteps:
         self.now = store.now()
         self._breakers = {breaker.dependency: breaker for breaker in store.breakers()}
         self._subscriptions = store.subscriptions()
-        self._workers: set[str] | None = None
-        self._batches: dict[str, FailedBatch | None] = {}
-        self._rows: dict[int, LedgerRow | None] = {}
+        self._row = cache(store.ledger_row)
+        self._batch = cache(store.failed_batch)
+
+    @cached_property
+    def _alive(self) -> set[str]:
+        return {worker["worker"] for worker in alive_workers(self.store)}
 
     def of(self, state: DocumentState, *, unfinished: Unfinished | None = None) -> NextStep:
         """Return the next step of a document; `unfinished`: documents that have to be finished before it."""
         step = NextStep(NextStepKind.DUE, state, self.now)
-        if (row := self._row(state.row)) is not None:
-            if row.state == RowState.CLAIMED:
-                return self._claimed(step, row)
-            if row.state == RowState.WAITING:
-                return self._waiting(step, row)
+        row = self._row(state.row) if state.row is not None else None
+        if row is not None and row.state == RowState.CLAIMED:
+            if (row.lease or self.now) <= self.now:
+                return replace(step, kind=NextStepKind.SILENT, row=row)
+            alive = (row.worker or "") in self._alive
+            return replace(step, kind=NextStepKind.WORKING, row=row, worker_alive=alive)
+        if row is not None and row.state == RowState.WAITING:
+            return self._waiting(step, row)
         if state.status in FINAL and state.retry_at is None:
             return replace(step, kind=_ENDED.get(state.status, NextStepKind.FAILED))
         if state.status not in FINAL:
@@ -115,17 +121,18 @@ class NextSteps:
                 return _outage(step, down)
             if unfinished is not None:
                 return replace(step, kind=NextStepKind.INCOMPLETE, unfinished=unfinished)
-            if state.retry_at is None and (batch := self._batch(state.failed_batch)) is not None:
+            batch = self._batch(state.failed_batch) if state.failed_batch is not None else None
+            if state.retry_at is None and batch is not None:
                 persistent = self.rules.ladder.failed_batch.persistent(batch.retry_count)
                 kind = NextStepKind.SET_ASIDE
                 return replace(step, kind=kind, at=batch.retry_after, batch=batch, persistent=persistent)
-        return self._by_the_retry_job(step)
-
-    def _claimed(self, step: NextStep, row: LedgerRow) -> NextStep:
-        if (row.lease or self.now) <= self.now:
-            return replace(step, kind=NextStepKind.SILENT, row=row)
-        alive = (row.worker or "") in self._alive()
-        return replace(step, kind=NextStepKind.WORKING, row=row, worker_alive=alive)
+        decision = decide(state, self.rules, self.now)
+        step = replace(step, decision=decision, at=decision.at)
+        if (kind := _NOT_RETRIED.get(decision.action, NextStepKind.DUE)) is not NextStepKind.DUE:
+            return replace(step, kind=kind, at=decision.at if kind is NextStepKind.EXHAUSTED else None)
+        if state.retry_at is not None:
+            return replace(step, kind=NextStepKind.SCHEDULED)
+        return replace(step, backoff_seconds=self.rules.backoff(rounds_of(state)))
 
     def _waiting(self, step: NextStep, row: LedgerRow) -> NextStep:
         needs = self._needs(service=row.service)
@@ -133,28 +140,13 @@ class NextSteps:
             return _outage(step, down)
         step = replace(step, at=row.due, row=row)
         if row.due > self.now:
-            unreached = self._unreached(needs) if not row.tries else None
-            return replace(step, kind=NextStepKind.OUTAGE, breaker=unreached) if unreached else step
-        if not self._alive():
+            breakers = [breaker for name in needs if (breaker := self._breakers.get(name)) is not None]
+            unreached = next((breaker for breaker in breakers if breaker.unreached_since is not None), None)
+            if unreached is not None and not row.tries:
+                return replace(step, kind=NextStepKind.OUTAGE, breaker=unreached)
+        elif not self._alive:
             return replace(step, kind=NextStepKind.NO_WORKER, start_worker=self.start_worker)
         return step
-
-    def _by_the_retry_job(self, step: NextStep) -> NextStep:
-        state = step.state
-        decision = decide(state, self.rules, self.now)
-        step = replace(step, decision=decision, at=decision.at)
-        if state.retry_at is not None and decision.action in (RetryAction.DUE, RetryAction.LATER):
-            return replace(step, kind=NextStepKind.SCHEDULED)
-        match decision.action:
-            case RetryAction.EXHAUSTED:
-                return replace(step, kind=NextStepKind.EXHAUSTED)
-            case RetryAction.ODD:
-                return replace(step, kind=NextStepKind.ODD, at=None)
-            case RetryAction.NOT_NOW:
-                return replace(step, kind=NextStepKind.NOT_NOW, at=None)
-        return replace(step, backoff_seconds=self.rules.backoff(rounds_of(state)))
-
-    # -- what documents share
 
     def down(self, needs: Iterable[str]) -> Breaker | None:
         """Return the breaker of the first of these dependencies that lets nothing through now."""
@@ -164,11 +156,6 @@ class NextSteps:
                 return breaker
         return None
 
-    def _unreached(self, needs: Iterable[str]) -> Breaker | None:
-        """Return the breaker of the first of these dependencies that could not be reached."""
-        breakers = (self._breakers.get(name) for name in needs)
-        return next((found for found in breakers if found is not None and found.unreached_since is not None), None)
-
     def _needs(self, *, service: str | None = None, collection: str | None = None) -> list[str]:
         return [
             name
@@ -176,32 +163,6 @@ class NextSteps:
             if (subscription.service == service if service is not None else subscription.finishes == collection)
             for name in subscription.needs
         ]
-
-    def _row(self, id: int | None) -> LedgerRow | None:
-        if id is None:
-            return None
-        if id not in self._rows:
-            self._rows[id] = self.store.ledger_row(id)
-        return self._rows[id]
-
-    def _batch(self, id: str | None) -> FailedBatch | None:
-        if id is None:
-            return None
-        if id not in self._batches:
-            self._batches[id] = self.store.failed_batch(id)
-        return self._batches[id]
-
-    def _alive(self) -> set[str]:
-        if self._workers is None:
-            self._workers = {worker["worker"] for worker in alive_workers(self.store)}
-        return self._workers
-
-
-_ENDED: dict[str, NextStepKind] = {
-    Status.PROCESSED: NextStepKind.PROCESSED,
-    Status.DISCARDED: NextStepKind.DISCARDED,
-    Status.FAILED_MAX_RETRIES: NextStepKind.GIVEN_UP,
-}
 
 
 def _outage(step: NextStep, down: Breaker) -> NextStep:

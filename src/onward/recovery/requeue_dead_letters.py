@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from onward.ledger.store import Store
 
 PAGE = 200
-MOST_AT_ONCE = 50
-"""Letters in one transaction."""
+MOST_AT_ONCE = 50  # dead letters in one transaction
 POLL_SECONDS = 0.5
 PATIENCE_SECONDS = 15 * 60.0
 NO_WORKER = "no worker is alive; start one: onward worker (with --app, for an app of your own)"
@@ -31,8 +30,7 @@ _SETTLED_WELL = (Status.PROCESSED, Status.DISCARDED)
 class DeadLetterFilter:
     """Conditions on dead letters; None: any."""
 
-    service: str | None = None
-    """An empty name: events for no service."""
+    service: str | None = None  # an empty name: events for no service
     fingerprint: str | None = None
     error_type: str | None = None
     since: float | None = None
@@ -48,18 +46,11 @@ def matching_dead_letters(
     Those that were given up after this began are left out: an event that is requeued and fails again would be
     yielded again.
     """
-    begun, after, left = store.now(), 0, wanted.limit
+    conditions, begun, after = asdict(wanted), store.now(), 0
+    left: int | None = conditions.pop("limit")
     while left is None or left > 0:
-        page = store.find_dead_letters(
-            service=wanted.service,
-            fingerprint=wanted.fingerprint,
-            error_type=wanted.error_type,
-            since=wanted.since,
-            document=wanted.document,
-            archived=archived,
-            after=after,
-            limit=PAGE if left is None else min(PAGE, left),
-        )
+        limit = PAGE if left is None else min(PAGE, left)
+        page = store.find_dead_letters(**conditions, archived=archived, after=after, limit=limit)
         if not page:
             return
         after = page[-1].row
@@ -82,11 +73,8 @@ def refusal(dead_letter: DeadLetter, services: Collection[str]) -> str:
             f"its service {dead_letter.service_name!r} was retired; start it again, declare its successor with "
             f"was={dead_letter.service_name!r}, or purge the dead letter"
         )
-    if (
-        dead_letter.abandoned_reason == Reason.MALFORMED
-        and dead_letter.raw
-        and not dead_letter.original_event["data"]
-    ):
+    unreadable = dead_letter.raw and not dead_letter.original_event["data"]
+    if dead_letter.abandoned_reason == Reason.MALFORMED and unreadable:
         return "its bytes could not be read as an event; export it, publish it anew, then purge it"
     return ""
 
@@ -102,13 +90,11 @@ class Refusal:
 class CanaryOutcome(StrEnum):
     """The outcome of the first dead letters."""
 
-    NONE = "none"
-    """No canary was asked for, or there was nothing to try."""
+    NONE = "none"  # no canary was asked for, or there was nothing to try
     WAITING = "waiting"
     PASSED = "passed"
     FAILED = "failed"
-    UNANSWERED = "unanswered"
-    """They were not settled in time."""
+    UNANSWERED = "unanswered"  # they were not settled in time
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +121,7 @@ class RequeueResult:
     """The result of a run so far."""
 
     requeued: int = 0
-    skipped_recovered: int = 0
-    """They have recovered meanwhile, or are being tried already."""
+    skipped_recovered: int = 0  # they have recovered meanwhile, or are being tried already
     refused: list[Refusal] = field(default_factory=list)
     canary: Canary = field(default_factory=Canary)
     left_untouched: int = 0
@@ -152,15 +137,7 @@ class CanaryProgress:
 
     done: int
     total: int
-    hint: str = ""
-    """The probable reason why it waits."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Watched:
-    row: int
-    service: str
-    documents: tuple[DocumentKey, ...]
+    hint: str = ""  # the probable reason why it waits
 
 
 class Requeue:
@@ -211,48 +188,42 @@ class Requeue:
         if pause > 0:
             self._sleep(pause)
 
-    def _put_back(self, batch: Sequence[DeadLetter]) -> list[_Watched]:
-        """Requeue dead letters, in one transaction unless one of them fails; return what to watch."""
+    def _put_back(self, batch: Sequence[DeadLetter]) -> list[DeadLetter]:
+        """Requeue dead letters, in one transaction unless one of them fails; return those that were requeued."""
         services = service_names(self._store)
-        reasons = [(dead_letter, refusal(dead_letter, services)) for dead_letter in batch]
-        refused = [Refusal(dead_letter.row, reason) for dead_letter, reason in reasons if reason]
-        sound = [dead_letter for dead_letter, reason in reasons if not reason]
+        reasons = {dead_letter.row: refusal(dead_letter, services) for dead_letter in batch}
+        sound = [dead_letter for dead_letter in batch if not reasons[dead_letter.row]]
+        self.result.refused += [Refusal(row, reason) for row, reason in reasons.items() if reason]
         try:
             returned = self._store.atomically(lambda: [self._put_back_one(dead_letter) for dead_letter in sound])
         except (StoreUnavailable, StoreFull):
             raise
         except Exception as error:  # one bad dead letter never stops the others
             if len(sound) > 1:
-                self.result.refused += refused
-                return [watched for dead_letter in sound for watched in self._put_back([dead_letter])]
-            refused += [
-                Refusal(dead_letter.row, redact(f"{type(error).__name__}: {error}")) for dead_letter in sound
-            ]
+                return [requeued for dead_letter in sound for requeued in self._put_back([dead_letter])]
+            self.result.refused += [Refusal(one.row, redact(f"{type(error).__name__}: {error}")) for one in sound]
             returned = []
-        watched = [row for row in returned if row is not None]
-        self.result.requeued += len(watched)
-        self.result.skipped_recovered += len(returned) - len(watched)
-        self.result.refused += refused
+        requeued = [dead_letter for dead_letter in returned if dead_letter is not None]
+        self.result.requeued += len(requeued)
+        self.result.skipped_recovered += len(returned) - len(requeued)
         if self._rate is not None:
-            self._turn = max(self._turn, self._store.now()) + len(watched) / self._rate
+            self._turn = max(self._turn, self._store.now()) + len(requeued) / self._rate
         self._report(self.result)
-        return watched
+        return requeued
 
-    def _put_back_one(self, dead_letter: DeadLetter) -> _Watched | None:
-        if not self._canary_wanted:
-            return (
-                _Watched(dead_letter.row, dead_letter.service_name, ())
-                if self._store.requeue(dead_letter.row)
-                else None
-            )
-        # Afterwards it is not known any more which documents were requeued with it.
-        states = {(state.collection, state.id): state for state in self._store.states_of(dead_letter.documents)}
-        own = [
-            key for key in dead_letter.documents if key not in states or _goes_back(states[key], dead_letter.row)
-        ]
-        if not self._store.requeue(dead_letter.row):
-            return None
-        return _Watched(dead_letter.row, dead_letter.service_name, tuple(own))
+    def _put_back_one(self, dead_letter: DeadLetter) -> DeadLetter | None:
+        """Requeue a dead letter; for a canary, return it with only the documents that are requeued with it."""
+        row = dead_letter.row
+        if self._canary_wanted:
+            # Afterwards it is not known any more which documents were requeued with it.
+            others = {
+                (state.collection, state.id)
+                for state in self._store.states_of(dead_letter.documents)
+                if state.row is not None or (state.dead_letter != row and state.round > 0)
+            }
+            own = tuple(key for key in dead_letter.documents if key not in others)
+            dead_letter = replace(dead_letter, documents=own)
+        return dead_letter if self._store.requeue(row) else None
 
     # -- the canary
 
@@ -261,7 +232,7 @@ class Requeue:
         return len(self.result.canary.rows) < self._canary
 
     def _canary_passes(self) -> bool:
-        canary, watched = self.result.canary, list[_Watched]()
+        canary, watched = self.result.canary, list[DeadLetter]()
         while self._canary_wanted and (dead_letter := next(self._dead_letters, None)) is not None:
             self._wait_for_turn()
             for requeued in self._put_back([dead_letter]):
@@ -275,26 +246,30 @@ class Requeue:
         self._watch(watched)
         return canary.outcome is CanaryOutcome.PASSED
 
-    def _watch(self, watched: list[_Watched]) -> None:
-        canary = self.result.canary
-        total, last_progress, progressed_at = len(watched), "", self._store.now()
+    def _watch(self, watched: list[DeadLetter]) -> None:
+        canary, store = self.result.canary, self._store
+        total, last_progress, progressed_at = len(watched), "", store.now()
         while True:
-            rows = self._store.row_states([row.row for row in watched])
-            states = {(state.collection, state.id): state for state in self._states(watched)}
-            canary.failures = [failure for row in watched if (failure := self._failure(row, rows, states))]
+            rows = store.row_states([dead_letter.row for dead_letter in watched])
+            found = store.states_of([key for dead_letter in watched for key in dead_letter.documents])
+            states = {(state.collection, state.id): state for state in found}
+            canary.failures = [failure for one in watched if (failure := self._failure(one, rows, states))]
             if canary.failures:
                 canary.outcome = CanaryOutcome.FAILED
-                first = canary.failures[0]
-                canary.message = f"{len(canary.failures)} of {total} failed again: {first.error}"
+                canary.message = f"{len(canary.failures)} of {total} failed again: {canary.failures[0].error}"
                 return
-            watched = [row for row in watched if _under_way(row, rows, states)]
+            watched = [
+                dead_letter
+                for dead_letter in watched
+                if rows[dead_letter.row] in (RowState.WAITING, RowState.CLAIMED)
+                or any(states[key].row is not None for key in dead_letter.documents if key in states)
+            ]
             if not watched:
                 canary.outcome = CanaryOutcome.PASSED
                 return
-            now = self._store.now()
+            now = store.now()
             # Each try changes the documents, so that a slow canary is not mistaken for one without a worker.
-            tries = [(state.row, state.round, state.attempts.get("total")) for state in states.values()]
-            progress = repr((rows, tries))
+            progress = repr((rows, [(state.row, state.round, state.attempts.get("total")) for state in found]))
             if progress != last_progress:
                 last_progress, progressed_at = progress, now
             hint = self._hint(watched)
@@ -306,11 +281,8 @@ class Requeue:
             self._waiting(CanaryProgress(total - len(watched), total, hint))
             self._sleep(POLL_SECONDS)
 
-    def _states(self, watched: Sequence[_Watched]) -> list[DocumentState]:
-        return self._store.states_of([key for row in watched for key in row.documents])
-
     def _failure(
-        self, watched: _Watched, rows: dict[int, str], states: dict[DocumentKey, DocumentState]
+        self, watched: DeadLetter, rows: dict[int, str], states: Mapping[DocumentKey, DocumentState]
     ) -> CanaryFailure | None:
         for key in watched.documents:
             state = states.get(key)
@@ -325,25 +297,14 @@ class Requeue:
         error = "" if own is None else _error(own.error_type, own.last_error)
         return CanaryFailure(watched.row, None, error or "it was given up again")
 
-    def _hint(self, watched: Sequence[_Watched]) -> str:
-        services = {row.service for row in watched}
-        subscriptions = (
-            subscription for subscription in self._store.subscriptions() if subscription.service in services
-        )
+    def _hint(self, watched: Sequence[DeadLetter]) -> str:
+        services = {dead_letter.service_name for dead_letter in watched}
+        subscriptions = [one for one in self._store.subscriptions() if one.service in services]
         needs = {name for subscription in subscriptions for name in subscription.needs}
-        down = [breaker for breaker in self._store.breakers() if breaker.open and breaker.dependency in needs]
-        if down:
-            return redact(f"{down[0].dependency} is down: {down[0].reason}")
+        for breaker in self._store.breakers():
+            if breaker.open and breaker.dependency in needs:
+                return redact(f"{breaker.dependency} is down: {breaker.reason}")
         return "" if alive_workers(self._store) else NO_WORKER
-
-
-def _goes_back(state: DocumentState, row: int) -> bool:
-    return state.row is None and (state.dead_letter == row or state.round == 0)
-
-
-def _under_way(watched: _Watched, rows: dict[int, str], states: dict[DocumentKey, DocumentState]) -> bool:
-    has_event = any(state.row is not None for key in watched.documents if (state := states.get(key)))
-    return has_event or rows[watched.row] in (RowState.WAITING, RowState.CLAIMED)
 
 
 def _error(error_type: str, message: str) -> str:

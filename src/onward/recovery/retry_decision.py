@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -12,11 +13,10 @@ from onward.model.documents import FINAL, DocumentState, Status
 from onward.retry import Ladder
 from onward.settings import Settings
 
+# Onward never writes `processing`, but reads it in documents that other programs write.
 UNFINISHED = frozenset({Status.PENDING, "processing"})
-"""Onward never writes `processing`, but reads it in documents that other programs write."""
 OUTAGE_RECHECK_SECONDS = 120.0
-MAX_CLOCK_SKEW_SECONDS = 86_400.0
-"""A time further in the future than this counts as missing."""
+MAX_CLOCK_SKEW_SECONDS = 86_400.0  # a time further in the future than this counts as missing
 
 
 class RetryAction(StrEnum):
@@ -24,12 +24,9 @@ class RetryAction(StrEnum):
 
     DUE = "due"
     LATER = "later"
-    NOT_NOW = "not now"
-    """Something else has the document, or will set its next time."""
-    EXHAUSTED = "exhausted"
-    """It has had all its rounds."""
-    ODD = "odd"
-    """Its status is unknown."""
+    NOT_NOW = "not now"  # something else has the document, or will set its next time
+    EXHAUSTED = "exhausted"  # it has had all its rounds
+    ODD = "odd"  # its status is unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +73,10 @@ class RetryDecision:
     action: RetryAction
     at: float
     reason: RetryReason
-    problems: tuple[str, ...] = ()
-    """Fields with values that make no sense, and how they were read."""
+    problems: tuple[str, ...] = ()  # fields with values that make no sense, and how they were read
     rounds: int = 0
     max_rounds: int = 0
-    detail: str = ""
-    """The dependency that is down, or the final status."""
+    detail: str = ""  # the dependency that is down, or the final status
 
     @property
     def why(self) -> str:
@@ -93,19 +88,18 @@ def decide(
     state: DocumentState, rules: RetryJobRules, now: float, *, live: bool = False, down: str = ""
 ) -> RetryDecision:
     """Decide by the first matching rule; `live`: it has a ledger row; `down`: the dependency it needs is down."""
-    problems: list[str] = []
     if live:
         return RetryDecision(RetryAction.NOT_NOW, now, RetryReason.ON_LEDGER)
     if down:
-        return RetryDecision(
-            RetryAction.NOT_NOW, now + OUTAGE_RECHECK_SECONDS, RetryReason.DEPENDENCY_DOWN, detail=down
-        )
+        at = now + OUTAGE_RECHECK_SECONDS
+        return RetryDecision(RetryAction.NOT_NOW, at, RetryReason.DEPENDENCY_DOWN, detail=down)
+    problems: list[str] = []
     if state.retry_at is not None:
         # Before the failed batch: the operator's time has precedence.
-        at = _time(state.retry_at, "retryAt", now, problems, bounded=False)
-        if at is None or at <= now:
+        wanted = _time(state.retry_at, "retryAt", now, problems, bounded=False)
+        if wanted is None or wanted <= now:
             return RetryDecision(RetryAction.DUE, now, RetryReason.OPERATOR_NOW, tuple(problems))
-        return RetryDecision(RetryAction.LATER, at, RetryReason.OPERATOR_TIME, tuple(problems))
+        return RetryDecision(RetryAction.LATER, wanted, RetryReason.OPERATOR_TIME, tuple(problems))
     if state.failed_batch is not None:
         return RetryDecision(RetryAction.NOT_NOW, now, RetryReason.IN_BATCH)
     if state.status in FINAL:
@@ -122,8 +116,9 @@ def _decide_by_last_round(
     rounds = _count(state.attempt_count, problems)
     last = _time(state.last_attempt_time, "lastAttemptTime", now, problems)
     created = _time(state.created_at, "createdAt", now, problems)
-    most = rules.ladder.max_rounds(state.collection)
-    failed = _last_round_failed(state)
+    most, error = rules.ladder.max_rounds(state.collection), state.last_error
+    # The last round is known to have failed; an error without a round counts for the last one.
+    failed = bool(error) and (not isinstance(error, dict) or error.get("round", state.round) == state.round)
 
     def due(since: float | None, wait: float, reason: RetryReason) -> RetryDecision:
         at = -math.inf if since is None else since + wait  # no time counts as long ago
@@ -144,12 +139,6 @@ def _decide_by_last_round(
     return due(created, rules.interval, RetryReason.NEVER_STARTED)
 
 
-def _last_round_failed(state: DocumentState) -> bool:
-    """Return whether the last round is known to have failed; an error without a round counts for the last one."""
-    error = state.last_error
-    return bool(error) and (not isinstance(error, dict) or error.get("round", state.round) == state.round)
-
-
 def _count(value: Any, problems: list[str]) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
         problems.append(f"attemptCount is {value!r:.80}; it counts as 0")
@@ -163,11 +152,9 @@ def _time(value: Any, name: str, now: float, problems: list[str], *, bounded: bo
         return None
     at: float | None = None
     if isinstance(value, str):
-        try:
+        with suppress(ValueError, OverflowError):
             parsed = datetime.fromisoformat(value)
             at = (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
-        except (ValueError, OverflowError):
-            at = None
     elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
         at = float(value)
     if at is None:
