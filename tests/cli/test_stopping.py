@@ -35,7 +35,7 @@ def safe() -> Iterator[None]:
 def pages(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three pages that failed, changed two at a time."""
     monkeypatch.setattr("onward.ops.actions.dead_letters.PAGE", 2)
-    monkeypatch.setattr("onward.ops.actions.remove_documents.PAGE", 2)
+    monkeypatch.setattr("onward.ops.actions.documents.PAGE", 2)
     with stage(home) as on:
         fail(on, "aaaa-1", "aaaa-2", "aaaa-3")
     return home

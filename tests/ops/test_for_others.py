@@ -9,7 +9,7 @@ import pytest
 
 from onward import App
 from onward.ops.actions.action import ActionProgress, Actor
-from onward.ops.actions.failed_batches import DiscardFailedBatches, RetryFailedBatches
+from onward.ops.actions.failure_groups import DiscardFailedBatches, RetryFailedBatches
 from onward.ops.actions.services import CloseBreaker, OpenBreaker
 from onward.ops.bad_input import BadInput, NotFound
 from onward.ops.lookup import check_service

@@ -10,14 +10,9 @@ import pytest
 from onward.backend_urls import open_store
 from onward.model.ledger import Charge, DeadLettered, Delivery, Processed, RetryLater, SettlementPart
 from onward.model.ledger_views import ScheduleResult
-from onward.recovery.group_actions import (
-    GroupRetryResult,
-    affected,
-    discard_group,
-    plan_group_retry,
-    retry_group,
-)
-from onward.recovery.requeue_dead_letters import CanaryOutcome
+from onward.ops.actions.failure_groups import GroupRetryResult, discard_group, plan_group_retry, retry_group
+from onward.ops.queries.failure_groups import affected
+from onward.recovery.requeue_dead_letters import CanaryOutcome, DeadLetterFilter, Requeue, matching_dead_letters
 from tests.support.store_pages import NOON, Clock, Stage, failure
 
 GROUP = "f00d"
@@ -69,16 +64,21 @@ def given_up(delivery: Delivery) -> SettlementPart:
     return DeadLettered([one.id for one in delivery.inputs], failure=failure("again"), charge=Charge.TRY)
 
 
-def retried(stage: Stage, **how: object) -> GroupRetryResult:
-    result = GroupRetryResult()
-    retry_group(stage.store, GROUP, result, **{"sleep": no_sleep} | how)  # type: ignore[arg-type]
+def retried(
+    stage: Stage, *, canary: int = 0, rate: float | None = None, sleep: Callable[[float], None] = no_sleep
+) -> GroupRetryResult:
+    _, documents = plan_group_retry(stage.store, GROUP)
+    letters = matching_dead_letters(stage.store, DeadLetterFilter(fingerprint=GROUP))
+    requeue = Requeue(stage.store, letters, sleep=sleep, canary=canary, rate=rate)
+    result = GroupRetryResult(requeue.result)
+    retry_group(stage.store, requeue, documents, result, canary=canary, rate=rate)
     return result
 
 
 def test_a_plan_tells_letters_from_documents_without_one(troubled: Stage) -> None:
-    planned = plan_group_retry(troubled.store, GROUP)
-    assert (len(planned.dead_letters), planned.refused) == (3, [])
-    assert planned.documents == [("pages", "x"), ("pages", "y")]
+    letters, documents = plan_group_retry(troubled.store, GROUP)
+    assert (letters.requeued, letters.refused) == (3, [])
+    assert documents == [("pages", "x"), ("pages", "y")]
     assert [one.id for one in affected(troubled.store, GROUP)] == ["a", "b", "c", "x", "y"]
 
 
@@ -89,7 +89,7 @@ def test_letters_and_documents_go_back_together(troubled: Stage) -> None:
         {ScheduleResult.RESCHEDULED: 2},
         5,
     )
-    assert result.complete
+    assert not result.left
     assert sorted(one.inputs[0].id for one in troubled.claim()) == ["a", "b", "c", "x", "y"]
 
 
@@ -97,8 +97,8 @@ def test_what_has_recovered_is_not_planned(troubled: Stage) -> None:
     retried(troubled)
     for delivery in troubled.claim():
         troubled.settle(delivery, done(delivery))
-    planned = plan_group_retry(troubled.store, GROUP)
-    assert (planned.dead_letters, planned.documents) == ([], [])
+    letters, documents = plan_group_retry(troubled.store, GROUP)
+    assert (letters.requeued, documents) == (0, [])
     assert retried(troubled).touched == 0
 
 
@@ -117,7 +117,7 @@ def test_after_a_bad_canary_nothing_else_moves(troubled: Stage) -> None:
     assert result.dead_letters.canary.outcome is CanaryOutcome.FAILED
     assert (result.dead_letters.requeued, result.dead_letters.left_untouched, result.held_back) == (1, 2, 2)
     assert result.documents == {}
-    assert not result.complete
+    assert result.left == 4
 
 
 def test_documents_without_letters_fall_due_at_the_rate(stage: Stage) -> None:
@@ -134,8 +134,7 @@ def test_documents_without_letters_fall_due_at_the_rate(stage: Stage) -> None:
 
 
 def test_a_group_is_given_up_and_others_stay(troubled: Stage) -> None:
-    given = discard_group(troubled.store, GROUP)
-    assert (given.documents, given.dead_letters) == (5, 0)
+    assert discard_group(troubled.store, GROUP) == (5, 0)
     assert {troubled.state(id).status for id in "abcxy"} == {"discarded"}
     assert [one.id for one in affected(troubled.store, GROUP)] == []
     assert troubled.state("other").status == "pending"

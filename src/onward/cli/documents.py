@@ -15,8 +15,13 @@ from onward.cli.action_run import runs_action, write_export
 from onward.cli.app_access import open_store_app
 from onward.cli.output import STATUS_STYLES, Output
 from onward.cli.params import COUNT, SPAN, STATUS, TIME, all_of, filter_option, output_option, print_json
-from onward.ops.actions.remove_documents import ArchiveDocuments, DiscardDocuments, PurgeDocuments
-from onward.ops.actions.retry_documents import CancelScheduledRetry, RetryDocuments
+from onward.ops.actions.documents import (
+    ArchiveDocuments,
+    CancelScheduledRetry,
+    DiscardDocuments,
+    PurgeDocuments,
+    RetryDocuments,
+)
 from onward.ops.document_export import exported
 from onward.ops.lookup import EMPTY, check_collection, resolve_source, short_ids, show_command
 from onward.ops.queries.document_details import state_facts

@@ -26,18 +26,17 @@ from onward.cli.params import (
 )
 from onward.ops.actions.dead_letters import (
     ArchiveDeadLetters,
-    DeadLetterSelection,
     PurgeDeadLetters,
     RequeueDeadLetters,
     RestoreDeadLetters,
 )
 from onward.ops.queries.dead_letters import (
     ChosenDeadLetters,
+    DeadLetterSelection,
     dead_letter_at,
     dead_letter_brief,
     dead_letter_facts,
     failed_queue_facts,
-    select_dead_letters,
 )
 from onward.ops.text.format import counted, harmless, moment, number, one_line, size
 from onward.ops.text.history import (
@@ -103,7 +102,7 @@ def list_(queue: str | None, archived: bool, limit: int | None, as_json: bool) -
             shown = [one for one in found if one["archived"] or (one["letters"] and not archived)]
             print_json(shown[:limit]) if as_json else _print_queues(shown, archived, limit or len(shown))
             return
-        choice = select_dead_letters(app, queue, archived=archived)
+        choice = DeadLetterSelection(queue).find(app, archived=archived)
         if as_json:
             print_json([dead_letter_brief(one) for one in islice(choice.letters(), limit)])
             return
@@ -171,7 +170,7 @@ def inspect(queue: str, archived: bool, limit: int, as_json: bool) -> None:
       onward failed inspect parsing.failed --limit 1
     """
     with open_store_app() as app:
-        choice = select_dead_letters(app, queue, archived=archived)
+        choice = DeadLetterSelection(queue).find(app, archived=archived)
         if choice.row is not None:
             dead_letters = [dead_letter_at(app, choice.row, archived=True if archived else None)]
         else:
@@ -220,7 +219,7 @@ def _indented(text: str) -> str:
 @_selection_options
 @_archived_option
 @output_option("A new file, packed if its name ends in .gz; standard output (-) by default.")
-def export(queue: str | None, output: Path | None, **filters: Any) -> None:
+def export(queue: str | None, archived: bool, output: Path | None, **filters: Any) -> None:
     """Write whole dead letters as JSON, one a line (NDJSON). Changes nothing.
 
     A file is there when it is complete, or not at all. `raw` are bytes that could not be read, in base64.
@@ -231,7 +230,7 @@ def export(queue: str | None, output: Path | None, **filters: Any) -> None:
       onward failed export --all --output letters.ndjson.gz
     """
     with open_store_app() as app:
-        choice = select_dead_letters(app, queue, **filters)
+        choice = DeadLetterSelection(queue, **filters).find(app, archived=archived)
         count = write_export((dead_letter_facts(one) for one in choice.letters()), output)
     if count is not None:
         click.echo(f"{counted(count, 'dead letter')} written to {one_line(str(output))}.", err=True)
@@ -270,7 +269,7 @@ def purge(archived: bool, recovered: bool, **given: Any) -> Action:
       onward failed purge parsing.failed --dry-run
       onward failed purge --all --archived --confirm
     """
-    return PurgeDeadLetters(DeadLetterSelection(**given), from_archive=archived, recovered=recovered)
+    return PurgeDeadLetters(DeadLetterSelection(**given), archived=archived, recovered=recovered)
 
 
 @failed.command()

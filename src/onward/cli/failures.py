@@ -13,11 +13,26 @@ from onward.cli.action_run import runs_action
 from onward.cli.app_access import open_store_app
 from onward.cli.output import Output
 from onward.cli.params import DATE, canary_option, json_option, list_by_default, print_json, rate_option
-from onward.ops.actions.failed_batches import DiscardFailedBatches, RetryFailedBatches
-from onward.ops.actions.failure_groups import DiscardFailureGroup, RetryFailureGroup
+from onward.ops.actions.failure_groups import (
+    DiscardFailedBatches,
+    DiscardFailureGroup,
+    RetryFailedBatches,
+    RetryFailureGroup,
+)
 from onward.ops.lookup import check_service, find_group, short_ids, show_command
-from onward.ops.queries.batches import batch_facts, files_of, find_batch, is_persistent, item_errors
-from onward.ops.queries.failure_groups import KNOWN, error_text, evidence_facts, group_facts, shortened
+from onward.ops.queries.failure_groups import (
+    KNOWN,
+    affected,
+    batch_facts,
+    error_text,
+    evidence_facts,
+    files_of,
+    find_batch,
+    group_facts,
+    is_persistent,
+    item_errors,
+    shortened,
+)
 from onward.ops.queries.failure_groups import list_groups as find_groups
 from onward.ops.text.diagnosis import diagnosis_sentences, remedies, remedy_command, remedy_sentence
 from onward.ops.text.format import (
@@ -33,7 +48,6 @@ from onward.ops.text.format import (
     source_name,
 )
 from onward.recovery.diagnosis import Cause, Diagnosis, Evidence, diagnose, evidence_of
-from onward.recovery.group_actions import affected
 from onward.recovery.next_step import describe_error
 from onward.retry.redact import redact
 

@@ -18,18 +18,20 @@ from onward.console.page_templates import document_path
 from onward.ops.actions.action import Action
 from onward.ops.actions.dead_letters import (
     ArchiveDeadLetters,
-    DeadLetterSelection,
     PurgeDeadLetters,
     RequeueDeadLetters,
     RestoreDeadLetters,
 )
-from onward.ops.actions.failed_batches import DiscardFailedBatches, RetryFailedBatches
-from onward.ops.actions.failure_groups import DiscardFailureGroup, RetryFailureGroup
-from onward.ops.actions.remove_documents import DiscardDocuments
-from onward.ops.actions.retry_documents import CancelScheduledRetry, RetryDocuments
+from onward.ops.actions.documents import CancelScheduledRetry, DiscardDocuments, RetryDocuments
+from onward.ops.actions.failure_groups import (
+    DiscardFailedBatches,
+    DiscardFailureGroup,
+    RetryFailedBatches,
+    RetryFailureGroup,
+)
 from onward.ops.actions.services import CloseBreaker, OpenBreaker
 from onward.ops.actions.sources import CancelSource, ForgetSource, IngestAgain, RetrySource
-from onward.ops.queries.dead_letters import dead_letter_at, failed_queues
+from onward.ops.queries.dead_letters import DeadLetterSelection, dead_letter_at, failed_queues
 from onward.ops.queries.documents import source_key, source_named
 from onward.ops.text.format import utc_time
 
@@ -214,7 +216,7 @@ FORMS = {
     ),
     "purge-letters": ActionForm(
         "Remove",
-        lambda app, given: PurgeDeadLetters(_selection(given), from_archive=ticked(given, "archived")),
+        lambda app, given: PurgeDeadLetters(_selection(given), archived=ticked(given, "archived")),
         lambda app, given: _queue(app, given, archived=ticked(given, "archived"), gone=True),
     ),
     "retry-group": ActionForm("Put it back", _retry_group, _group, _pace_fields),

@@ -21,8 +21,7 @@ from onward.console.operations import Operation
 from onward.console.problems import Problem
 from onward.console.request_context import Onward, Running
 from onward.model.documents import DocumentState, Status
-from onward.ops.actions.remove_documents import DiscardDocuments
-from onward.ops.actions.retry_documents import RetryDocuments
+from onward.ops.actions.documents import DiscardDocuments, RetryDocuments
 from onward.ops.actions.sources import CancelSource, ForgetSource, RetrySource
 from onward.ops.bad_input import NotFound
 from onward.ops.queries.document_details import body_of, next_facts, next_step_of, time_fact

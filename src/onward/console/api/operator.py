@@ -19,14 +19,30 @@ from onward.console.pages.overview import count_overdue
 from onward.console.request_context import Onward, Running
 from onward.model.ledger import FailedBatch
 from onward.model.ledger_views import FailureGroup
-from onward.ops.actions.dead_letters import DeadLetterSelection, RequeueDeadLetters
-from onward.ops.actions.failed_batches import DiscardFailedBatches, RetryFailedBatches
-from onward.ops.actions.failure_groups import DiscardFailureGroup, RetryFailureGroup
+from onward.ops.actions.dead_letters import RequeueDeadLetters
+from onward.ops.actions.failure_groups import (
+    DiscardFailedBatches,
+    DiscardFailureGroup,
+    RetryFailedBatches,
+    RetryFailureGroup,
+)
 from onward.ops.actions.services import CloseBreaker, OpenBreaker
 from onward.ops.bad_input import NotFound
-from onward.ops.queries.batches import batch_facts, item_errors
-from onward.ops.queries.dead_letters import dead_letter_brief, dead_letter_facts, failed_queue_facts, failed_queues
-from onward.ops.queries.failure_groups import error_text, evidence_facts, group_facts, list_groups
+from onward.ops.queries.dead_letters import (
+    DeadLetterSelection,
+    dead_letter_brief,
+    dead_letter_facts,
+    failed_queue_facts,
+    failed_queues,
+)
+from onward.ops.queries.failure_groups import (
+    batch_facts,
+    error_text,
+    evidence_facts,
+    group_facts,
+    item_errors,
+    list_groups,
+)
 from onward.ops.queries.status import read_status
 from onward.ops.queries.workers import (
     breaker_facts,

@@ -15,7 +15,7 @@ from onward.console.form_fields import clean
 from onward.console.page_templates import document_path, page
 from onward.console.request_context import Onward
 from onward.model.ledger import FailedBatch
-from onward.ops.queries.batches import documents_in, files_of, find_batch, is_persistent, item_errors
+from onward.ops.queries.failure_groups import documents_in, files_of, find_batch, is_persistent, item_errors
 from onward.ops.text.format import SHORT_ID, source_name
 from onward.retry.redact import redact
 

@@ -22,10 +22,9 @@ from onward.model.documents import DocumentState
 from onward.model.ledger_views import FailureGroup
 from onward.ops.bad_input import BadInput
 from onward.ops.lookup import find_group
-from onward.ops.queries.failure_groups import error_text, list_groups, weight
+from onward.ops.queries.failure_groups import affected, error_text, list_groups, weight
 from onward.ops.text.diagnosis import Remedy, RemedyKind, diagnosis_sentences, remedies, remedy_sentence
 from onward.recovery.diagnosis import Cause, Diagnosis, Evidence, diagnose, evidence_of
-from onward.recovery.group_actions import affected
 from onward.recovery.next_step import describe_error
 from onward.retry.redact import redact
 

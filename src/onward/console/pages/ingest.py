@@ -40,7 +40,7 @@ def submit(app: Onward, operations: Running, form: OwnForm) -> Response:
     path = f"/tasks/{submitted.id}"
     name = display_name(submitted.source)
     if submitted.new:
-        log_action(app, "ingest", {"source": submitted.source}, 1, who=CONSOLE.who, via=CONSOLE.via)
+        log_action(app, CONSOLE, "ingest", {"source": submitted.source}, 1)
         text = f"{name} is taken; below is how it goes."
     else:
         text = f"{name} was ingested before, and is left as it is. To fetch it once more, ingest it again."

@@ -1,4 +1,4 @@
-"""Base of all actions: a plan with counts, a run that reports its progress, and an outcome."""
+"""Base of all actions: a plan with counts, a run that reports its progress, an outcome, and the action log."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import getpass
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from enum import Enum, StrEnum
 from itertools import islice
-from typing import Any, ClassVar, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from onward.app import App
 from onward.model.ledger_views import LoggedAction
@@ -36,16 +37,22 @@ class Tone(StrEnum):
     PROBLEM = "problem"
 
 
-@dataclass(frozen=True, slots=True)
-class ActionMessage:
+class ActionMessage(NamedTuple):
     """A sentence about an action, and its tone."""
 
     text: str
     tone: Tone = Tone.PLAIN
 
 
-@dataclass(frozen=True, slots=True)
-class Actor:
+Messages = tuple[ActionMessage, ...]
+
+
+def say(*texts: str, tone: Tone = Tone.PLAIN) -> Messages:
+    """Return sentences of one tone; an empty text is left out."""
+    return tuple(ActionMessage(text, tone) for text in texts if text)
+
+
+class Actor(NamedTuple):
     """The user who takes an action, and `cli`, `console` or `api`."""
 
     who: str
@@ -57,17 +64,12 @@ class ActionPlan:
     """The planned changes of an action; nothing is changed yet."""
 
     title: str
-    touches: int
-    """How many documents, dead letters or other things it changes."""
-    sentences: tuple[ActionMessage, ...]
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    """The same for programs."""
-    undo: str = ""
-    """How it can be undone; empty: it is final."""
-    confirmation: str = ""
-    """The change that the user has to confirm: "this gives up 3 documents for good"."""
-    slow: bool = False
-    """It may take longer than a web request."""
+    touches: int  # how many documents, dead letters or other things it changes
+    sentences: Messages
+    facts: Mapping[str, Any] = field(default_factory=dict)  # the same for programs
+    undo: str = ""  # how it can be undone; empty: it is final
+    confirmation: str = ""  # what the user has to confirm: "this gives up 3 documents for good"
+    slow: bool = False  # it may take longer than a web request
 
     @property
     def final(self) -> bool:
@@ -82,8 +84,7 @@ class Completion(Enum):
     """How much of its plan an action has done."""
 
     WHOLE = "whole"
-    PARTIAL = "partial"
-    """Some things could not be changed, or still wait."""
+    PARTIAL = "partial"  # some things could not be changed, or still wait
     FAILED = "failed"
 
 
@@ -92,14 +93,11 @@ class ActionOutcome:
     """The result of an action."""
 
     touched: int
-    sentences: tuple[ActionMessage, ...]
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    """The same for programs."""
+    sentences: Messages
+    facts: Mapping[str, Any] = field(default_factory=dict)  # the same for programs
     completion: Completion = Completion.WHOLE
-    stopped: bool = False
-    """It was stopped; completed changes are kept."""
-    error: OnwardError | None = None
-    """What ended it early, such as a store that cannot be reached."""
+    stopped: bool = False  # completed changes are kept
+    error: OnwardError | None = None  # what ended it early, such as a store that cannot be reached
 
     @property
     def text(self) -> str:
@@ -137,36 +135,64 @@ class ActionProgress:
 class Action(ABC):
     """A change that an operator makes, with its parameters as fields."""
 
-    log_name: ClassVar[str]
-    """What the action log calls it."""
-
     @abstractmethod
     def plan(self, app: App) -> ActionPlan:
         """Return what it would do; refuse parameters that make no sense with `BadInput` or `NotFound`."""
 
     @abstractmethod
     def run(self, app: App, progress: ActionProgress, actor: Actor) -> ActionOutcome:
-        """Do it, and add one entry to the action log."""
+        """Do it, and add an entry to the action log."""
 
-    def log(self, app: App, actor: Actor, about: Mapping[str, Any], touched: int) -> None:
-        """Add an entry to the action log, unless nothing was changed."""
-        log_action(app, self.log_name, about, touched, who=actor.who, via=actor.via)
+
+# -- the log of what people have changed by hand
+
+
+def log_action(app: App, actor: Actor, action: str, about: Mapping[str, Any], touched: int) -> None:
+    """Add an entry, unless nothing was changed; parameters that were not given are left out."""
+    if touched:
+        given = {name: _redacted(value) for name, value in about.items() if value not in (None, False, (), [])}
+        app.store.log_action(actor.who, actor.via, action, given, touched)
+
+
+@contextmanager
+def logged(
+    app: App, actor: Actor, action: str, about: Mapping[str, Any], progress: ActionProgress
+) -> Iterator[None]:
+    """Log what was done in a block, also if it fails."""
+    try:
+        yield
+    finally:
+        log_action(app, actor, action, about, progress.done)
+
+
+def _redacted(value: Any) -> Any:
+    """Return a value without its secrets: a source may carry a password."""
+    if isinstance(value, list | tuple):
+        return [_redacted(item) for item in value]
+    return redact(value) if isinstance(value, str) else value
+
+
+def user_name() -> str:
+    """Return the name of the user of this process."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "unknown"  # a process without a user name, as in some containers
+
+
+def action_facts(entry: LoggedAction) -> dict[str, Any]:
+    """Return an entry of the log, for programs."""
+    return asdict(entry) | {"at": iso(entry.at)}
 
 
 # -- parts that actions share
 
 
-def plain(*texts: str) -> tuple[ActionMessage, ...]:
-    """Return sentences without a tone."""
-    return tuple(ActionMessage(text) for text in texts)
-
-
-def worker_sentence(app: App, alive: str = "") -> tuple[ActionMessage, ...]:
+def worker_sentence(app: App, alive: str = "") -> Messages:
     """Say how to start a worker if none is alive; else `alive`, if it is given."""
     if not alive_workers(app.store):
-        start = f"No worker is alive to do it; start one: {worker_command(app.store)}"
-        return (ActionMessage(start, Tone.WARNING),)
-    return (ActionMessage(alive, Tone.HINT),) if alive else ()
+        return say(f"No worker is alive to do it; start one: {worker_command(app.store)}", tone=Tone.WARNING)
+    return say(alive, tone=Tone.HINT)
 
 
 def pages(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
@@ -187,43 +213,6 @@ def in_steps(
     return False
 
 
-def stopped_sentence(done: str, total: str, verb: str) -> ActionMessage:
+def stopped_sentence(done: str, total: str, verb: str) -> Messages:
     """Say how far an action came before it was stopped."""
-    return ActionMessage(
-        one_line(f"{done} of {total} {verb}, then stopped. The same command goes on with the rest.")
-    )
-
-
-def log_action(app: App, action: str, about: Mapping[str, Any], touched: int, *, who: str, via: str) -> None:
-    """Add an entry, unless nothing was changed; parameters that were not given are left out."""
-    if touched:
-        given = {name: _redacted(value) for name, value in about.items() if value not in (None, False, (), [])}
-        app.store.log_action(who, via, action, given, touched)
-
-
-def _redacted(value: Any) -> Any:
-    """Return a value without its secrets: a source may carry a password."""
-    if isinstance(value, list | tuple):
-        return [_redacted(item) for item in value]
-    return redact(value) if isinstance(value, str) else value
-
-
-def user_name() -> str:
-    """Return the name of the user of this process."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return "unknown"  # a process without a user name, as in some containers
-
-
-def action_facts(entry: LoggedAction) -> dict[str, Any]:
-    """Return an entry of the log, for programs."""
-    return {
-        "id": entry.id,
-        "at": iso(entry.at),
-        "who": entry.who,
-        "via": entry.via,
-        "action": entry.action,
-        "about": entry.about,
-        "touched": entry.touched,
-    }
+    return say(one_line(f"{done} of {total} {verb}, then stopped. The same command goes on with the rest."))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 from onward.app import App
+from onward.ledger.store import Store
 from onward.model.ledger import DeadLetter
 from onward.ops.actions.action import (
     Action,
@@ -16,65 +18,124 @@ from onward.ops.actions.action import (
     ActionOutcome,
     ActionPlan,
     ActionProgress,
+    ActionStopped,
     Actor,
     Completion,
+    Messages,
     Tone,
     in_steps,
-    plain,
+    log_action,
+    logged,
+    say,
     stopped_sentence,
     worker_sentence,
 )
-from onward.ops.actions.requeue_run import (
-    BAD_CANARY,
-    RequeueRun,
-    check_pace,
-    refusal_sentences,
-    requeue_sentences,
-)
-from onward.ops.queries.dead_letters import ChosenDeadLetters, select_dead_letters
+from onward.ops.bad_input import BadInput
+from onward.ops.queries.dead_letters import ChosenDeadLetters, DeadLetterSelection
 from onward.ops.text.format import counted, number, one_line
 from onward.ops.text.history import last_error_text
-from onward.recovery.requeue_dead_letters import Refusal, Requeue, RequeueResult, refusal, service_names
+from onward.recovery.requeue_dead_letters import (
+    CanaryOutcome,
+    CanaryProgress,
+    Refusal,
+    Requeue,
+    RequeueResult,
+    refusal,
+    service_names,
+)
+from onward.retry.errors import OnwardError
+from onward.retry.redact import redact
 
-MAX_QUICK_PLAN = 100
-"""A quick plan looks at each of at most this many dead letters; more are only counted."""
-PAGE = 200
-"""Dead letters in one transaction."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetterSelection:
-    """Which dead letters an action is about: those of a queue, of all queues, or one; narrowed by filters."""
-
-    queue: str | None = None
-    """A failed queue, a service, or the number of one dead letter."""
-    everything: bool = False
-    row: int | None = None
-    group: str | None = None
-    error_type: str | None = None
-    since: float | None = None
-    document: str | None = None
-    limit: int | None = None
-
-    def find(self, app: App, *, archived: bool = False) -> ChosenDeadLetters:
-        """Return the dead letters; refuse names that nothing has."""
-        if self.row is not None:
-            about = {"row": self.row, "archived": archived}
-            return ChosenDeadLetters(app, f"dead letter {self.row}", (), None, about, archived, self.row)
-        return select_dead_letters(
-            app,
-            self.queue,
-            everything=self.everything,
-            archived=archived,
-            group=self.group,
-            error_type=self.error_type,
-            since=self.since,
-            document=self.document,
-            limit=self.limit,
-        )
+BAD_CANARY = (CanaryOutcome.FAILED, CanaryOutcome.UNANSWERED)
+MAX_LISTED = 10
+MAX_CANARY = 1_000_000
+MAX_QUICK_PLAN = 100  # a quick plan looks at each of at most this many dead letters; more are only counted
+PAGE = 200  # dead letters in one transaction
 
 
 # -- putting back
+
+
+def check_pace(canary: int, rate: float | None) -> None:
+    """Refuse a canary or a rate that makes no sense."""
+    if not 0 <= canary <= MAX_CANARY:
+        raise BadInput(f"{canary} is no canary; give how many go first, from 1 to {MAX_CANARY}")
+    if rate is not None and not (math.isfinite(rate) and rate > 0):
+        raise BadInput(f"{rate} is no rate; give how many a second, such as 10 or 0.5")
+
+
+def preview_requeue(
+    store: Store, letters: Iterable[DeadLetter], accept: Callable[[DeadLetter], object]
+) -> RequeueResult:
+    """Return the result of a requeue, as far as it can be foreseen; call `accept` for what would go back."""
+    result, services = RequeueResult(), service_names(store)
+    for letter in letters:
+        if reason := refusal(letter, services):
+            result.refused.append(Refusal(letter.row, reason))
+        elif store.is_recovered(letter):
+            result.skipped_recovered += 1
+        else:
+            result.requeued += 1
+            accept(letter)
+    return result
+
+
+@dataclass(slots=True)
+class RequeueRun:
+    """Connects a requeue with the progress of its action and with the action log."""
+
+    app: App
+    progress: ActionProgress
+    actor: Actor
+    action: str
+    about: Mapping[str, Any]
+    canary: int
+    rate: float | None
+    stopped: bool = False
+    error: OnwardError | None = None
+    logged: int = field(default=0, init=False)
+
+    def requeue(self, letters: Iterable[DeadLetter]) -> Requeue:
+        """Return a requeue that is not begun yet."""
+
+        def report(result: RequeueResult) -> None:
+            self.progress.update(result.handled)
+            self.progress.check()
+
+        def waiting(canary: CanaryProgress) -> None:
+            self._log(requeue.result.requeued)  # before the wait, in case of a crash
+            text = f"canary: {number(canary.done)} of {number(canary.total)} done"
+            hint = one_line(redact(canary.hint), 300)
+            self.progress.update(self.progress.done, f"{text}; {hint}" if hint else text)
+
+        requeue = Requeue(
+            self.app.store,
+            letters,
+            sleep=self.progress.sleep,
+            rate=self.rate,
+            canary=self.canary,
+            report=report,
+            waiting=waiting,
+        )
+        return requeue
+
+    @contextmanager
+    def followed(self, touched: Callable[[], int]) -> Iterator[None]:
+        """Keep what ends the block early; log what was put back even if it fails."""
+        try:
+            yield
+        except (ActionStopped, KeyboardInterrupt):
+            self.stopped = True
+        except OnwardError as error:
+            self.error = error
+        finally:
+            self._log(touched())
+
+    def _log(self, touched: int) -> None:
+        """Log what was put back since the last entry."""
+        new, self.logged = touched - self.logged, touched
+        about = {**self.about, "canary": self.canary or None, "rate": self.rate}
+        log_action(self.app, self.actor, self.action, about, new)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +146,9 @@ class RequeueDeadLetters(Action):
     """
 
     selection: DeadLetterSelection
-    canary: int = 0
-    """How many go first; the rest goes only if they are processed."""
-    rate: float | None = None
-    """At most this many a second."""
-    quick_plan: bool = False
-    """Only count the dead letters if there are more than `MAX_QUICK_PLAN`."""
-    log_name: ClassVar[str] = "failed requeue"
+    canary: int = 0  # how many go first; the rest goes only if they are processed
+    rate: float | None = None  # at most this many a second
+    quick_plan: bool = False  # only count the dead letters if there are more than `MAX_QUICK_PLAN`
 
     def plan(self, app: App) -> ActionPlan:
         check_pace(self.canary, self.rate)
@@ -101,79 +158,94 @@ class RequeueDeadLetters(Action):
         return ActionPlan(
             f"Put {_title(choice)} back",
             touches,
-            (*_described(choice), *sentences, ActionMessage(text, Tone.HINT)),
+            (*_described(choice), *sentences, *say(text, tone=Tone.HINT)),
             facts,
             undo="stop it while it runs; what fails again is back in its queue.",
             slow=choice.row is None,
         )
 
-    def _preview(
-        self, app: App, choice: ChosenDeadLetters
-    ) -> tuple[int, tuple[ActionMessage, ...], dict[str, Any]]:
-        if self.quick_plan and (count := count_dead_letters(app, choice)) > MAX_QUICK_PLAN:
+    def _preview(self, app: App, choice: ChosenDeadLetters) -> tuple[int, Messages, dict[str, Any]]:
+        if self.quick_plan and (count := choice.count()) > MAX_QUICK_PLAN:
             text = f"Up to {_of(choice, count)} would go back. What has recovered, or is being tried, is skipped."
-            return count, plain(text), {}
-        result, queues, services = RequeueResult(), Counter[str](), service_names(app.store)
-        for letter in choice.letters():
-            if reason := refusal(letter, services):
-                result.refused.append(Refusal(letter.row, reason))
-            elif app.store.is_recovered(letter):
-                result.skipped_recovered += 1
-            else:
-                queues[letter.failed_queue] += 1
-        result.requeued = queues.total()
+            return count, say(text), {}
+        queues = Counter[str]()
+        result = preview_requeue(app.store, choice.letters(), lambda one: queues.update([one.failed_queue]))
         first = min(self.canary, result.requeued)
         order = f", {number(first)} of them first" if 0 < first < result.requeued else ""
-        sentences = plain(f"{_of(choice, result.requeued)} would go back{order}.")
+        sentences = say(f"{_of(choice, result.requeued)} would go back{order}.")
         if len(queues) > 1:
             counts = (f"{one_line(name)}: {number(count)}" for name, count in queues.most_common())
-            sentences += plain("; ".join(counts) + ".")
-        if result.skipped_recovered:
-            skipped = counted(result.skipped_recovered, "dead letter")
-            sentences += (ActionMessage(f"{skipped} would be skipped: recovered, or being tried.", Tone.HINT),)
-        facts = {**asdict(result), "queues": dict(queues)}
-        return result.requeued, sentences + refusal_sentences(result.refused), facts
+            sentences += say("; ".join(counts) + ".")
+        sentences += skipped_sentence(result, "would be skipped") + refusal_sentences(result.refused)
+        return result.requeued, sentences, {**asdict(result), "queues": dict(queues)}
 
     def run(self, app: App, progress: ActionProgress, actor: Actor) -> ActionOutcome:
         check_pace(self.canary, self.rate)
         choice = self.selection.find(app)
-        progress.total = count_dead_letters(app, choice)
-        about = choice.about | {"canary": self.canary or None, "rate": self.rate}
-        run = RequeueRun(app, self, about, progress, actor)
-        requeue = Requeue(
-            app.store,
-            choice.letters(),
-            sleep=progress.sleep,
-            rate=self.rate,
-            canary=self.canary,
-            report=run.report,
-            waiting=run.waiting,
-        )
+        progress.total = choice.count()
+        run = RequeueRun(app, progress, actor, "failed requeue", choice.about, self.canary, self.rate)
+        requeue = run.requeue(choice.letters())
         result = requeue.result
-        run.follow(requeue.run, lambda: result.requeued)
+        with run.followed(lambda: result.requeued):
+            requeue.run()
         if run.stopped or run.error is not None:
             result.left_untouched = max(0, progress.total - result.handled)
         stopped = run.stopped and result.left_untouched > 0
+        interrupted = stopped or run.error is not None
+        sentences = requeue_sentences(result, stopped=interrupted)
+        if not result.handled and not result.left_untouched:
+            sentences += say(f"Nothing to put back in {one_line(choice.name)}.")
+        if result.left_untouched:
+            left = counted(result.left_untouched, "dead letter")
+            sentences += say(f"{left} left untouched.", tone=Tone.WARNING)
         completion = Completion.PARTIAL if result.refused else Completion.WHOLE
         return ActionOutcome(
             result.requeued,
-            self._sentences(app, choice, result, stopped=stopped or run.error is not None),
-            {**asdict(result), "interrupted": stopped or run.error is not None},
+            sentences + (worker_sentence(app) if result.requeued else ()),
+            {**asdict(result), "interrupted": interrupted},
             Completion.FAILED if result.canary.outcome in BAD_CANARY else completion,
             stopped=stopped,
             error=run.error,
         )
 
-    def _sentences(
-        self, app: App, choice: ChosenDeadLetters, result: RequeueResult, *, stopped: bool
-    ) -> tuple[ActionMessage, ...]:
-        sentences = requeue_sentences(result, stopped=stopped)
-        if not result.handled and not result.left_untouched:
-            sentences += plain(f"Nothing to put back in {one_line(choice.name)}.")
-        if result.left_untouched:
-            left = counted(result.left_untouched, "dead letter")
-            sentences += (ActionMessage(f"{left} left untouched.", Tone.WARNING),)
-        return sentences + (worker_sentence(app) if result.requeued else ())
+
+def requeue_sentences(result: RequeueResult, *, stopped: bool) -> Messages:
+    """Say what became of dead letters."""
+    canary, sentences = result.canary, list[ActionMessage]()
+    if canary.outcome in BAD_CANARY:
+        sentences += say(f"Stopped by the canary: {one_line(redact(canary.message), 500)}", tone=Tone.PROBLEM)
+        for failure in canary.failures[:MAX_LISTED]:
+            about = "/".join(failure.document) if failure.document else "its event"
+            error = f"{one_line(about)}: {one_line(redact(failure.error), 300)}"
+            sentences += say(f"  dead letter {failure.row}, {error}", tone=Tone.PROBLEM)
+    if canary.outcome is CanaryOutcome.PASSED:
+        first = "one" if len(canary.rows) == 1 else number(len(canary.rows))
+        sentences += say(f"The first {first} went well.", tone=Tone.GOOD)
+    if stopped:
+        sentences += say("Stopped. The same command goes on with the rest.", tone=Tone.WARNING)
+    if result.requeued:
+        sentences += say(f"{counted(result.requeued, 'dead letter')} put back.")
+    return (*sentences, *skipped_sentence(result, "skipped"), *refusal_sentences(result.refused))
+
+
+def skipped_sentence(result: RequeueResult, verb: str) -> Messages:
+    """Say how many dead letters need not go back."""
+    skipped = counted(result.skipped_recovered, "dead letter")
+    text = f"{skipped} {verb}: recovered, or being tried."
+    return say(text if result.skipped_recovered else "", tone=Tone.HINT)
+
+
+def refusal_sentences(refused: Sequence[Refusal]) -> Messages:
+    """Say why dead letters cannot go back, each reason once."""
+    rows: dict[str, list[int]] = {}
+    for one in refused:
+        rows.setdefault(one.reason, []).append(one.row)
+    texts = []
+    for reason, some in list(rows.items())[:MAX_LISTED]:
+        listed = ", ".join(str(row) for row in some[:MAX_LISTED]) + (", …" if len(some) > MAX_LISTED else "")
+        count = counted(len(some), "dead letter")
+        texts.append(f"{count} cannot go back ({listed}): {one_line(redact(reason), 300)}")
+    return say(*texts, tone=Tone.PROBLEM)
 
 
 # -- archiving, restoring and removing
@@ -184,39 +256,22 @@ class _DeadLetterChange(Action):
     """Base of archiving, restoring and removing dead letters."""
 
     selection: DeadLetterSelection
-    archived: ClassVar[bool] = False
+    archived: bool = False  # those that are archived
+    recovered: bool = False  # only those about nothing that is still unfinished
+    log_name: ClassVar[str] = "failed archive"
     title: ClassVar[str]
-    verb: ClassVar[str]
-    """What has become of the dead letters; the name of the count for programs."""
+    verb: ClassVar[str]  # what has become of the dead letters; the name of the count for programs
     effect: ClassVar[str]
     undo: ClassVar[str] = ""
 
-    def _find(self, app: App) -> ChosenDeadLetters:
-        return self.selection.find(app, archived=self.archived)
-
-    def _wanted(self, app: App, letter: DeadLetter) -> bool:
-        return True
-
-    def _step(self, app: App) -> Callable[[Sequence[int]], int]:
-        raise NotImplementedError
-
-    def _about(self, choice: ChosenDeadLetters) -> dict[str, Any]:
-        return {name: value for name, value in choice.about.items() if name != "archived"}
-
-    def _count(self, app: App, choice: ChosenDeadLetters) -> int:
-        return count_dead_letters(app, choice)
-
     def plan(self, app: App) -> ActionPlan:
-        choice = self._find(app)
+        choice = self.selection.find(app, archived=self.archived)
         count = self._count(app, choice)
+        sentences = self._sentences(choice, count, f"would be {self.verb}")
         return ActionPlan(
             f"{self.title} {_title(choice)}",
             count,
-            (
-                *_described(choice),
-                *self._sentences(choice, count, f"would be {self.verb}"),
-                *plain(*[self.effect] if count else []),
-            ),
+            (*_described(choice), *sentences, *say(self.effect if count else "")),
             {self.verb: count, "interrupted": False},
             undo=self.undo,
             confirmation=f"this removes {_of(choice, count)} for ever",
@@ -224,116 +279,75 @@ class _DeadLetterChange(Action):
         )
 
     def run(self, app: App, progress: ActionProgress, actor: Actor) -> ActionOutcome:
-        choice, step = self._find(app), self._step(app)
+        choice = self.selection.find(app, archived=self.archived)
         progress.total = self._count(app, choice)
+        store, about = app.store, choice.about | {"recovered": self.recovered}
+        if self.verb == "restored":
+            about |= {"archived": None, "restore": True}
+        changes = {
+            "archived": store.archive_dead_letters,
+            "restored": store.restore_dead_letters,
+            "removed": store.purge_dead_letters,
+        }
 
         def change(page: list[DeadLetter]) -> int:
             # What is wanted is asked in the transaction that changes it.
-            return app.store.atomically(lambda: step([letter.row for letter in page if self._wanted(app, letter)]))
+            wanted = [one.row for one in page if not self.recovered or store.is_recovered(one)]
+            return changes[self.verb](wanted)
 
-        try:
-            stopped = in_steps(choice.letters(), PAGE, progress, change)
-        finally:
-            self.log(app, actor, self._about(choice), progress.done)
+        with logged(app, actor, self.log_name, about, progress):
+            stopped = in_steps(
+                choice.letters(), PAGE, progress, lambda page: store.atomically(lambda: change(page))
+            )
         done = progress.done
         sentences = self._sentences(choice, done, self.verb)
         if stopped:
-            sentences = (stopped_sentence(number(done), _of(choice, progress.total), self.verb),)
+            sentences = stopped_sentence(number(done), _of(choice, progress.total), self.verb)
         return ActionOutcome(done, sentences, {self.verb: done, "interrupted": stopped}, stopped=stopped)
 
-    def _sentences(self, choice: ChosenDeadLetters, count: int, verb: str) -> tuple[ActionMessage, ...]:
-        return plain(one_line(f"{_of(choice, count)} {verb}."))
+    def _count(self, app: App, choice: ChosenDeadLetters) -> int:
+        if self.recovered:
+            return sum(app.store.is_recovered(letter) for letter in choice.letters())
+        return choice.count()
+
+    def _sentences(self, choice: ChosenDeadLetters, count: int, verb: str) -> Messages:
+        if self.recovered and choice.row is not None and not count:
+            return say(f"Dead letter {choice.row} is about something unfinished: it stays.")
+        return say(one_line(f"{_of(choice, count)} {verb}."))
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveDeadLetters(_DeadLetterChange):
     """Keep dead letters, but neither count nor show them any more."""
 
-    log_name: ClassVar[str] = "failed archive"
     title: ClassVar[str] = "Archive"
     verb: ClassVar[str] = "archived"
     effect: ClassVar[str] = "What is archived is kept, but counted and shown no more. The documents do not change."
     undo: ClassVar[str] = "restore it from the archived dead letters of its queue."
-
-    def _step(self, app: App) -> Callable[[Sequence[int]], int]:
-        return app.store.archive_dead_letters
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreDeadLetters(_DeadLetterChange):
     """Bring archived dead letters back to their queue."""
 
-    log_name: ClassVar[str] = "failed archive"
-    archived: ClassVar[bool] = True
+    archived: bool = True
     title: ClassVar[str] = "Restore"
     verb: ClassVar[str] = "restored"
     effect: ClassVar[str] = "What is restored is back in its queue, and counted again. It is not tried again."
     undo: ClassVar[str] = "archive it again."
-
-    def _step(self, app: App) -> Callable[[Sequence[int]], int]:
-        return app.store.restore_dead_letters
-
-    def _about(self, choice: ChosenDeadLetters) -> dict[str, Any]:
-        return _DeadLetterChange._about(self, choice) | {"restore": True}
 
 
 @dataclass(frozen=True, slots=True)
 class PurgeDeadLetters(_DeadLetterChange):
     """Remove dead letters for ever; their documents do not change."""
 
-    from_archive: bool = False
-    recovered: bool = False
-    """Only those about nothing that is still unfinished."""
     log_name: ClassVar[str] = "failed purge"
     title: ClassVar[str] = "Remove"
     verb: ClassVar[str] = "removed"
     effect: ClassVar[str] = "What is removed is gone for ever, with event and errors. The documents do not change."
 
-    def _find(self, app: App) -> ChosenDeadLetters:
-        return self.selection.find(app, archived=self.from_archive)
-
-    def _wanted(self, app: App, letter: DeadLetter) -> bool:
-        return not self.recovered or app.store.is_recovered(letter)
-
-    def _step(self, app: App) -> Callable[[Sequence[int]], int]:
-        return app.store.purge_dead_letters
-
-    def _about(self, choice: ChosenDeadLetters) -> dict[str, Any]:
-        return choice.about | {"recovered": self.recovered}
-
-    def _count(self, app: App, choice: ChosenDeadLetters) -> int:
-        if self.recovered:
-            return sum(self._wanted(app, letter) for letter in choice.letters())
-        return count_dead_letters(app, choice)
-
-    def _sentences(self, choice: ChosenDeadLetters, count: int, verb: str) -> tuple[ActionMessage, ...]:
-        if self.recovered and choice.row is not None and not count:
-            return plain(f"Dead letter {choice.row} is about something unfinished: it stays.")
-        return _DeadLetterChange._sentences(self, choice, count, verb)
-
 
 # -- describing a choice
-
-
-def count_dead_letters(app: App, choice: ChosenDeadLetters) -> int:
-    """Return how many dead letters match; they are read only if a filter needs it."""
-    if choice.row is not None:
-        next(choice.letters())  # refuses a number that nothing has
-        return 1
-    filters = choice.filters
-    if choice.limit is not None or any(one.since is not None or one.document is not None for one in filters):
-        return sum(1 for _ in islice(choice.letters(), choice.limit))
-    groups = app.store.dead_letter_groups(archived=choice.archived)
-    typed = any(wanted.error_type for wanted in filters)
-    types = {group.fingerprint: group.error_type for group in app.store.failure_groups()} if typed else {}
-    return sum(
-        group.dead_letters
-        for wanted in filters
-        for group in groups
-        if wanted.service in (None, group.service)
-        and wanted.fingerprint in (None, group.fingerprint)
-        and wanted.error_type in (None, types.get(group.fingerprint, ""))
-    )
 
 
 def _of(choice: ChosenDeadLetters, count: int) -> str:
@@ -346,6 +360,6 @@ def _title(choice: ChosenDeadLetters) -> str:
     return one_line(choice.name if choice.row is not None else f"dead letters of {choice.name}", 80)
 
 
-def _described(choice: ChosenDeadLetters) -> tuple[ActionMessage, ...]:
+def _described(choice: ChosenDeadLetters) -> Messages:
     """Say what a single dead letter failed with."""
-    return (ActionMessage(last_error_text(next(choice.letters())), Tone.HINT),) if choice.row is not None else ()
+    return say(last_error_text(next(choice.letters())), tone=Tone.HINT) if choice.row is not None else ()

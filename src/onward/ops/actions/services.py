@@ -1,20 +1,21 @@
-"""Retiring a service that was removed."""
+"""Retiring a service that was removed; taking a dependency out of service by hand, and bringing it back."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from onward.app import App
 from onward.ops.actions.action import (
     Action,
-    ActionMessage,
     ActionOutcome,
     ActionPlan,
     ActionProgress,
     Actor,
+    Messages,
     Tone,
-    plain,
+    log_action,
+    say,
 )
 from onward.ops.bad_input import BadInput
 from onward.ops.queries.workers import breaker_facts, known_dependencies, runs, service_facts
@@ -28,26 +29,22 @@ class RetireService(Action):
     """Retire a service that no worker runs: it takes no more events, and those that wait become dead letters."""
 
     name: str
-    log_name: ClassVar[str] = "services retire"
 
     def plan(self, app: App) -> ActionPlan:
         service = self._service(app)
         events = service["waiting"] + service["claimed"]
-        confirmation = f"this retires {self.name} and makes dead letters of {counted(events, 'event')}"
         return ActionPlan(
             f"Retire {one_line(self.name, 60)}",
-            max(1, events),
-            _sentences(service, events, done=False),
-            self._facts(service, events),
+            *self._results(service, events, done=False),
             undo="start a worker of the service again, and put its dead letters back.",
-            confirmation=confirmation,
+            confirmation=f"this retires {self.name} and makes dead letters of {counted(events, 'event')}",
         )
 
     def run(self, app: App, progress: ActionProgress, actor: Actor) -> ActionOutcome:
         service = self._service(app)
-        events = app.store.retire_service(self.name)
-        self.log(app, actor, {"service": self.name}, max(1, events))
-        return ActionOutcome(max(1, events), _sentences(service, events, done=True), self._facts(service, events))
+        results = self._results(service, app.store.retire_service(self.name), done=True)
+        log_action(app, actor, "services retire", {"service": self.name}, results[0])
+        return ActionOutcome(*results)
 
     def _service(self, app: App) -> dict[str, Any]:
         """Return the facts of the service; refuse one that does not exist or that a worker runs."""
@@ -64,29 +61,26 @@ class RetireService(Action):
             )
         return known[self.name]
 
-    def _facts(self, service: dict[str, Any], events: int) -> dict[str, Any]:
-        kept = {name: service[name] for name in ("set_aside", "failed_queue")}
-        return {"service": self.name, "events": events, **kept}
-
-
-def _sentences(service: dict[str, Any], events: int, *, done: bool) -> tuple[ActionMessage, ...]:
-    name, queue, aside = one_line(service["service"]), one_line(service["failed_queue"]), service["set_aside"]
-    sentences = plain(f"{name} {'is' if done else 'would be'} retired.")
-    if events:
-        became = "became" if done else "would become"
-        kind = "a dead letter" if events == 1 else "dead letters"
-        sentences += plain(
-            f"{counted(events, 'event')} {became} {kind}: {shell_command('onward failed list', queue)}"
-        )
-    if aside:
-        leave, their = "left" if done else "would leave", "its" if aside == 1 else "their"
-        sentences += plain(f"{counted(aside, 'document')} {leave} {their} failed batch.")
-    if service["finishes"] and (events or aside):
-        finishes = one_line(service["finishes"])
-        discard = shell_command("onward documents discard --status pending --collection", finishes)
-        hint = f"Their documents stay pending. If no other service finishes {finishes}: {discard}"
-        sentences += (ActionMessage(hint, Tone.HINT),)
-    return sentences
+    def _results(
+        self, service: dict[str, Any], events: int, *, done: bool
+    ) -> tuple[int, Messages, dict[str, Any]]:
+        queue, aside = service["failed_queue"], service["set_aside"]
+        sentences = say(f"{one_line(self.name)} {'is' if done else 'would be'} retired.")
+        if events:
+            became = "became" if done else "would become"
+            kind = "a dead letter" if events == 1 else "dead letters"
+            command = shell_command("onward failed list", one_line(queue))
+            sentences += say(f"{counted(events, 'event')} {became} {kind}: {command}")
+        if aside:
+            leave, their = "left" if done else "would leave", "its" if aside == 1 else "their"
+            sentences += say(f"{counted(aside, 'document')} {leave} {their} failed batch.")
+        if service["finishes"] and (events or aside):
+            finishes = one_line(service["finishes"])
+            discard = shell_command("onward documents discard --status pending --collection", finishes)
+            hint = f"Their documents stay pending. If no other service finishes {finishes}: {discard}"
+            sentences += say(hint, tone=Tone.HINT)
+        facts = {"service": self.name, "events": events, "set_aside": aside, "failed_queue": queue}
+        return max(1, events), sentences, facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +88,24 @@ class OpenBreaker(Action):
     """Take a dependency out of service until `CloseBreaker`."""
 
     name: str
-    reason: str | None = None
-    """Needed to run it, for everybody who looks."""
-    log_name: ClassVar[str] = "breakers open"
+    reason: str | None = None  # needed to run it, for everybody who looks
 
     def plan(self, app: App) -> ActionPlan:
         breaker = _breaker(app, self.name)
-        sentences = [f"Nothing that needs {one_line(self.name)} is started; {_services(breaker)} needs it."]
+        already = ""
         if breaker["state"] == "open":
             reason = one_line(breaker["reason"], 200) or "no reason is known"
-            sentences.append(f"It is down already ({reason}); it will not be probed any more.")
-        sentences.append("Events that wait for it lose neither tries nor time.")
-        title = f"Take {one_line(self.name, 60)} out of service"
-        return ActionPlan(title, 1, plain(*sentences), undo="close its breaker.")
+            already = f"It is down already ({reason}); it will not be probed any more."
+        return ActionPlan(
+            f"Take {one_line(self.name, 60)} out of service",
+            1,
+            say(
+                f"Nothing that needs {one_line(self.name)} is started; {_services(breaker)} needs it.",
+                already,
+                "Events that wait for it lose neither tries nor time.",
+            ),
+            undo="close its breaker.",
+        )
 
     def run(self, app: App, progress: ActionProgress, actor: Actor) -> ActionOutcome:
         reason = one_line(redact(self.reason or ""), 500)
@@ -115,19 +114,14 @@ class OpenBreaker(Action):
         before = _breaker(app, self.name)
         close = shell_command("onward breakers close", self.name)
         app.store.open_breaker(self.name, reason, remedy=f"when it is back: {close}", by_hand=True)
-        self.log(app, actor, {"dependency": self.name, "reason": reason}, 1)
-        text = f"{one_line(self.name)} {_opened(before)}; to bring it back: {close}"
-        return ActionOutcome(1, plain(text), _breaker(app, self.name))
-
-
-def _opened(before: dict[str, Any]) -> str:
-    """Say what opening a breaker by hand has changed."""
-    if before["state"] != "open":
-        return "is out of service"
-    reason = one_line(before["reason"], 200)
-    if before["by_hand"]:
-        return f"was out of service already ({reason}): only the reason is new"
-    return f"was down already ({reason}): now it is not probed any more"
+        log_action(app, actor, "breakers open", {"dependency": self.name, "reason": reason}, 1)
+        why, change = one_line(before["reason"], 200), "is out of service"
+        if before["state"] == "open" and before["by_hand"]:
+            change = f"was out of service already ({why}): only the reason is new"
+        elif before["state"] == "open":
+            change = f"was down already ({why}): now it is not probed any more"
+        text = f"{one_line(self.name)} {change}; to bring it back: {close}"
+        return ActionOutcome(1, say(text), _breaker(app, self.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,25 +129,23 @@ class CloseBreaker(Action):
     """Let events that need a dependency go on, and end its episode."""
 
     name: str
-    log_name: ClassVar[str] = "breakers close"
 
     def plan(self, app: App) -> ActionPlan:
         breaker = _breaker(app, self.name)
         title = f"Bring {one_line(self.name, 60)} back"
         if breaker["since"] is None:
-            return ActionPlan(title, 0, plain(f"{one_line(self.name)} is not down: nothing to close"))
+            return ActionPlan(title, 0, say(f"{one_line(self.name)} is not down: nothing to close"))
         waiting = counted(breaker["waiting"], "event")
         sentence = f"{waiting} of {_services(breaker)} may go on: one at first, then more and more."
-        return ActionPlan(title, 1, plain(sentence), undo="open its breaker again.")
+        return ActionPlan(title, 1, say(sentence), undo="open its breaker again.")
 
     def run(self, app: App, progress: ActionProgress, actor: Actor) -> ActionOutcome:
         failing = _breaker(app, self.name)["since"] is not None
-        text = f"{one_line(self.name)} is not down: nothing to close"
         if failing:
             app.store.close_breaker(self.name)
-            self.log(app, actor, {"dependency": self.name}, 1)
-            text = f"{one_line(self.name)} is in service again"
-        return ActionOutcome(int(failing), plain(text), _breaker(app, self.name))
+            log_action(app, actor, "breakers close", {"dependency": self.name}, 1)
+        result = "is in service again" if failing else "is not down: nothing to close"
+        return ActionOutcome(int(failing), say(f"{one_line(self.name)} {result}"), _breaker(app, self.name))
 
 
 def _breaker(app: App, name: str) -> dict[str, Any]:

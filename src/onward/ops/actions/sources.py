@@ -4,41 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 from onward.app import App
-from onward.model.documents import DocumentState, Status
+from onward.model.documents import DocumentKey, DocumentState, Status
 from onward.ops.actions.action import (
     Action,
     ActionOutcome,
     ActionPlan,
     ActionProgress,
     Actor,
-    plain,
+    log_action,
+    logged,
+    say,
     worker_sentence,
 )
-from onward.ops.actions.retry_documents import Key, schedule, touched, unschedule
+from onward.ops.actions.documents import schedule, touched, unschedule
+from onward.ops.actions.failure_groups import discard_documents
 from onward.ops.bad_input import NotFound
 from onward.ops.queries.document_progress import stands_for_source
 from onward.ops.queries.documents import GIVEN_UP, PAGE
-from onward.ops.queries.ingestion_report import totals
+from onward.ops.queries.ingestion_report import COLLECTIONS, totals
 from onward.ops.submissions import check_takes_sources
 from onward.ops.text.format import counted, counted_in, display_name, one_line, source_name
-from onward.recovery.group_actions import discard_documents
 
-MAX_QUICK_CHANGE = 1_000
-"""Changing more documents than this takes longer than a web request."""
-_COLLECTIONS = ("archives", "messages", "chunks", "threads")
-"""In this order: a document is given up before those that it makes."""
+MAX_QUICK_CHANGE = 1_000  # changing more documents than this takes longer than a web request
 
 
 @dataclass(frozen=True, slots=True)
 class IngestAgain(Action):
     """Fetch a known source once more; what has not changed is left as it is."""
 
-    source: str
-    """The location of a known source."""
-    log_name: ClassVar[str] = "ingest"
+    source: str  # the location of a known source
 
     def plan(self, app: App) -> ActionPlan:
         check_takes_sources(app)
@@ -46,7 +42,7 @@ class IngestAgain(Action):
         return ActionPlan(
             f"Ingest {_short_name(self.source)} again?",
             1,
-            plain(
+            say(
                 "It is fetched once more. What has not changed is left as it is, and costs nothing.",
                 f"What is new or changed is processed. Of its {kept}, those that it no longer holds are removed.",
             ),
@@ -56,17 +52,15 @@ class IngestAgain(Action):
         from onward.pipeline.sources import submit
 
         submit(app, self.source)
-        self.log(app, actor, {"source": self.source}, 1)
-        return ActionOutcome(1, plain(f"{display_name(self.source)} is ingested again."))
+        log_action(app, actor, "ingest", {"source": self.source}, 1)
+        return ActionOutcome(1, say(f"{display_name(self.source)} is ingested again."))
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetSource(Action):
     """Remove a source and everything that came from it."""
 
-    source: str
-    """The location of a known source."""
-    log_name: ClassVar[str] = "forget"
+    source: str  # the location of a known source
 
     def plan(self, app: App) -> ActionPlan:
         counts = totals(app, self.source)
@@ -75,11 +69,11 @@ class ForgetSource(Action):
         return ActionPlan(
             f"Forget {_short_name(self.source)}?",
             total,
-            plain(
+            say(
                 f"{display_name(self.source)}: {counted(total, 'document')} would be removed: {listed}.",
                 "Vectors, summaries and blobs go with them. The file, folder or page itself is not touched.",
             ),
-            self._facts(total),
+            {"source": source_name(self.source), "documents": total},
             slow=total > MAX_QUICK_CHANGE,
         )
 
@@ -88,33 +82,26 @@ class ForgetSource(Action):
 
         progress.update(0, f"Removing {counted(sum(totals(app, self.source).values()), 'document')}.")
         removed = forget(app, self.source)
-        self.log(app, actor, {"source": self.source}, removed)
+        log_action(app, actor, "forget", {"source": self.source}, removed)
         text = f"{display_name(self.source)}: {counted(removed, 'document')} removed."
-        return ActionOutcome(removed, plain(text), self._facts(removed))
-
-    def _facts(self, documents: int) -> dict[str, Any]:
-        return {"source": source_name(self.source), "documents": documents}
+        return ActionOutcome(removed, say(text), {"source": source_name(self.source), "documents": removed})
 
 
 @dataclass(frozen=True, slots=True)
 class RetrySource(Action):
     """Try again now everything of a source that failed, was cancelled or waits; a reset fetches it anew."""
 
-    id: str
-    """The id of the document that represents the source."""
+    id: str  # the id of the document that represents the source
     reset: bool = False
-    log_name: ClassVar[str] = "retry"
 
     def plan(self, app: App) -> ActionPlan:
-        request = _request(app, self.id)
-        keys = self._keys(app, request)
-        count = touched(schedule(app, keys, app.store.now(), reset=self.reset, dry_run=True))
-        sentences = plain(_why_nothing(request))
+        request, count = self._retry(app, dry_run=True)
+        sentences = say("A worker has it just now.")
         if count:
-            sentences = plain(f"{counted(count, 'document')} will be tried again now.")
-            if self.reset:
-                sentences += plain("The source is fetched anew, and rounds are counted from the beginning.")
-            sentences += worker_sentence(app)
+            anew = "The source is fetched anew, and rounds are counted from the beginning." if self.reset else ""
+            sentences = say(f"{counted(count, 'document')} will be tried again now.", anew) + worker_sentence(app)
+        elif request.status == Status.PROCESSED:
+            sentences = say("Nothing of it failed or waits. To fetch it anew all the same, reset it.")
         return ActionPlan(
             f"Retry {_short_name(request.source or request.id)}?",
             count,
@@ -124,46 +111,38 @@ class RetrySource(Action):
         )
 
     def run(self, app: App, progress: ActionProgress, actor: Actor) -> ActionOutcome:
+        request, count = self._retry(app)
+        log_action(app, actor, "retry", {"source": request.source, "reset": self.reset}, count)
+        return ActionOutcome(count, say(f"{counted(count, 'document')} will be tried again now."))
+
+    def _retry(self, app: App, *, dry_run: bool = False) -> tuple[DocumentState, int]:
+        """Retry the failed, cancelled and waiting documents; the request first, which produces the others."""
         request = _request(app, self.id)
-        count = touched(schedule(app, self._keys(app, request), app.store.now(), reset=self.reset))
-        self.log(app, actor, {"source": request.source, "reset": self.reset}, count)
-        return ActionOutcome(count, plain(f"{counted(count, 'document')} will be tried again now."))
-
-    def _keys(self, app: App, request: DocumentState) -> list[Key]:
-        """Return the failed, cancelled and waiting documents; the request first, which produces the others."""
         own = [_key(request)] if self.reset or request.status != Status.PROCESSED else []
-        statuses = (*GIVEN_UP, Status.PENDING)
-        found = (state for status in statuses for state in _with_status(app, request.source, status))
         # What was never begun waits for others to be finished: now would be too early for it.
+        found = _with_status(app, request.source, *GIVEN_UP, Status.PENDING)
         begun = (_key(state) for state in found if state.round or state.failed_batch)
-        return list(dict.fromkeys([*own, *begun]))
-
-
-def _why_nothing(request: DocumentState) -> str:
-    if request.status == Status.PROCESSED:
-        return "Nothing of it failed or waits. To fetch it anew all the same, reset it."
-    return "A worker has it just now."
+        keys = list(dict.fromkeys([*own, *begun]))
+        return request, touched(schedule(app, keys, app.store.now(), reset=self.reset, dry_run=dry_run))
 
 
 @dataclass(frozen=True, slots=True)
 class CancelSource(Action):
     """Give up what is not finished of a source."""
 
-    id: str
-    """The id of the document that represents the source."""
-    log_name: ClassVar[str] = "cancel"
+    id: str  # the id of the document that represents the source
 
     def plan(self, app: App) -> ActionPlan:
         request = _request(app, self.id)
         counts = app.store.document_counts(request.source)
-        count = sum(counts.get(name, {}).get(Status.PENDING, 0) for name in _COLLECTIONS)
+        count = sum(counts.get(name, {}).get(Status.PENDING, 0) for name in COLLECTIONS)
         count += len(_scheduled(app, request))
         are = "is" if count == 1 else "are"
         text = f"{counted(count, 'document')} that {are} not finished will be given up. What is finished stays."
         return ActionPlan(
             f"Cancel {_short_name(request.source or request.id)}?",
             count,
-            plain(text if count else "All of it is finished: there is nothing to cancel."),
+            say(text if count else "All of it is finished: there is nothing to cancel."),
             undo="retry it.",
             slow=count > MAX_QUICK_CHANGE,
         )
@@ -171,24 +150,23 @@ class CancelSource(Action):
     def run(self, app: App, progress: ActionProgress, actor: Actor) -> ActionOutcome:
         request = _request(app, self.id)
         progress.update(touched(unschedule(app, _scheduled(app, request))))
-        try:
-            stopped = self._discard(app, request, progress)
-        finally:
-            self.log(app, actor, {"source": request.source}, progress.done)
-        return ActionOutcome(
-            progress.done, plain(f"{counted(progress.done, 'document')} given up."), stopped=stopped
-        )
+        with logged(app, actor, "cancel", {"source": request.source}, progress):
+            # In the order of the pipeline: a document is given up before those that it makes.
+            stopped = any(self._discard(app, request.source, name, progress) for name in COLLECTIONS)
+        text = f"{counted(progress.done, 'document')} given up."
+        return ActionOutcome(progress.done, say(text), stopped=stopped)
 
-    def _discard(self, app: App, request: DocumentState, progress: ActionProgress) -> bool:
-        """Give up pending documents page by page; return whether it was stopped."""
-        for collection in _COLLECTIONS:
-            while states := app.store.states(collection, status=Status.PENDING, source=request.source, limit=PAGE):
-                if progress.stopping:
-                    return True
-                discarded = discard_documents(app.store, [_key(state) for state in states])
-                progress.update(progress.done + discarded)
-                if not discarded:
-                    break  # another process gives up the same documents
+    def _discard(self, app: App, source: str | None, collection: str, progress: ActionProgress) -> bool:
+        """Give up the pending documents of a collection page by page; return whether it was stopped."""
+        discarded = 1
+        # None is discarded if another process gives up the same documents.
+        while discarded and (
+            states := app.store.states(collection, status=Status.PENDING, source=source, limit=PAGE)
+        ):
+            if progress.stopping:
+                return True
+            discarded = discard_documents(app.store, [_key(state) for state in states])
+            progress.update(progress.done + discarded)
         return False
 
 
@@ -199,20 +177,21 @@ def _request(app: App, id: str) -> DocumentState:
     raise NotFound(f"no source has the document {one_line(id, 100)!r}")
 
 
-def _scheduled(app: App, request: DocumentState) -> list[Key]:
+def _scheduled(app: App, request: DocumentState) -> list[DocumentKey]:
     """Return the given-up documents that have a time for another try."""
-    found = (state for status in GIVEN_UP for state in _with_status(app, request.source, status))
+    found = _with_status(app, request.source, *GIVEN_UP)
     return [_key(state) for state in found if state.retry_at is not None]
 
 
-def _with_status(app: App, source: str | None, status: str) -> Iterator[DocumentState]:
-    after = ("", "")
-    while page := app.store.find_states(status=status, source=source, after=after, limit=PAGE):
-        after = (page[-1].collection, page[-1].id)
-        yield from (state for state in page if state.collection in _COLLECTIONS)
+def _with_status(app: App, source: str | None, *statuses: str) -> Iterator[DocumentState]:
+    for status in statuses:
+        after = ("", "")
+        while page := app.store.find_states(status=status, source=source, after=after, limit=PAGE):
+            after = (page[-1].collection, page[-1].id)
+            yield from (state for state in page if state.collection in COLLECTIONS)
 
 
-def _key(state: DocumentState) -> Key:
+def _key(state: DocumentState) -> DocumentKey:
     return state.collection, state.id
 
 

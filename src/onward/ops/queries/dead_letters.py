@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, islice
 from typing import Any
 
 from onward.app import App
 from onward.model.ledger import DeadLetter
-from onward.model.ledger_views import DeadLetterGroup
 from onward.ops.bad_input import BadInput
 from onward.ops.lookup import fingerprint_of, resolve
 from onward.ops.text.format import iso, one_line
@@ -18,12 +17,8 @@ from onward.ops.text.history import last_error_text
 from onward.recovery.requeue_dead_letters import DeadLetterFilter, matching_dead_letters
 from onward.retry.redact import redact
 
-STRAY_QUEUE = "events.failed"
-Counts = dict[str, dict[str, int]]
-"""How many ledger rows there are, by service, then state."""
 
-
-def failed_queues(app: App, counts: Counts | None = None) -> dict[str, list[str]]:
+def failed_queues(app: App, counts: dict[str, dict[str, int]] | None = None) -> dict[str, list[str]]:
     """Return every failed queue, and its services; events of no service have an empty service name."""
     counts = app.store.counts() if counts is None else counts
     queues: dict[str, list[str]] = {}
@@ -33,35 +28,32 @@ def failed_queues(app: App, counts: Counts | None = None) -> dict[str, list[str]
     subscribed = {service for services in queues.values() for service in services}
     for service, states in sorted(counts.items()):
         if service not in subscribed and (states.get("dead") or states.get("archived")):
-            queues.setdefault(f"{service}.failed" if service else STRAY_QUEUE, []).append(service)
+            queues.setdefault(f"{service or 'events'}.failed", []).append(service)
     return queues
 
 
 def failed_queue_facts(app: App, *, archived: bool, queue: str | None = None) -> list[dict[str, Any]]:
     """Return the counts and errors of every failed queue, or of the queue with this name."""
-    groups, counts = app.store.dead_letter_groups(archived=archived), app.store.counts()
-    return [
-        _queue_facts(app, name, services, archived, groups, counts)
-        for name, services in failed_queues(app, counts).items()
-        if queue in (None, name)
-    ]
-
-
-def _queue_facts(
-    app: App, name: str, services: list[str], archived: bool, every: list[DeadLetterGroup], counts: Counts
-) -> dict[str, Any]:
-    groups = [group for group in every if group.service in services]
-    frequent = max(groups, key=lambda group: group.dead_letters, default=None)
-    example = dead_letter_at(app, frequent.example, archived=archived) if frequent is not None else None
-    return {
-        "queue": name,
-        "service": ", ".join(services),
-        "letters": sum(counts.get(service, {}).get("dead", 0) for service in services),
-        "oldest": iso(min(group.oldest for group in groups)) if groups else None,
-        "newest": iso(max(group.newest for group in groups)) if groups else None,
-        "most_frequent_error": last_error_text(example) if example is not None else None,
-        "archived": sum(counts.get(service, {}).get("archived", 0) for service in services),
-    }
+    every, counts = app.store.dead_letter_groups(archived=archived), app.store.counts()
+    facts = []
+    for name, services in failed_queues(app, counts).items():
+        if queue not in (None, name):
+            continue
+        groups = [group for group in every if group.service in services]
+        frequent = max(groups, key=lambda group: group.dead_letters, default=None)
+        example = dead_letter_at(app, frequent.example, archived=archived) if frequent is not None else None
+        facts.append(
+            {
+                "queue": name,
+                "service": ", ".join(services),
+                "letters": sum(counts.get(service, {}).get("dead", 0) for service in services),
+                "oldest": iso(min((group.oldest for group in groups), default=None)),
+                "newest": iso(max((group.newest for group in groups), default=None)),
+                "most_frequent_error": last_error_text(example) if example is not None else None,
+                "archived": sum(counts.get(service, {}).get("archived", 0) for service in services),
+            }
+        )
+    return facts
 
 
 # -- selecting dead letters
@@ -73,103 +65,102 @@ class ChosenDeadLetters:
 
     app: App
     name: str
-    filters: tuple[DeadLetterFilter, ...]
-    limit: int | None
-    about: dict[str, Any]
-    """For the action log."""
-    archived: bool = False
+    about: dict[str, Any]  # for the action log
+    archived: bool
     row: int | None = None
+    services: Sequence[str] = ()  # none: all
+    filter: DeadLetterFilter = field(default_factory=DeadLetterFilter)
 
     def total(self) -> int:
         """Return the number of dead letters in the queue, without regard to the other filters."""
         if self.row is not None:
             return 1
         counts, state = self.app.store.counts(), "archived" if self.archived else "dead"
-        services = {filter.service for filter in self.filters}
+        return sum(counts[name].get(state, 0) for name in counts if not self.services or name in self.services)
+
+    def count(self) -> int:
+        """Return how many dead letters match; they are read only if a filter needs it."""
+        if self.row is not None:
+            next(self.letters())  # refuses a number that nothing has
+            return 1
+        store, wanted = self.app.store, self.filter
+        if wanted.limit is not None or wanted.since is not None or wanted.document is not None:
+            return sum(1 for _ in self.letters())
+        types = {one.fingerprint: one.error_type for one in store.failure_groups()} if wanted.error_type else {}
         return sum(
-            states.get(state, 0) for name, states in counts.items() if services == {None} or name in services
+            group.dead_letters
+            for group in store.dead_letter_groups(archived=self.archived)
+            if (not self.services or group.service in self.services)
+            and wanted.fingerprint in (None, group.fingerprint)
+            and wanted.error_type in (None, types.get(group.fingerprint, ""))
         )
 
     def letters(self) -> Iterator[DeadLetter]:
         if self.row is not None:
             return iter([dead_letter_at(self.app, self.row, archived=self.archived)])
-        each = (matching_dead_letters(self.app.store, filter, archived=self.archived) for filter in self.filters)
-        return islice(chain.from_iterable(each), self.limit)
+        filters = [replace(self.filter, service=service) for service in self.services] or [self.filter]
+        each = (matching_dead_letters(self.app.store, filter, archived=self.archived) for filter in filters)
+        return islice(chain.from_iterable(each), self.filter.limit)
 
 
-def select_dead_letters(
-    app: App,
-    queue: str | None,
-    *,
-    everything: bool = False,
-    archived: bool = False,
-    group: str | None = None,
-    error_type: str | None = None,
-    since: float | None = None,
-    document: str | None = None,
-    limit: int | None = None,
-) -> ChosenDeadLetters:
-    """Select the dead letters of a queue or a service, one by its row, or all; they match every filter."""
-    if everything == (queue is not None):
-        remedy = (
-            f"give a failed queue, or --all.\n{_listed(app)}"
-            if queue is None
-            else "give a queue or --all, not both"
+@dataclass(frozen=True, slots=True)
+class DeadLetterSelection:
+    """Which dead letters are meant: those of a queue, of all queues, or one; narrowed by filters."""
+
+    queue: str | None = None  # a failed queue, a service, or the number of one dead letter
+    everything: bool = False
+    row: int | None = None
+    group: str | None = None
+    error_type: str | None = None
+    since: float | None = None
+    document: str | None = None
+    limit: int | None = None
+
+    def find(self, app: App, *, archived: bool = False) -> ChosenDeadLetters:
+        """Return the dead letters; refuse names that nothing has."""
+        queue, row, filters = self.queue, self.row, asdict(self)
+        about = {"queue": filters.pop("queue"), "all": filters.pop("everything"), "row": filters.pop("row")}
+        about |= {"archived": archived, **filters, "since": iso(self.since)}
+        if row is None and self.everything == (queue is not None):
+            remedy = f"give a failed queue, or --all.\n{_listed(app)}"
+            raise BadInput(remedy if queue is None else "give a queue or --all, not both")
+        name, services, queues = "all failed queues", list[str](), failed_queues(app)
+        if queue is not None:
+            named = [name for names in queues.values() for name in names if name and name == queue]
+            services = queues.get(queue) or named
+            if not services and queue.isdecimal() and queue.isascii():
+                if any(filter is not None for filter in filters.values()):
+                    raise BadInput(
+                        f"{queue} is one dead letter; --group, --since, … choose among those of a queue"
+                    )
+                row = int(queue)
+            elif not services:
+                raise BadInput(f"there is no failed queue {one_line(queue)!r}.\n{_listed(app)}")
+            else:
+                name = next(name for name, names in queues.items() if services[0] in names)
+        if row is not None:
+            return ChosenDeadLetters(app, f"dead letter {row}", about, archived, row)
+        if self.error_type is not None:
+            _check_error_type(app, self.error_type, archived)
+        wanted = DeadLetterFilter(
+            fingerprint=_fingerprint(app, self.group, archived) if self.group is not None else None,
+            error_type=self.error_type,
+            since=self.since,
+            document=_document(app, self.document) if self.document is not None else None,
+            limit=self.limit,
         )
-        raise BadInput(remedy)
-    about = {
-        "queue": queue,
-        "all": everything,
-        "archived": archived,
-        "group": group,
-        "error_type": error_type,
-        "since": iso(since),
-        "document": document,
-        "limit": limit,
-    }
-    queues = failed_queues(app)
-    services: list[str] = []
-    if queue is not None:
-        services = queues.get(queue) or [
-            name for names in queues.values() for name in names if name and name == queue
-        ]
-        if not services and queue.isdecimal() and queue.isascii():
-            filters = (group, error_type, since, document, limit)
-            if any(filter is not None for filter in filters):
-                raise BadInput(f"{queue} is one dead letter; --group, --since, … choose among those of a queue")
-            return ChosenDeadLetters(app, f"dead letter {queue}", (), None, about, archived, int(queue))
-        if not services:
-            raise BadInput(f"there is no failed queue {one_line(queue)!r}.\n{_listed(app)}")
-    if error_type is not None:
-        _check_error_type(app, error_type, archived)
-    wanted = DeadLetterFilter(
-        fingerprint=_fingerprint(app, group, archived) if group is not None else None,
-        error_type=error_type,
-        since=since,
-        document=_document(app, document) if document is not None else None,
-        limit=limit,
-    )
-    each = tuple(replace(wanted, service=service) for service in services) or (wanted,)
-    name = (
-        "all failed queues"
-        if queue is None
-        else next(name for name, names in queues.items() if services[0] in names)
-    )
-    return ChosenDeadLetters(app, name, each, limit, about, archived)
+        return ChosenDeadLetters(app, name, about, archived, None, services, wanted)
 
 
 def _listed(app: App) -> str:
     names = "\n".join(f"  {one_line(name)}" for name in failed_queues(app))
-    return (
-        f"There are:\n{names}" if names else "There are none: no service has subscribed, and nothing has failed."
-    )
+    none = "There are none: no service has subscribed, and nothing has failed."
+    return f"There are:\n{names}" if names else none
 
 
 def _fingerprint(app: App, given: str, archived: bool) -> str:
-    given = given.strip()
-    if app.store.find_dead_letters(fingerprint=given, archived=archived, limit=1):
-        return given
-    return fingerprint_of(app, given)
+    found = app.store.find_dead_letters(fingerprint=given.strip(), archived=archived, limit=1)
+    return given.strip() if found else fingerprint_of(app, given)
 
 
 def _check_error_type(app: App, given: str, archived: bool) -> None:
@@ -213,27 +204,18 @@ def dead_letter_at(app: App, row: int, *, archived: bool | None = None) -> DeadL
 
 def dead_letter_facts(letter: DeadLetter) -> dict[str, Any]:
     """Return everything about a dead letter."""
-    return {
-        "row": letter.row,
-        "failed_queue": letter.failed_queue,
+    return asdict(letter) | {
         "original_event": letter.original_event | {"timestamp": iso(letter.original_event["timestamp"])},
-        "idempotency_key": letter.idempotency_key,
-        "attempt_count": letter.attempt_count,
         "last_error": redact(letter.last_error),
-        "error_type": letter.error_type,
-        "abandoned_reason": letter.abandoned_reason,
-        "service_name": letter.service_name,
         "timestamp": iso(letter.timestamp),
-        "errors": [_error_facts(error) for error in letter.errors],
-        "fingerprint": letter.fingerprint,
-        "deaths": letter.deaths,
-        "round": letter.round,
+        "errors": [error_facts(error) for error in letter.errors],
         "documents": [{"collection": collection, "id": id} for collection, id in letter.documents],
         "raw": base64.b64encode(letter.raw).decode() if letter.raw is not None else None,
     }
 
 
-def _error_facts(error: dict[str, Any]) -> dict[str, Any]:
+def error_facts(error: dict[str, Any]) -> dict[str, Any]:
+    """Return a stored error without secrets."""
     redacted = {name: redact(value) if isinstance(value, str) else value for name, value in error.items()}
     return redacted | {"at": iso(error.get("at"))}
 

@@ -1,23 +1,27 @@
-"""Failure groups, and the facts of one with its diagnosis and evidence."""
+"""Failure groups with their diagnosis and evidence; failed batches: documents that are retried together."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
 
 from onward.app import App
+from onward.ledger.store import Store
+from onward.model.documents import Document, DocumentKey, DocumentState, Status
+from onward.model.ledger import FailedBatch
 from onward.model.ledger_views import FailureGroup
+from onward.ops.bad_input import NotFound
 from onward.ops.text.diagnosis import diagnosis_sentences
-from onward.ops.text.format import SHORT_ID, iso, one_line
-from onward.recovery.diagnosis import Diagnosis, Evidence, Version, evidence_of, waiting_events
-from onward.recovery.group_actions import affected
+from onward.ops.text.format import SHORT_ID, counted, iso, one_line
+from onward.recovery.diagnosis import Diagnosis, Evidence, evidence_of, waiting_events
 from onward.recovery.next_step import describe_error
 from onward.retry.redact import redact
 
-KNOWN = 1000
-"""At most this many groups are read, the last seen first."""
+KNOWN = 1000  # at most this many groups are read, the last seen first
+_MAX_LEVELS = 10  # how far up a document's ancestors are looked for
 
 
 def shortened(fingerprints: Sequence[str]) -> dict[str, str]:
@@ -38,7 +42,13 @@ def error_text(group: FailureGroup, most: int) -> str:
     return one_line(redact(f"{group.error_type}: {group.message}"), most)
 
 
-# -- lists
+def affected(
+    store: Store, fingerprint: str, after: DocumentKey = ("", ""), *, at_once: int = 500
+) -> Iterator[DocumentState]:
+    """Yield the unfinished documents whose last error is of this group, after a given one, page by page."""
+    while page := store.find_states(fingerprint=fingerprint, after=after, limit=at_once):
+        after = (page[-1].collection, page[-1].id)
+        yield from (state for state in page if state.status not in (Status.PROCESSED, Status.DISCARDED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +56,9 @@ class FailureGroupPage:
     """A page of failure groups, what affects most documents first."""
 
     page: list[Evidence]
-    total: int
-    """How many there are on all pages."""
-    hidden: int
-    """How many more affect nothing any more, and were not asked for."""
-    short: dict[str, str]
-    """How much of each fingerprint names its group, of hidden ones too."""
+    total: int  # how many there are on all pages
+    hidden: int  # how many more affect nothing any more, and were not asked for
+    short: dict[str, str]  # how much of each fingerprint names its group, of hidden ones too
 
 
 def list_groups(
@@ -69,12 +76,8 @@ def list_groups(
     weights = {group.fingerprint: max(weight(group), waiting.get(group.fingerprint, 0)) for group in known}
     found = sorted(known, key=lambda group: (-weights[group.fingerprint], -group.last_seen))
     left = [one for one in found if everything or weights[one.fingerprint]]
-    page = left[offset:] if limit is None else left[offset : offset + limit]
-    seen = [evidence_of(app.store, one) for one in page]
-    return FailureGroupPage(seen, len(left), len(found) - len(left), shortened([one.fingerprint for one in known]))
-
-
-# -- one of them
+    page = [evidence_of(app.store, one) for one in left[offset : None if limit is None else offset + limit]]
+    return FailureGroupPage(page, len(left), len(found) - len(left), shortened([one.fingerprint for one in known]))
 
 
 def group_facts(evidence: Evidence, diagnosis: Diagnosis) -> dict[str, Any]:
@@ -94,22 +97,99 @@ def evidence_facts(app: App, evidence: Evidence, *, most: int | None = None) -> 
     """Return the evidence of a diagnosis, and at most `most` of the affected documents, for programs."""
     return {
         "needs": list(evidence.needs),
-        "versions_at_work": [_version_facts(version) for version in evidence.versions],
+        "versions_at_work": [
+            {"version": one.name, "first_seen": iso(one.first_seen), "last_seen": iso(one.last_seen)}
+            for one in evidence.versions
+        ],
         "openings": [
             asdict(opening) | {"opened_at": iso(opening.opened_at), "closed_at": iso(opening.closed_at)}
             for opening in evidence.openings
         ],
         "documents_now": [
-            {
-                "collection": one.collection,
-                "id": one.id,
-                "status": str(one.status),
-                "error": describe_error(one.last_error),
-            }
+            {"collection": one.collection, "id": one.id, "status": str(one.status)}
+            | {"error": describe_error(one.last_error)}
             for one in islice(affected(app.store, evidence.group.fingerprint), most)
         ],
     }
 
 
-def _version_facts(version: Version) -> dict[str, Any]:
-    return {"version": version.name, "first_seen": iso(version.first_seen), "last_seen": iso(version.last_seen)}
+# -- failed batches
+
+
+def find_batches(app: App, ids: Sequence[str]) -> list[FailedBatch]:
+    """Return the failed batches with these ids, or beginnings of ids; each once."""
+    return list({one.id: one for one in (find_batch(app, id) for id in ids)}.values())
+
+
+def find_batch(app: App, id: str) -> FailedBatch:
+    """Return the failed batch with this id, or beginning of an id."""
+    found = [batch for batch in app.store.failed_batches() if id.strip() and batch.id.startswith(id.strip())]
+    if not found:
+        raise NotFound(f"no failed batch has an id that begins with {one_line(id)!r}; see `onward batches`")
+    if len(found) > 1:
+        begins = f"{one_line(id)!r} begins the ids of {counted(len(found), 'failed batch')}"
+        raise NotFound("\n".join([f"{begins}; give more of one:", *(f"  {one.id}" for one in found[:10])]))
+    return found[0]
+
+
+def documents_in(chosen: Sequence[FailedBatch]) -> int:
+    """Return the number of documents in these batches."""
+    return sum(len(one.items) for one in chosen)
+
+
+def batch_facts(app: App, batch: FailedBatch) -> dict[str, Any]:
+    """Return a failed batch, for programs."""
+    from onward.pipeline.documents import Archive, source_id
+
+    project = source_id(batch.source) if batch.source is not None else None
+    request = app.get(Archive, project) if project else None
+    return {
+        "id": batch.id,
+        "service": batch.service,
+        "task_id": Document.make_id("task", request.id, request.submission) if request else None,
+        "project_id": project if request else None,
+        "project_path": redact(batch.source) if batch.source else None,
+        "failed_files": files_of(app, batch),
+        "items": [id for _, id in batch.items],
+        "errors": [
+            {"timestamp": iso(error.get("timestamp")), "error": redact(str(error.get("error", "")))}
+            for error in batch.errors
+        ],
+        "retry_count": batch.retry_count,
+        "retry_after": iso(batch.retry_after),
+        "created_at": iso(batch.created_at),
+        "persistent": is_persistent(app, batch),
+    }
+
+
+def is_persistent(app: App, batch: FailedBatch) -> bool:
+    """Return whether a batch has been retried so often that an operator should look at it."""
+    return app.settings.ladder().failed_batch.persistent(batch.retry_count)
+
+
+def files_of(app: App, batch: FailedBatch) -> list[str]:
+    """Return the files of the source that the items came from, by the titles of their oldest ancestors."""
+    keys, roots = list(batch.items), dict[str, set[str]]()
+    for _ in range(_MAX_LEVELS):
+        above: set[DocumentKey] = set()
+        for state in app.store.states_of(keys):
+            if state.parent:
+                name, _, id = state.parent.partition("/")
+                above.add((name, id))
+            else:
+                roots.setdefault(state.collection, set()).add(state.id)
+        if not above:
+            break
+        keys = sorted(above)
+    found: set[str] = set()
+    for collection, ids in roots.items():
+        for _, _, text in app.store.read_bodies(collection, list(ids)):
+            body = json.loads(text)
+            found.add(redact(str(body.get("path") or body.get("source") or "")))
+    return sorted(found - {""})
+
+
+def item_errors(app: App, items: Sequence[DocumentKey]) -> Iterator[tuple[str, str]]:
+    """Yield the id and the last error of each document."""
+    for state in app.store.states_of(items):
+        yield state.id, describe_error(state.last_error)
