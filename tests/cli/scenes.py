@@ -18,6 +18,7 @@ from onward.ledger.store import Store
 from onward.model.failures import Failure
 from onward.model.ledger import Charge, DeadLettered, DependencyReport, NewDocument, Processed, RetryLater
 from onward.pipeline.documents import Archive, origin_of
+from onward.pipeline.progress import OutageProgress, RunProgress, StageProgress
 from onward.retry import Reason
 from onward.settings import load_settings
 from onward.testing import SimulatedClock
@@ -394,3 +395,16 @@ def change_while_chosen(home: Path, monkeypatch: pytest.MonkeyPatch) -> list[boo
 
     monkeypatch.setattr(Store, "find_states", find_states)
     return changed
+
+
+# -- the progress of a run
+
+PROGRESS = RunProgress(
+    stages=[
+        StageProgress("ingestion", "source", done=1, share=1.0),
+        StageProgress("parsing", "message", done=3000, share=0.5, rate=9),
+    ],
+    elapsed=12.0,
+    outages=[OutageProgress("embedder", 172_800.0, None, "[red]refused", "Start it", 7)],
+    left=200.0,
+)

@@ -1,9 +1,11 @@
-"""What is seen of a run: computed from the store, drawn on a terminal or told in lines."""
+"""The progress of a run: measured in the store, drawn as a table on a terminal, or printed in lines."""
 
 from __future__ import annotations
 
 import io
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,9 +15,10 @@ from onward import App
 from onward.cli.pipeline_run import PlainDisplay, Problems, picture
 from onward.model.ledger import Settlement
 from onward.pipeline.app import build
-from onward.pipeline.progress import OutageProgress, ProgressMeter, RunProgress, StageProgress
+from onward.pipeline.progress import ProgressMeter, RunProgress
 from onward.pipeline.sources import submit
 from onward.settings import load_settings
+from tests.cli import scenes
 from tests.support.command_runs import mail, write_mailbox
 
 
@@ -36,7 +39,7 @@ def numbers(view: RunProgress, name: str) -> tuple[int, int]:
     return view.stage(name).done, view.stage(name).waiting
 
 
-def test_each_stage_counts_what_people_know(app: App, source: str) -> None:
+def test_each_stage_counts_its_own_unit(app: App, source: str) -> None:
     progress = ProgressMeter(app, [source])
     assert numbers(progress.measure(), "ingestion") == (0, 1)
     app.work_until_idle(["ingestion"])
@@ -55,7 +58,7 @@ def test_each_stage_counts_what_people_know(app: App, source: str) -> None:
     app.close()
 
 
-def test_a_second_run_begins_at_nothing(app: App, source: str) -> None:
+def test_a_second_run_begins_at_zero(app: App, source: str) -> None:
     app.work_until_idle()
     submit(app, source)
     view = ProgressMeter(app, [source]).measure()
@@ -64,7 +67,7 @@ def test_a_second_run_begins_at_nothing(app: App, source: str) -> None:
     app.close()
 
 
-def test_a_large_archive_is_read_bit_by_bit(app: App, source: str) -> None:
+def test_the_share_of_an_archive_that_is_parsed_grows(app: App, source: str) -> None:
     progress = ProgressMeter(app, [source])
     app.work_until_idle(["ingestion"])
     (delivery,) = app.store.claim("worker", "parsing", limit=1, lease=60.0)
@@ -78,7 +81,7 @@ def test_a_large_archive_is_read_bit_by_bit(app: App, source: str) -> None:
     app.close()
 
 
-def test_an_outage_is_shown_and_no_time_is_promised(app: App, source: str) -> None:
+def test_during_an_outage_no_time_left_is_estimated(app: App, source: str) -> None:
     progress = ProgressMeter(app, [source])
     app.work_until_idle(["ingestion", "parsing", "chunking"])
     app.store.open_breaker("embedder", "Connection refused")
@@ -90,55 +93,52 @@ def test_an_outage_is_shown_and_no_time_is_promised(app: App, source: str) -> No
     app.close()
 
 
-VIEW = RunProgress(
-    stages=[
-        StageProgress("ingestion", "source", done=1, share=1.0),
-        StageProgress("parsing", "message", done=3000, share=0.5, rate=9),
-    ],
-    elapsed=12.0,
-    outages=[OutageProgress("embedder", 172_800.0, None, "[red]refused", "Start it", 7)],
-    left=200.0,
-)
+def printed(width: int = 100) -> tuple[Console, io.StringIO]:
+    file = io.StringIO()
+    return Console(file=file, width=width, emoji=False), file
 
 
-def test_one_event_that_waits_is_told_in_the_singular() -> None:
-    out = Console(file=io.StringIO(), width=200, emoji=False)
-    view = RunProgress([], 1.0, [OutageProgress("embedder", None, None, "refused", "", 1)])
-    PlainDisplay(out).show(view, "", 0)
-    shown = out.file.getvalue()  # type: ignore[attr-defined]  # it is the StringIO above
-    assert "embedder is down: 1 event waits and loses no tries (refused)" in shown
+def test_titles_problems_and_reasons_are_no_markup_and_fit_the_width() -> None:
+    out, file = printed()
+    out.print(picture(scenes.PROGRESS, "list [red].mbox", "parsing: 1a2b failed [bold]", 1))
+    drawn = file.getvalue()
+    for text in ("list [red].mbox", "[red]refused", "parsing: 1a2b failed [bold]"):
+        assert text in drawn
+    assert max(map(len, drawn.splitlines())) <= 100
 
 
-def test_the_picture_has_stages_outages_and_the_last_problem() -> None:
-    out = Console(file=io.StringIO(), width=100, emoji=False)
-    out.print(picture(VIEW, "list [red].mbox", "parsing: 1a2b failed [bold]", 1))
-    drawn = out.file.getvalue()  # type: ignore[attr-defined]  # it is the StringIO above
-    assert "list [red].mbox" in drawn
-    assert "about 3 min left · 12 s" in drawn
-    assert "3 000 messages" in drawn
-    assert "embedder is down since 1970-01-0" in drawn
-    assert "7 events wait" in drawn
-    assert "[red]refused" in drawn
-    assert "parsing: 1a2b failed [bold]" in drawn
-    assert "Ctrl-C again ends at once" in drawn
-
-
-def test_lines_tell_each_kind_of_problem_once() -> None:
-    out = Console(file=io.StringIO(), width=100)
+def test_lines_name_each_kind_of_problem_once() -> None:
+    out, file = printed()
     display = PlainDisplay(out)
     for problem in ("", "parsing: 1a2b failed", "parsing: 3c4d failed", "embedding: 5e6f failed"):
-        display.show(VIEW, problem, 0)
-    display.show(RunProgress([], 20.0), "", 1)
+        display.show(scenes.PROGRESS, problem, 0)
     display.end()
-    told = out.file.getvalue().splitlines()  # type: ignore[attr-defined]  # it is the StringIO above
-    assert [line.partition("  problem: ")[2] for line in told if "problem" in line] == [
-        "parsing: 1a2b failed",
-        "embedding: 5e6f failed",
-    ]
-    assert sum("embedder is down" in line for line in told) == 1
-    assert any("embedder is available again" in line for line in told)
-    assert any("ingestion 1 source, parsing 3 000 messages; about 3 min left" in line for line in told)
-    assert any("stopping: running handlers are finished first" in line for line in told)
+    problems = re.findall("problem: (.*)", file.getvalue())
+    assert problems == ["parsing: 1a2b failed", "embedding: 5e6f failed"]
+
+
+def test_lines_name_an_outage_at_its_begin_and_its_end() -> None:
+    out, file = printed()
+    display, over = PlainDisplay(out), replace(scenes.PROGRESS, outages=[])
+    for view, lines in ((scenes.PROGRESS, 1), (scenes.PROGRESS, 1), (over, 2), (over, 2)):
+        display.show(view, "", 0)
+        assert file.getvalue().count("embedder is ") == lines
+
+
+def test_lines_show_the_progress_at_intervals() -> None:
+    out, file = printed()
+    display = PlainDisplay(out)
+    for elapsed, lines in ((1.0, 0), (6.0, 1), (15.0, 1), (16.0, 2)):
+        display.show(replace(scenes.PROGRESS, elapsed=elapsed, outages=[]), "", 0)
+        assert file.getvalue().count("parsing") == lines
+
+
+def test_lines_show_each_request_to_stop_once() -> None:
+    out, file = printed()
+    display = PlainDisplay(out)
+    for stopping, lines in ((0, 0), (1, 1), (1, 1), (2, 2)):
+        display.show(RunProgress([], 1.0), "", stopping)
+        assert file.getvalue().count("stopping") == lines
 
 
 def test_the_last_problem_is_read_from_the_log(tmp_path: Path) -> None:

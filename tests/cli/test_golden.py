@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shutil
@@ -13,10 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from onward.cli import COMMANDS
+from onward.cli.pipeline_run import PlainDisplay, picture
 from onward.model.ledger import DeadLettered, Processed
 from onward.pipeline.documents import source_id
+from onward.pipeline.progress import OutageProgress, RunProgress
 from tests.cli import scenes
 from tests.cli.transcripts import FOLDER, Transcript
 from tests.support.command_runs import SAMPLE, mail, onward, write_mailbox
@@ -384,6 +388,33 @@ def test_ingest(tmp_path: Path) -> None:
     text.check()
 
 
+def test_ingest_that_is_stopped(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = Transcript("ingest-stopped", home)
+    monkeypatch.setattr("onward.cli.ingest.run", lambda *args, **more: True)
+    text.run("ingest", str(SAMPLE), code=130)
+    text.check()
+
+
+def test_progress_of_ingest(home: Path) -> None:
+    text = Transcript("ingest-progress", home)
+    file = io.StringIO()
+    out = Console(file=file, width=100, emoji=False)
+    text.scene("on a terminal")
+    out.print(picture(scenes.PROGRESS, "list.mbox", "parsing: 1a2b failed", 1))
+    text.add(file.getvalue(), "ingest", "list.mbox")
+    file.truncate(file.seek(0))
+    text.scene("elsewhere")
+    display = PlainDisplay(out)
+    for problem in ("", "parsing: 1a2b failed", "parsing: 3c4d failed", "embedding: 5e6f failed"):
+        display.show(scenes.PROGRESS, problem, 0)
+    outage = OutageProgress("summarizer", None, None, "refused", "", 1)
+    for stopping in (0, 1, 2):
+        display.show(RunProgress([], 20.0, [outage]), "", stopping)
+    display.end()
+    text.add(file.getvalue(), "ingest", "list.mbox")
+    text.check()
+
+
 def run_ingest(text: Transcript, home: Path, *sources: str, **more: str) -> None:
     """Add what `onward ingest` prints, without the lines of its progress: how many there are varies."""
     result = onward(home, "ingest", *sources, "--processes", "1", more=more)
@@ -458,6 +489,6 @@ def test_doctor(shop: Path) -> None:
 
 
 def test_no_golden_file_is_left_over() -> None:
-    parts = {"status-of-the-pipeline", "show-of-the-pipeline"}
+    parts = {"status-of-the-pipeline", "show-of-the-pipeline", "ingest-progress", "ingest-stopped"}
     named = {"onward", *COMMANDS, *(f"help-{name}" for name in COMMANDS), *parts}
     assert {file.stem for file in FOLDER.iterdir()} <= named
