@@ -31,8 +31,7 @@ from bench.console_store import fill, word
 from bench.console_viewers import viewers
 from bench.table import Row
 from onward import App
-from onward.console.dead_letter_pages import letter_path, queue_path
-from onward.console.page_templates import document_path
+from onward.console.page_templates import document_path, letter_path, queue_path
 from onward.ops.queries.documents import source_key
 from onward.pipeline.app import build
 from onward.settings import load_settings

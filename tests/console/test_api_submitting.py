@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from onward.blobs.protocol import Blob
-from onward.console.api import idempotency, submissions
+from onward.console.api import submissions
 from onward.pipeline.documents import Archive, Message
 from tests.console.shop import open_shop
 from tests.support.console_client import Site, pipeline, serving
@@ -341,7 +341,7 @@ def test_many_at_once_with_one_key_are_carried_out_once(
 def test_keys_are_forgotten_after_a_day(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(3):
         submit(site, {"url": "http://example.org/a"}, key=f"k-{n}")
-    monkeypatch.setattr(idempotency, "KEPT_SECONDS", -1.0)
+    monkeypatch.setattr(submissions, "KEPT_SECONDS", -1.0)
     assert submit(site, {"url": "http://example.org/b"}, key="k-0").status_code == 202
     (kept,) = site.app.store.states("idempotency_keys")
     assert kept.status == "processed", "nothing waits for it"

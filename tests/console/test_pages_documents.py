@@ -10,7 +10,7 @@ from urllib.parse import urlencode, urljoin
 
 import pytest
 
-from onward.console.form_fields import read_when
+from onward.console.action_forms import read_when
 from onward.console.page_templates import document_path
 from onward.model.ledger import DeadLettered
 from onward.ops.bad_input import BadInput

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from onward.console.charts import BAR_WIDTH, MIN_SEGMENT_WIDTH, bar_segments
-from onward.console.throughput import STEP_SECONDS, STEPS, Throughput
+from onward.console.pages.overview import STEP_SECONDS, STEPS, Throughput
 from onward.model.ledger import DeadLettered
 from onward.ops.text.needs import Need, NeedKind
 from tests.console.shop import Shop, open_shop, words

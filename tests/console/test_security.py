@@ -18,7 +18,7 @@ from starlette.requests import HTTPConnection
 from onward.console import live, middleware, server, sessions
 from onward.console.action_forms import FORMS
 from onward.console.live import Live
-from onward.console.middleware import HEADERS, Limits, RateLimiter, client_name, host_name
+from onward.console.middleware import BURST, HEADERS, RateLimiter, client_name, host_name
 from onward.console.pages import ROUTERS
 from onward.console.pages.login import own_path
 from onward.console.server import CannotServe, serve
@@ -406,7 +406,7 @@ def test_a_stream_that_breaks_off_is_logged_without_its_secrets(
         yield b"retry: 3000\n\n"
         raise RuntimeError("password=hunter2")
 
-    monkeypatch.setattr(Live, "_watch", broken)
+    monkeypatch.setattr(Live, "watch", broken)
     with pytest.raises(httpx2.RemoteProtocolError), library.client.stream("GET", "/live/overview") as stream:
         list(stream.iter_lines())
     _check_logged(caplog, "a request failed: RuntimeError: password=***")
@@ -432,8 +432,8 @@ def _raw(site: Site, text: str) -> int:
 def test_who_asks_too_often_is_told_when_to_come_back(tmp_path: Path) -> None:
     app = pipeline(tmp_path, ONWARD_SERVE_REQUESTS_PER_SECOND="0.001")
     with serving(app) as site:
-        answers = [site.client.get("/static/icon.svg") for _ in range(Limits().burst + 1)]
-        assert [one.status_code for one in answers] == [200] * Limits().burst + [429]
+        answers = [site.client.get("/static/icon.svg") for _ in range(BURST + 1)]
+        assert [one.status_code for one in answers] == [200] * BURST + [429]
         assert int(answers[-1].headers["retry-after"]) > 100
         page = site.client.get("/", headers=HTML)
         assert (page.status_code, harm_in(page.text)) == (429, [])

@@ -5,16 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
-from urllib.parse import quote
 
 from onward.app import App
-from onward.console import form_fields
-from onward.console.dead_letter_pages import letter_path, queue_path
-from onward.console.form_fields import Given, needed, text, ticked
-from onward.console.page_templates import document_path
+from onward.console.page_templates import batch_path, document_path, group_path, letter_path, queue_path
 from onward.ops.actions.action import Action
 from onward.ops.actions.dead_letters import (
     ArchiveDeadLetters,
@@ -31,12 +29,17 @@ from onward.ops.actions.failure_groups import (
 )
 from onward.ops.actions.services import CloseBreaker, OpenBreaker
 from onward.ops.actions.sources import CancelSource, ForgetSource, IngestAgain, RetrySource
+from onward.ops.bad_input import BadInput
+from onward.ops.dates import read_span
 from onward.ops.queries.dead_letters import DeadLetterSelection, dead_letter_at, failed_queues
 from onward.ops.queries.documents import source_key, source_named
-from onward.ops.text.format import utc_time
+from onward.ops.text.format import one_line, utc_time
 
-WORKERS_PATH = "/workers"
 DEFAULT_DELAY = "1h"
+MAX_AHEAD_SECONDS = 366 * 86_400.0  # a time further ahead is likely a mistake
+WHEN = "a span such as 30m, 2h or 1d, or a time such as 2026-03-09T14:30, which is UTC unless it says otherwise"
+
+Given = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,62 +48,118 @@ class Field:
 
     name: str
     label: str
-    kind: str = "text"
-    """The type of its `input`; `checkbox`, too."""
     value: str = ""
     hint: str = ""
+    kind: str = "text"  # the type of its `input`
     required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ActionForm:
-    """An action as a form."""
+    """An action as a form; `back` is the page to return to."""
 
     button: str
     action: Callable[[App, Given], Action]
     back: Callable[[App, Given], str]
-    """The page to return to."""
     fields: Callable[[Given], tuple[Field, ...]] = lambda given: ()
 
 
-def group_path(fingerprint: str) -> str:
-    """Return the path of a failure group's page."""
-    return f"/failures/{quote(fingerprint, safe='')}"
+# -- values of submitted forms; a value that makes no sense is refused with its name
 
 
-def batch_path(id: str) -> str:
-    """Return the path of a failed batch's page."""
-    return f"/batches/{quote(id, safe='')}"
+def clean(text: str) -> str:
+    """Return a text without NUL characters, which no name in a store has."""
+    return text.replace("\0", "")
 
 
-# -- documents
+def text(given: Given, name: str) -> str | None:
+    """Return a text, or None if it is empty."""
+    return clean(given.get(name, "")).strip() or None
 
 
-def _key(given: Given) -> tuple[str, str]:
-    return given.get("collection", ""), given.get("id", "")
+def needed(given: Given, name: str) -> str:
+    """Return a text that must not be empty."""
+    found = clean(given.get(name, ""))
+    if not found.strip():
+        raise BadInput(f"`{name}` is missing, and it says what the change is about")
+    return found
 
 
-def _retry(app: App, given: Given, *, reset: bool = False) -> Action:
-    return RetryDocuments(keys=(_key(given),), reset=reset)
+def ticked(given: Given, name: str) -> bool:
+    """Return whether a box was ticked."""
+    return given.get(name, "").strip().lower() in ("yes", "true", "on", "1")
+
+
+def _whole_number(given: Given, name: str, remedy: str) -> int | None:
+    found = text(given, name)
+    if found is not None and not (found.isascii() and found.isdecimal() and len(found) < 20):
+        raise BadInput(f"`{name}` is {one_line(found, 40)!r}; {remedy}")
+    return None if found is None else int(found)
+
+
+def _pace(given: Given) -> tuple[int, float | None]:
+    """Return how many go first, and how many go a second; None: as fast as possible."""
+    canary = _whole_number(given, "canary", "give how many go first, such as 3, or nothing") or 0
+    found = text(given, "rate")
+    if found is None:
+        return canary, None
+    try:
+        rate = float(found)
+    except ValueError:
+        rate = math.nan
+    if not (math.isfinite(rate) and rate > 0):
+        raise BadInput(f"`rate` is {one_line(found, 40)!r}; give how many a second, such as 10 or 0.5, or nothing")
+    return canary, rate
+
+
+def _pace_fields(given: Given) -> tuple[Field, ...]:
+    if text(given, "row") is not None:
+        return ()
+    return (
+        Field("canary", "Try this many first", given.get("canary", ""), "the rest only if they go well", "number"),
+        Field("rate", "At most this many a second", given.get("rate", ""), "empty: as fast as possible"),
+    )
+
+
+def read_when(given: str, now: float) -> float:
+    """Return the point in time of a span or a date."""
+    shown = repr(one_line(given, 50))
+    span = read_span(given.strip().lower())
+    try:
+        found = datetime.fromisoformat(given.strip().upper()) if span is None else datetime.now(UTC)
+    except ValueError:
+        raise BadInput(f"{shown} is no time: give {WHEN}") from None
+    at = now + span if span is not None else (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    if at < now:
+        raise BadInput(f"{shown} is past: give a time to come")
+    if at > now + MAX_AHEAD_SECONDS:
+        raise BadInput(f"{shown} is more than a year ahead: give an earlier time")
+    return at
+
+
+# -- documents and sources
+
+
+def _keys(given: Given) -> tuple[tuple[str, str]]:
+    return ((given.get("collection", ""), given.get("id", "")),)
 
 
 def _schedule(app: App, given: Given) -> Action:
     now = app.store.now()
-    at = form_fields.read_when(given.get("at") or DEFAULT_DELAY, now)
-    return RetryDocuments(keys=(_key(given),), after=at - now, time_text=lambda at: utc_time(at, at))
-
-
-def _when(given: Given) -> tuple[Field, ...]:
-    value = given.get("at") or DEFAULT_DELAY
-    return (Field("at", "When", value=value, hint=form_fields.WHEN, required=True),)
+    at = read_when(given.get("at") or DEFAULT_DELAY, now)
+    return RetryDocuments(keys=_keys(given), after=at - now, time_text=lambda at: utc_time(at, at))
 
 
 def _document(app: App, given: Given) -> str:
-    return document_path(*_key(given))
+    return document_path(*_keys(given)[0])
 
 
 def _source_document(app: App, given: Given) -> str:
     return document_path("archives", needed(given, "id"))
+
+
+def _source(app: App, given: Given) -> str:
+    return source_named(app, given.get("source", ""))
 
 
 # -- dead letters and failure groups
@@ -108,38 +167,13 @@ def _source_document(app: App, given: Given) -> str:
 
 def _selection(given: Given) -> DeadLetterSelection:
     """Return the dead letters that are meant: fields `row`, or `queue` or `all`, with `group` and `error_type`."""
-    row = form_fields.whole_number(given, "row", "give the number of a dead letter")
+    row = _whole_number(given, "row", "give the number of a dead letter")
     if row is not None:
         return DeadLetterSelection(row=row)
     everything = ticked(given, "all")
+    queue, group = None if everything else needed(given, "queue"), text(given, "group")
     return DeadLetterSelection(
-        queue=None if everything else needed(given, "queue"),
-        everything=everything,
-        group=text(given, "group"),
-        error_type=text(given, "error_type"),
-    )
-
-
-def _canary(given: Given) -> int:
-    return form_fields.whole_number(given, "canary", "give how many go first, such as 3, or nothing") or 0
-
-
-def _requeue(app: App, given: Given) -> Action:
-    selection, canary, rate = _selection(given), _canary(given), form_fields.rate(given)
-    return RequeueDeadLetters(selection, canary, rate, quick_plan=True)
-
-
-def _retry_group(app: App, given: Given) -> Action:
-    fingerprint, canary, rate = needed(given, "fingerprint"), _canary(given), form_fields.rate(given)
-    return RetryFailureGroup(fingerprint, canary, rate, quick_plan=True)
-
-
-def _pace_fields(given: Given) -> tuple[Field, ...]:
-    if text(given, "row") is not None:
-        return ()
-    return (
-        Field("canary", "Try this many first", "number", given.get("canary", ""), "the rest only if they go well"),
-        Field("rate", "At most this many a second", "text", given.get("rate", ""), "empty: as fast as possible"),
+        queue=queue, everything=everything, group=group, error_type=text(given, "error_type")
     )
 
 
@@ -153,19 +187,15 @@ def _queue(app: App, given: Given, *, archived: bool = False, gone: bool = False
     if row is not None and not gone:
         return letter_path(int(row))
     queue = dead_letter_at(app, int(row)).failed_queue if row is not None else text(given, "queue")
-    if queue is None:
-        return "/queues"
     # Only a queue that a service has subscribed to is still there when it is empty.
-    kept = {
-        subscription.failed_queue or f"{subscription.service}.failed" for subscription in app.store.subscriptions()
-    }
-    if queue not in kept and (gone or queue not in failed_queues(app)):
+    kept = {one.failed_queue or f"{one.service}.failed" for one in app.store.subscriptions()}
+    if queue is None or (queue not in kept and (gone or queue not in failed_queues(app))):
         return "/queues"
     filters = {} if row is not None else {name: text(given, name) for name in ("error_type", "group")}
     return queue_path(queue, **filters, archived="yes" if archived and row is None else None)
 
 
-# -- failed batches and sources
+# -- failed batches
 
 
 def _batches(app: App, given: Given) -> Action:
@@ -177,22 +207,21 @@ def _batch(app: App, given: Given) -> str:
     return "/batches" if ticked(given, "all") else batch_path(needed(given, "id"))
 
 
-def _source(app: App, given: Given) -> str:
-    return source_named(app, given.get("source", ""))
-
-
-def _always(path: str) -> Callable[[App, Given], str]:
-    return lambda app, given: path
-
-
 FORMS = {
-    "retry": ActionForm("Retry it now", _retry, _document),
-    "reset": ActionForm("Reset it and retry", partial(_retry, reset=True), _document),
-    "schedule": ActionForm("Schedule it", _schedule, _document, _when),
-    "unschedule": ActionForm(
-        "Cancel its schedule", lambda app, given: CancelScheduledRetry(keys=(_key(given),)), _document
+    "retry": ActionForm("Retry it now", lambda app, given: RetryDocuments(keys=_keys(given)), _document),
+    "reset": ActionForm(
+        "Reset it and retry", lambda app, given: RetryDocuments(keys=_keys(given), reset=True), _document
     ),
-    "discard": ActionForm("Discard it", lambda app, given: DiscardDocuments(keys=(_key(given),)), _document),
+    "schedule": ActionForm(
+        "Schedule it",
+        _schedule,
+        _document,
+        lambda given: (Field("at", "When", given.get("at") or DEFAULT_DELAY, WHEN, required=True),),
+    ),
+    "unschedule": ActionForm(
+        "Cancel its schedule", lambda app, given: CancelScheduledRetry(keys=_keys(given)), _document
+    ),
+    "discard": ActionForm("Discard it", lambda app, given: DiscardDocuments(keys=_keys(given)), _document),
     "retry-submitted": ActionForm(
         "Retry it now",
         lambda app, given: RetrySource(needed(given, "id"), reset=ticked(given, "reset")),
@@ -206,38 +235,44 @@ FORMS = {
         lambda app, given: IngestAgain(_source(app, given)),
         lambda app, given: f"/tasks/{source_key(_source(app, given))}",
     ),
-    "forget": ActionForm("Forget it", lambda app, given: ForgetSource(_source(app, given)), _always("/tasks")),
-    "requeue": ActionForm("Put back", _requeue, partial(_queue, gone=True), _pace_fields),
+    "forget": ActionForm("Forget it", lambda app, given: ForgetSource(_source(app, given)), lambda *_: "/tasks"),
+    "requeue": ActionForm(
+        "Put back",
+        lambda app, given: RequeueDeadLetters(_selection(given), *_pace(given), quick_plan=True),
+        partial(_queue, gone=True),
+        _pace_fields,
+    ),
     "archive-letters": ActionForm("Archive", lambda app, given: ArchiveDeadLetters(_selection(given)), _queue),
     "restore-letters": ActionForm(
-        "Restore",
-        lambda app, given: RestoreDeadLetters(_selection(given)),
-        partial(_queue, archived=True),
+        "Restore", lambda app, given: RestoreDeadLetters(_selection(given)), partial(_queue, archived=True)
     ),
     "purge-letters": ActionForm(
         "Remove",
         lambda app, given: PurgeDeadLetters(_selection(given), archived=ticked(given, "archived")),
         lambda app, given: _queue(app, given, archived=ticked(given, "archived"), gone=True),
     ),
-    "retry-group": ActionForm("Put it back", _retry_group, _group, _pace_fields),
+    "retry-group": ActionForm(
+        "Put it back",
+        lambda app, given: RetryFailureGroup(needed(given, "fingerprint"), *_pace(given), quick_plan=True),
+        _group,
+        _pace_fields,
+    ),
     "discard-group": ActionForm(
         "Give it up for good", lambda app, given: DiscardFailureGroup(needed(given, "fingerprint")), _group
     ),
     "retry-batch": ActionForm("Retry now", _batches, _batch),
-    "discard-batch": ActionForm(
+    "discard-batch": ActionForm(  # the batch is gone with its last document
         "Give it up for good",
         lambda app, given: DiscardFailedBatches((needed(given, "id"),)),
-        _always("/batches"),  # it is gone with its last document
+        lambda *_: "/batches",
     ),
     "open-breaker": ActionForm(
         "Take it out of service",
         lambda app, given: OpenBreaker(needed(given, "name"), text(given, "reason")),
-        _always(WORKERS_PATH),
-        lambda given: (
-            Field("reason", "Why", "text", given.get("reason", ""), "for everybody who looks", required=True),
-        ),
+        lambda *_: "/workers",
+        lambda given: (Field("reason", "Why", given.get("reason", ""), "for everybody who looks", required=True),),
     ),
     "close-breaker": ActionForm(
-        "Bring it back", lambda app, given: CloseBreaker(needed(given, "name")), _always(WORKERS_PATH)
+        "Bring it back", lambda app, given: CloseBreaker(needed(given, "name")), lambda *_: "/workers"
     ),
 }

@@ -11,17 +11,14 @@ from starlette.staticfiles import StaticFiles
 from onward.app import App
 from onward.console import api, pages
 from onward.console.live import Live
-from onward.console.middleware import AccessMiddleware, Limits
+from onward.console.middleware import AccessMiddleware
 from onward.console.operations import Operations
+from onward.console.pages.overview import OVERDUE_SECONDS, Throughput, TimedCache
 from onward.console.problems import add_handlers
 from onward.console.sessions import Sessions
-from onward.console.throughput import Throughput
-from onward.console.timed_cache import TimedCache
 from onward.ops.queries.status import Overdue
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
-OVERDUE_SECONDS = 10.0
-"""The number of overdue documents is counted again after this time."""
 
 
 def build(app: App, *, hosts: frozenset[str] = frozenset(LOCAL), token: str | None = None) -> AccessMiddleware:
@@ -39,18 +36,13 @@ def build(app: App, *, hosts: frozenset[str] = frozenset(LOCAL), token: str | No
     web.state.operations = Operations()
     web.state.throughput = Throughput()
     web.state.overdue = TimedCache[Overdue](OVERDUE_SECONDS)
-    web.state.live = Live(lambda name: pages.render_part(web, name), lambda: _spent(app))
+    # Rendering costs the thread's processor time; with a remote store the wall time, which includes its work.
+    web.state.live = Live(
+        lambda name: pages.render_part(web, name),
+        lambda: time.monotonic() if app.store.remote else time.thread_time(),
+    )
     add_handlers(web)
     api.add_routes(web)
     pages.add_routes(web)
     web.mount("/static", StaticFiles(directory=str(resources.files("onward.console") / "static")))
-    settings = app.settings
-    limits = Limits(
-        upload_bytes=settings.serve_max_upload_bytes, requests_per_second=settings.serve_requests_per_second
-    )
-    return AccessMiddleware(web, sessions=web.state.sessions, hosts=hosts, limits=limits)
-
-
-def _spent(app: App) -> float:
-    """Return the processor time of this thread; with a remote store, the wall time, which includes its work."""
-    return time.monotonic() if app.store.remote else time.thread_time()
+    return AccessMiddleware(web, app.settings, web.state.sessions, hosts)

@@ -9,22 +9,19 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
+from fastapi import Request
+from starlette.responses import Response, StreamingResponse
+
+from onward.console.problems import Problem
 from onward.retry import redact_error
 
 log = logging.getLogger("onward")
 
-MIN_INTERVAL_SECONDS = 1.0
-"""The shortest time between two renderings of a part."""
-MAX_TIME_SHARE = 0.05
-"""Rendering takes at most this share of the time: workers on the same machine come first."""
-KEEP_ALIVE_SECONDS = 15.0
-"""A stream without changes sends a comment after this time, so that the connection stays open."""
+MIN_INTERVAL_SECONDS = 1.0  # between two renderings of a part
+MAX_TIME_SHARE = 0.05  # of the time is spent on rendering: workers on the same machine come first
+KEEP_ALIVE_SECONDS = 15.0  # after this time without changes, a comment keeps the connection open
 MAX_WATCHERS = 2_000
 MAX_CHANNELS = 200
-
-
-class TooManyWatchers(Exception):
-    """The server has as many watchers as it accepts."""
 
 
 @dataclass(slots=True, eq=False)
@@ -33,13 +30,10 @@ class Channel:
 
     name: str
     html: str | None = None
-    event: bytes = b""
-    """The message that is sent to all watchers."""
+    event: bytes = b""  # the message that is sent to all watchers
     number: int = 0
-    due: float = 0.0
-    """When it is rendered next."""
-    took: float = 0.0
-    """Seconds that the last rendering took."""
+    due: float = 0.0  # when it is rendered next
+    took: float = 0.0  # seconds that the last rendering took
     watchers: int = 0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -58,25 +52,23 @@ class Live:
         self._task: asyncio.Task[None] | None = None
         self._closed = asyncio.Event()
 
-    @property
-    def watchers(self) -> int:
-        return sum(one.watchers for one in self._channels.values())
-
     def close(self) -> None:
         """End all streams, before the server stops."""
         self._closed.set()
         for one in self._channels.values():
             one.changed.set()
 
-    def watch(self, name: str) -> AsyncIterator[bytes]:
-        """Return server-sent events: the part now, and again whenever it changes."""
-        # Not in the stream: when that begins, the response status has been sent.
-        if self._is_full(name):
-            raise TooManyWatchers
-        return self._watch(name)
+    def is_full(self, name: str) -> bool:
+        """Return whether no more watchers of this part are accepted."""
+        watchers = sum(one.watchers for one in self._channels.values())
+        return watchers >= MAX_WATCHERS or (name not in self._channels and len(self._channels) >= MAX_CHANNELS)
 
-    async def _watch(self, name: str) -> AsyncIterator[bytes]:
-        channel = self._join(name)
+    async def watch(self, name: str) -> AsyncIterator[bytes]:
+        """Yield server-sent events: the part now, and again whenever it changes."""
+        channel = self._channels.setdefault(name, Channel(name))
+        channel.watchers += 1
+        if self._task is None:
+            self._task = asyncio.create_task(self._refresh_all())
         seen = 0
         try:
             yield b"retry: 3000\n\n"
@@ -90,23 +82,9 @@ class Live:
                 except TimeoutError:
                     yield b": still there\n\n"
         finally:
-            self._leave(channel)
-
-    def _is_full(self, name: str) -> bool:
-        one_more = name not in self._channels
-        return self.watchers >= MAX_WATCHERS or (one_more and len(self._channels) >= MAX_CHANNELS)
-
-    def _join(self, name: str) -> Channel:
-        channel = self._channels.setdefault(name, Channel(name))
-        channel.watchers += 1
-        if self._task is None:
-            self._task = asyncio.create_task(self._refresh_all())
-        return channel
-
-    def _leave(self, channel: Channel) -> None:
-        channel.watchers -= 1
-        if not channel.watchers:
-            self._channels.pop(channel.name, None)
+            channel.watchers -= 1
+            if not channel.watchers:
+                self._channels.pop(name, None)
 
     async def _refresh_all(self) -> None:
         try:
@@ -137,7 +115,7 @@ class Live:
         if html != channel.html:
             channel.html = html
             channel.number += 1
-            channel.event = _event(channel.number, html)
+            channel.event = f"id: {channel.number}\nevent: part\ndata: {json.dumps(html)}\n\n".encode()
             changed, channel.changed = channel.changed, asyncio.Event()
             changed.set()
 
@@ -149,5 +127,15 @@ class Live:
             channel.took = self._clock() - began
 
 
-def _event(number: int, html: str) -> bytes:
-    return f"id: {number}\nevent: part\ndata: {json.dumps(html)}\n\n".encode()
+def event_stream(
+    request: Request,
+    name: str,
+    refusal: tuple[str, str],
+    convert: Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]] = lambda stream: stream,
+) -> Response:
+    """Stream a live part; if the server has too many watchers, refuse with this title and detail."""
+    live: Live = request.app.state.live
+    if live.is_full(name):  # not in the stream: when that begins, the response status has been sent
+        raise Problem(503, *refusal, headers={"retry-after": "30"})
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    return StreamingResponse(convert(live.watch(name)), media_type="text/event-stream", headers=headers)

@@ -8,7 +8,6 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import MutableMapping
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,19 +18,18 @@ from starlette.types import Message, Receive, Scope, Send
 
 from onward.console.problems import Problem, problem_of, send_problem
 from onward.console.sessions import Sessions, cookie_of
+from onward.settings import Settings
 
-OPEN_PATHS = ("/login", "/healthz", "/readyz")
-"""Paths that need no token, beside `/static`."""
+OPEN_PATHS = ("/login", "/healthz", "/readyz")  # need no token; neither does /static
 UPLOADS = ("/v3/documents", "/v3/documents/batch", "/ingest")
-SAFE = ("GET", "HEAD", "OPTIONS")
-MAX_CLIENTS = 10_000
-"""Rates are tracked for at most this many clients."""
+MAX_BODY_BYTES = 1_000_000  # of any request but an upload
+BURST = 200
+MAX_CLIENTS = 10_000  # rates are tracked for at most this many clients
 LOGINS_PER_MINUTE = 20
-BODY_SECONDS = 30.0
-"""The longest wait for the next part of a body."""
+BODY_SECONDS = 30.0  # the longest wait for the next part of a body
 _HOST = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[^\[\]:/@?#\s]*)(?::\d{1,5})?")
 
-HEADERS = {
+HEADERS = {  # of every response
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
     "cross-origin-opener-policy": "same-origin",
@@ -42,59 +40,35 @@ HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
-"""Headers of every response."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much one client may send."""
-
-    body_bytes: int = 1_000_000
-    """Of any request but an upload."""
-    upload_bytes: int = 200_000_000
-    requests_per_second: float = 50.0
-    burst: int = 200
-
-
-@dataclass(slots=True)
-class Bucket:
-    """How many requests a client has left."""
-
-    left: float
-    at: float
-
-
-@dataclass(slots=True)
 class RateLimiter:
     """Limits the requests of each client (token bucket)."""
 
-    per_second: float
-    burst: float
-    _known: OrderedDict[str, Bucket] = field(default_factory=OrderedDict)
+    def __init__(self, per_second: float, burst: float) -> None:
+        self._per_second = per_second
+        self._burst = burst
+        self._known: OrderedDict[str, tuple[float, float]] = OrderedDict()  # the requests left at a time
 
     def wait(self, client: str, now: float) -> float:
         """Count a request; return how many seconds too early it came, 0 if it is allowed."""
-        bucket = self._known.pop(client, None) or Bucket(self.burst, now)
-        bucket.left = min(self.burst, bucket.left + (now - bucket.at) * self.per_second)
-        bucket.at = now
-        self._known[client] = bucket
+        left, at = self._known.pop(client, (self._burst, now))
+        left = min(self._burst, left + (now - at) * self._per_second)
+        self._known[client] = (left - 1 if left >= 1 else left, now)
         while len(self._known) > MAX_CLIENTS:
             self._known.popitem(last=False)
-        if bucket.left < 1:
-            return (1 - bucket.left) / self.per_second
-        bucket.left -= 1
-        return 0.0
+        return 0.0 if left >= 1 else (1 - left) / self._per_second
 
 
 class AccessMiddleware:
     """Wraps the whole app; a request that it refuses never reaches a page."""
 
-    def __init__(self, app: FastAPI, *, sessions: Sessions, hosts: frozenset[str], limits: Limits) -> None:
-        self.web = app
+    def __init__(self, web: FastAPI, settings: Settings, sessions: Sessions, hosts: frozenset[str]) -> None:
+        self.web = web
         self._sessions = sessions
         self._hosts = hosts
-        self._limits = limits
-        self._requests = RateLimiter(limits.requests_per_second, limits.burst)
+        self._upload_bytes = settings.serve_max_upload_bytes
+        self._requests = RateLimiter(settings.serve_requests_per_second, BURST)
         self._logins = RateLimiter(LOGINS_PER_MINUTE / 60, LOGINS_PER_MINUTE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -110,29 +84,39 @@ class AccessMiddleware:
         except Problem as problem:
             await send_problem(problem, scope, receive, answer)
             return
-        if scope["method"] == "HEAD" and not _is_stream(scope["path"]):
-            # The response to GET; the server leaves the body out.
+        if (
+            scope["method"] == "HEAD"
+            and not scope["path"].startswith("/live/")
+            and not scope["path"].endswith("/events")
+        ):
+            # The response to GET; the server leaves the body out. A stream may never end, so HEAD is refused.
             scope = {**scope, "method": "GET"}
         try:
-            await self.web(scope, _limited(receive, self._most(scope), answer), answer)
+            await self.web(scope, _limited(receive, self._max_bytes(scope), answer), answer)
         except Exception as error:
             # If the response has begun, the error was logged, and Starlette only raises it again for the server,
             # which would log it once more, with the secrets it may carry.
             if not answer.began:
                 await send_problem(problem_of(error), scope, receive, answer)
 
-    # -- the checks
-
     def _check(self, scope: Scope) -> None:
-        asked = HTTPConnection(scope)
-        self._check_host(asked.headers)
-        self._check_rate(scope, asked)
-        self._check_size(scope, asked.headers)
-        self._check_origin(scope, asked.headers)
-        path = scope["path"]
+        """Raise the problem of a request that is refused."""
+        asked, path = HTTPConnection(scope), scope["path"]
+        headers = asked.headers
+        host = host_name(headers.get("host", ""))
+        # A name may belong to an attacker and point here (DNS rebinding); an IP address cannot.
+        if host not in self._hosts and not _is_address(host):
+            detail = f"This server does not answer for {host[:100]!r}. If it should, add it to ONWARD_SERVE_HOSTS."
+            raise Problem(421, "Another host is meant", detail)
+        self._check_rate(scope, client_name(asked.client.host if asked.client else ""))
+        length = headers.get("content-length", "0")
+        # No real length has more digits, and Python refuses to parse numbers of thousands of digits.
+        if not length.isdecimal() or len(length) > 18 or int(length) > self._max_bytes(scope):
+            raise too_large(self._max_bytes(scope))
+        self._check_origin(scope, headers)
         if path in OPEN_PATHS or path.startswith("/static/"):
             return
-        if not self._sessions.is_allowed(asked.headers.get("authorization"), cookie_of(asked)):
+        if not self._sessions.is_allowed(headers.get("authorization"), cookie_of(asked)):
             raise Problem(
                 401,
                 "A token is needed",
@@ -141,18 +125,7 @@ class AccessMiddleware:
                 headers={"www-authenticate": 'Bearer realm="onward"'},
             )
 
-    def _check_host(self, headers: Headers) -> None:
-        host = host_name(headers.get("host", ""))
-        # A name may belong to an attacker and point here (DNS rebinding); an IP address cannot.
-        if host not in self._hosts and not _is_address(host):
-            raise Problem(
-                421,
-                "Another host is meant",
-                f"This server does not answer for {host[:100]!r}. If it should, add it to ONWARD_SERVE_HOSTS.",
-            )
-
-    def _check_rate(self, scope: Scope, asked: HTTPConnection) -> None:
-        client = client_name(asked.client.host if asked.client else "")
+    def _check_rate(self, scope: Scope, client: str) -> None:
         now = time.monotonic()
         wait = self._requests.wait(client, now)
         remedy = "ONWARD_SERVE_REQUESTS_PER_SECOND sets how many are taken."
@@ -160,23 +133,12 @@ class AccessMiddleware:
             wait = self._logins.wait(client, now)
             remedy = f"A token can be tried {LOGINS_PER_MINUTE} times a minute."
         if wait:
-            seconds = max(1, round(wait))
-            raise Problem(
-                429,
-                "Too many requests",
-                f"Come back in {seconds} s. {remedy}",
-                headers={"retry-after": str(seconds)},
-            )
+            seconds, title = max(1, round(wait)), "Too many requests"
+            raise Problem(429, title, f"Come back in {seconds} s. {remedy}", headers={"retry-after": str(seconds)})
 
-    def _most(self, scope: Scope) -> int:
+    def _max_bytes(self, scope: Scope) -> int:
         uploads = scope["method"] == "POST" and scope["path"] in UPLOADS
-        return self._limits.upload_bytes if uploads else self._limits.body_bytes
-
-    def _check_size(self, scope: Scope, headers: Headers) -> None:
-        length = headers.get("content-length", "0")
-        # No real length has more digits, and Python refuses to parse numbers of thousands of digits.
-        if not length.isdecimal() or len(length) > 18 or int(length) > self._most(scope):
-            raise too_large(self._most(scope))
+        return self._upload_bytes if uploads else MAX_BODY_BYTES
 
     def _check_origin(self, scope: Scope, headers: Headers) -> None:
         """Refuse requests that a page of another site makes a browser send, with the cookies it has.
@@ -185,17 +147,14 @@ class AccessMiddleware:
         anything.
         """
         foreign = headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none")
-        if scope["method"] in SAFE:
+        if scope["method"] in ("GET", "HEAD", "OPTIONS"):
             visits = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
             refused = foreign and not visits
         else:
             refused = foreign or not _is_own(headers.get("origin"), headers.get("host", ""))
         if refused:
-            raise Problem(
-                403,
-                "From another site",
-                "A page of another site may not use this server. Send it from the console or a program.",
-            )
+            detail = "A page of another site may not use this server. Send it from the console or a program."
+            raise Problem(403, "From another site", detail)
 
 
 class HeaderedResponse:
@@ -216,13 +175,7 @@ class HeaderedResponse:
         await self._send(message)
 
 
-def _is_stream(path: str) -> bool:
-    """Return whether a response may never end, so that a HEAD request is refused."""
-    return path.startswith("/live/") or path.endswith("/events")
-
-
 def too_large(most: int) -> Problem:
-    """Return the problem of a body that is too large."""
     return Problem(413, "Too large", f"At most {most:,} bytes are taken; ONWARD_SERVE_MAX_UPLOAD_BYTES sets it.")
 
 
@@ -277,9 +230,8 @@ def _limited(receive: Receive, most: int, answer: HeaderedResponse) -> Receive:
         try:
             message = await asyncio.wait_for(receive(), BODY_SECONDS)
         except TimeoutError:
-            raise Problem(
-                408, "Too slow", f"The next part of the body did not come within {BODY_SECONDS:g} s."
-            ) from None
+            detail = f"The next part of the body did not come within {BODY_SECONDS:g} s."
+            raise Problem(408, "Too slow", detail) from None
         seen += len(message.get("body", b""))
         ended = not message.get("more_body", False)
         if seen > most:

@@ -7,6 +7,9 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
+from typing import Any
+
+from starlette.responses import JSONResponse
 
 from onward.app import App
 from onward.ops.actions.action import Action, ActionProgress, ActionStopped, Actor, Completion
@@ -14,8 +17,9 @@ from onward.retry import redact_error
 
 log = logging.getLogger("onward")
 
-MAX_ENDED = 100
-"""How many operations are remembered after they have ended."""
+MAX_ENDED = 100  # operations that are remembered after they have ended
+API = Actor("api", "api")
+BACK = "/actions"
 
 
 class Operation(ActionProgress):
@@ -24,8 +28,7 @@ class Operation(ActionProgress):
     def __init__(self, title: str, back: str) -> None:
         super().__init__()
         self.title = title
-        self.back = back
-        """The page from which it was started."""
+        self.back = back  # the page from which it was started
         self.id = secrets.token_hex(6)
         self.began = time.time()
         self.ended: float | None = None
@@ -77,10 +80,8 @@ class Operations:
     def start(self, app: App, action: Action, actor: Actor, *, title: str, back: str) -> Operation:
         """Run an action in a thread of its own."""
         operation = self._add(Operation(title, back))
-        run = threading.Thread(
-            target=operation.run, args=(app, action, actor), name="onward-operation", daemon=True
-        )
-        run.start()
+        about = (app, action, actor)
+        threading.Thread(target=operation.run, args=about, name="onward-operation", daemon=True).start()
         return operation
 
     def record(self, title: str, back: str, text: str) -> Operation:
@@ -106,3 +107,22 @@ class Operations:
     def stop(self) -> None:
         for operation in self._known.values():
             operation.stop()
+
+
+def carry_out(app: App, operations: Operations, action: Action, asked: Any = None) -> JSONResponse:
+    """Run an action, or with `asked.dry_run` only return its plan; a slow one goes on after the response."""
+    plan = action.plan(app)
+    dry_run = asked is not None and asked.dry_run
+    facts = {"dry_run": dry_run, "touches": plan.touches, "final": plan.final, "operation": None}
+    if dry_run or not plan.touches:
+        return JSONResponse(facts | {"text": plan.text})
+    if not plan.slow:
+        # In this thread: an error becomes the response of this request.
+        outcome = action.run(app, Operation(plan.title, BACK), API)
+        if outcome.error is not None:
+            raise outcome.error
+        return JSONResponse(facts | {"text": outcome.text})
+    where = f"/v3/operations/{operations.start(app, action, API, title=plan.title, back=BACK).id}"
+    return JSONResponse(
+        facts | {"text": f"It has begun: {plan.text}", "operation": where}, 202, {"location": where}
+    )

@@ -6,15 +6,15 @@ import hashlib
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from typing import Any, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from starlette.requests import Request
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, Response
 
 from onward.console.sessions import SESSION_SECONDS, Sessions, cookie_name, cookie_of
 from onward.ops.text.format import Sentence, counted, duration, harmless, number, one_line, size
@@ -24,12 +24,11 @@ _THOUSANDS = re.compile(r"(?<=\d) (?=\d{3}\b)")
 
 
 class MenuEntry(NamedTuple):
-    """A page in the menu."""
+    """A page in the menu, and the key that opens it after `g`."""
 
     path: str
     title: str
     key: str
-    """The key that opens it after `g`."""
 
 
 MENU = (
@@ -46,7 +45,41 @@ MENU = (
 )
 
 
-def _time(at: float | str | None, *, ago: bool = False) -> Markup:
+# -- paths of pages
+
+
+def with_query(path: str, **given: Any) -> str:
+    """Return a path with the given query parameters that are not empty."""
+    query = urlencode({name: value for name, value in given.items() if value})
+    return f"{path}?{query}" if query else path
+
+
+def document_path(collection: str, id: str) -> str:
+    # One or two dots as a part of a path mean the folder or its parent, however they are encoded.
+    last = f"?id={id}" if id in (".", "..") else quote(id, safe="")
+    return f"/documents/{quote(collection, safe='')}/{last}"
+
+
+def queue_path(queue: str, **filters: str | None) -> str:
+    return with_query(f"/queues/{quote(queue, safe='')}", **filters)
+
+
+def letter_path(row: int) -> str:
+    return f"/letters/{row}"
+
+
+def group_path(fingerprint: str) -> str:
+    return f"/failures/{quote(fingerprint, safe='')}"
+
+
+def batch_path(id: str) -> str:
+    return f"/batches/{quote(id, safe='')}"
+
+
+# -- filters
+
+
+def _time(at: float | str | None, mark: str = "", shown: str = "%Y-%m-%d %H:%M:%S") -> Markup:
     """Return a point in time as an element that the page shows in the reader's time zone."""
     if at is None or at == "":
         return Markup("")
@@ -55,28 +88,18 @@ def _time(at: float | str | None, *, ago: bool = False) -> Markup:
     except (OverflowError, OSError, ValueError):
         return escape(str(at))
     when = when.astimezone(UTC)
-    mark = Markup(" data-ago") if ago else Markup("")
     return Markup('<time datetime="{}"{}>{} UTC</time>').format(
-        when.isoformat(timespec="seconds"), mark, when.strftime("%Y-%m-%d %H:%M:%S")
+        when.isoformat(timespec="seconds"), mark, when.strftime(shown)
     )
 
 
-def _clock(at: float) -> Markup:
-    """Return a point in time inside a sentence: of today, the page shows the hour and minute."""
-    when = datetime.fromtimestamp(at, UTC)
-    return Markup('<time datetime="{}" data-clock>{} UTC</time>').format(
-        when.isoformat(timespec="seconds"), when.strftime("%Y-%m-%d %H:%M")
-    )
+_ago = partial(_time, mark=" data-ago")
+_clock = partial(_time, mark=" data-clock", shown="%Y-%m-%d %H:%M")  # of today, the page shows the hour and minute
 
 
 def _sentence(text: str) -> str:
     """Return text that begins with a capital letter, unless its first word is a name such as `onward.toml`."""
     return text[:1].upper() + text[1:] if _WORD.match(text) else text
-
-
-def _whole_numbers(text: str) -> str:
-    """Return text whose numbers are not broken at the end of a line."""
-    return _THOUSANDS.sub("\N{NO-BREAK SPACE}", text)
 
 
 def _sentence_html(sentence: Sentence) -> Markup:
@@ -87,29 +110,15 @@ def _sentence_html(sentence: Sentence) -> Markup:
             text = harmless(part).replace("\n", " ")
             parts.append(escape(text if place else text[:1].upper() + text[1:]))
         else:
-            parts.append(_time(part.at, ago=True) if part.relative else _clock(part.at))
+            parts.append(_ago(part.at) if part.relative else _clock(part.at))
     return Markup("").join(parts)
 
 
-def _ago(at: float | str | None) -> Markup:
-    return _time(at, ago=True)
-
-
-def document_path(collection: str, id: str) -> str:
-    """Return the path of a document's page."""
-    # One or two dots as a part of a path mean the folder or its parent, however they are encoded.
-    last = f"?id={id}" if id in (".", "..") else quote(id, safe="")
-    return f"/documents/{quote(collection, safe='')}/{last}"
-
-
+@cache
 def _asset(name: str) -> str:
     """Return the URL of a static file, which changes with its content, so that browsers may cache it."""
-    return f"/static/{name}?{_digest(name)}"
-
-
-@cache
-def _digest(name: str) -> str:
-    return hashlib.sha256(resources.files("onward.console").joinpath("static", name).read_bytes()).hexdigest()[:12]
+    content = resources.files("onward.console").joinpath("static", name).read_bytes()
+    return f"/static/{name}?{hashlib.sha256(content).hexdigest()[:12]}"
 
 
 @cache
@@ -123,7 +132,6 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "ago": _ago,
-        "clock": _clock,
         "counted": counted,
         "duration": duration,
         "harmless": harmless,
@@ -133,9 +141,11 @@ def _environment() -> Environment:
         "sentence_html": _sentence_html,
         "size": size,
         "time": _time,
-        "whole_numbers": _whole_numbers,
+        # The numbers of a text are not broken at the end of a line.
+        "whole_numbers": partial(_THOUSANDS.sub, "\N{NO-BREAK SPACE}"),
     }
-    environment.globals |= {"asset": _asset, "document_path": document_path, "menu": MENU}
+    paths = {"document_path": document_path, "letter_path": letter_path, "batch_path": batch_path}
+    environment.globals |= {"asset": _asset, "menu": MENU, **paths}
     return environment
 
 
@@ -152,29 +162,21 @@ def page(
     cookie = cookie_of(request)
     fresh = "" if sessions.is_valid(cookie) or sessions.needs_token else sessions.begin()
     cookie = fresh or cookie
+    # The result of the action that led back to this page; the URL has only its id.
+    operation = request.app.state.operations.get(request.query_params.get("said", ""))
     shared = {
         "path": request.url.path,
         "form_token": sessions.form_token(cookie) if cookie else "",
         "logged_in": sessions.needs_token,
-        "said": _result_text(request),
+        "said": operation.text if operation else "",
     }
-    body = _environment().get_template(template).render(shared | values)
-    response = HTMLResponse(body, status_code=status, headers=dict(headers or {}))
+    response = HTMLResponse(fragment(template, **shared | values), status, dict(headers or {}))
     if fresh:
         set_session(response, request, fresh)
     return response
 
 
-def _result_text(request: Request) -> str:
-    """Return the result of the action that led back to this page; the URL has only its id."""
-    operation = request.app.state.operations.get(request.query_params.get("said", ""))
-    return operation.text if operation else ""
-
-
-def set_session(response: HTMLResponse | Any, request: Request, cookie: str) -> None:
+def set_session(response: Response, request: Request, cookie: str) -> None:
     """Set the session cookie; no script can read it, and no other site can send it."""
-    secure = request.url.scheme == "https"
-    name = cookie_name(request)
-    response.set_cookie(
-        name, cookie, max_age=int(SESSION_SECONDS), httponly=True, samesite="strict", secure=secure
-    )
+    age, secure = int(SESSION_SECONDS), request.url.scheme == "https"
+    response.set_cookie(cookie_name(request), cookie, age, httponly=True, samesite="strict", secure=secure)

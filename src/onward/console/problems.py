@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
-from onward.console.allowed_methods import allowed_methods
 from onward.console.page_templates import fragment, page
-from onward.ledger.store_errors import StoreError, StoreFull, StoreUnavailable
+from onward.ledger.store_errors import StoreFull, StoreUnavailable
 from onward.ops.bad_input import BadInput, NotFound, NotPossible
 from onward.ops.text.format import one_line, printable
 from onward.retry import OnwardError, redact, redact_error
@@ -25,9 +26,8 @@ from onward.retry import OnwardError, redact, redact_error
 log = logging.getLogger("onward")
 
 MEDIA_TYPE = "application/problem+json"
-API = ("/v3/", "/api/", "/healthz", "/readyz", "/metrics", "/openapi.json", "/live/")
-_REMEMBER = 5
-"""Of many wrong fields this many are listed in the detail."""
+API = ("/v3/", "/api/", "/healthz", "/readyz", "/metrics", "/openapi.json", "/live/")  # get errors as JSON
+LISTED_ERRORS = 5  # of many wrong fields, this many are listed in the detail
 
 
 class Problem(HTTPException):
@@ -42,18 +42,8 @@ class Problem(HTTPException):
         self.more = more
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "type": "about:blank",
-            "title": self.title,
-            "status": self.status,
-            "detail": self.detail,
-            **self.more,
-        }
-
-
-def is_api(path: str) -> bool:
-    """Return whether a path is for programs, which get errors as JSON."""
-    return path.startswith(API)
+        facts = {"type": "about:blank", "title": self.title, "status": self.status, "detail": self.detail}
+        return facts | self.more
 
 
 def problem_of(error: Exception) -> Problem:
@@ -71,30 +61,24 @@ def problem_of(error: Exception) -> Problem:
             return Problem(507, "The store cannot be written", str(error))
         case StoreUnavailable():
             return Problem(503, "The store cannot be reached", str(error), headers={"retry-after": "5"})
-        case StoreError() | OnwardError():
+        case OnwardError():
             return Problem(422, "This cannot be done", str(error))
         case RequestValidationError():
-            return _invalid(error)
+            errors = [{"where": _where(one), "message": _wrong(one)} for one in error.errors()]
+            listed = "; ".join(f"{one['where']} {one['message']}" for one in errors[:LISTED_ERRORS])
+            return Problem(
+                422, "This cannot be used", listed or "The request makes no sense.", errors=errors[:100]
+            )
         case HTTPException():
-            title = HTTPStatus(error.status_code).phrase.capitalize()
-            return Problem(error.status_code, title, _detail(error), headers=error.headers)
+            status, detail = HTTPStatus(error.status_code), str(error.detail)
+            if status == HTTPStatus.NOT_FOUND:
+                detail = "There is no such page. /docs lists the API, / is the console."
+            return Problem(status.value, status.phrase.capitalize(), detail, headers=error.headers)
         case ClientDisconnect():
             return Problem(400, "Incomplete body", "The body ended before it was complete.")
         case _:
             log.error("a request failed: %s", redact_error(f"{type(error).__name__}: {error}"), exc_info=error)
             return Problem(500, "Internal error", "The log of the server has the details.")
-
-
-def _detail(error: HTTPException) -> str:
-    if error.status_code == HTTPStatus.NOT_FOUND:
-        return "There is no such page. /docs lists the API, / is the console."
-    return str(error.detail)
-
-
-def _invalid(error: RequestValidationError) -> Problem:
-    errors = [{"where": _where(one), "message": _wrong(one)} for one in error.errors()]
-    listed = "; ".join(f"{one['where']} {one['message']}" for one in errors[:_REMEMBER])
-    return Problem(422, "This cannot be used", listed or "The request makes no sense.", errors=errors[:100])
 
 
 def _where(one: Mapping[str, Any]) -> str:
@@ -112,29 +96,25 @@ def _wrong(one: Mapping[str, Any]) -> str:
     return f"is {given!r}: {text[:1].lower()}{text[1:]}"
 
 
-def respond(problem: Problem, request: Request) -> Response:
-    """Return a problem as JSON for programs, as a page for people."""
-    if not _wants_page(request):
-        return JSONResponse(
-            problem.as_dict(), status_code=problem.status, headers=problem.headers, media_type=MEDIA_TYPE
-        )
-    return page(request, "problem.html", status=problem.status, headers=problem.headers, problem=problem)
+def _respond(problem: Problem, request: Request) -> Response:
+    if _wants_page(request):
+        return page(request, "problem.html", status=problem.status, headers=problem.headers, problem=problem)
+    return JSONResponse(problem.as_dict(), problem.status, problem.headers, MEDIA_TYPE)
 
 
 def _wants_page(request: Request) -> bool:
-    return not is_api(request.url.path) and "text/html" in request.headers.get("accept", "")
+    return not request.url.path.startswith(API) and "text/html" in request.headers.get("accept", "")
 
 
 async def send_problem(problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
     """Send a problem from outside the app's routes; the reader may not be logged in, so the page has no menu."""
     request = Request(scope, receive)
     if not _wants_page(request):
-        response = respond(problem, request)
+        response = _respond(problem, request)
     elif problem.status == HTTPStatus.UNAUTHORIZED:
         response = _to_login(request)
     else:
-        body = fragment("refusal.html", problem=problem)
-        response = HTMLResponse(body, status_code=problem.status, headers=problem.headers)
+        response = HTMLResponse(fragment("refusal.html", problem=problem), problem.status, problem.headers)
     await response(scope, receive, send)
 
 
@@ -154,10 +134,29 @@ def add_handlers(api: FastAPI) -> None:
     async def handle(request: Request, error: Exception) -> Response:
         problem = problem_of(error)
         if problem.status == HTTPStatus.METHOD_NOT_ALLOWED:
-            allow = allowed_methods(request)
+            allow = _allowed_methods(request)
             problem.headers = {"allow": allow}
             problem.detail = f"{request.method} is not allowed here. Allowed: {allow or 'nothing'}. See /docs."
-        return respond(problem, request)
+        return _respond(problem, request)
 
     for kind in (Problem, OnwardError, RequestValidationError, HTTPException, Exception):
         api.add_exception_handler(kind, handle)
+
+
+def register_routes(web: FastAPI, routers: Iterable[APIRouter]) -> None:
+    """Store the routes of an app for the 405 response: FastAPI does not promise how it stores them."""
+    web.state.routes = [*getattr(web.state, "routes", ())] + [
+        one for router in routers for one in router.routes if isinstance(one, Route)
+    ]
+
+
+def _allowed_methods(request: Request) -> str:
+    """Return the methods of a path, as the header Allow lists them.
+
+    An id may contain slashes, so several routes may match; the one with the longest fixed part is meant.
+    """
+    fitting: dict[str, set[str]] = {}
+    for route in request.app.state.routes:
+        if route.matches(request.scope)[0] is not Match.NONE:
+            fitting.setdefault(re.sub(r"\{[^}]*\}", "", route.path_format), set()).update(route.methods or ())
+    return ", ".join(sorted(fitting[max(fitting, key=len)])) if fitting else ""

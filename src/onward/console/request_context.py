@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Annotated
+from collections.abc import AsyncIterator, Callable
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from starlette.datastructures import FormData, UploadFile
@@ -12,16 +12,6 @@ from onward.app import App
 from onward.console.operations import Operations
 from onward.console.problems import Problem
 from onward.console.sessions import Sessions, cookie_of
-
-
-def _onward(request: Request) -> App:
-    app: App = request.app.state.onward
-    return app
-
-
-def _operations(request: Request) -> Operations:
-    operations: Operations = request.app.state.operations
-    return operations
 
 
 async def _own_form(request: Request) -> AsyncIterator[FormData]:
@@ -39,7 +29,14 @@ def _id(request: Request, id: str) -> str:
     return id or request.query_params.get("id", "")
 
 
-Onward = Annotated[App, Depends(_onward)]
-Running = Annotated[Operations, Depends(_operations)]
+def _from_state(name: str) -> Callable[[Request], Any]:
+    def get(request: Request) -> Any:
+        return getattr(request.app.state, name)
+
+    return get
+
+
+Onward = Annotated[App, Depends(_from_state("onward"))]
+Running = Annotated[Operations, Depends(_from_state("operations"))]
 OwnForm = Annotated[FormData, Depends(_own_form)]
 Id = Annotated[str, Depends(_id)]

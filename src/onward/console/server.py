@@ -20,14 +20,11 @@ from onward.console.app import LOCAL, build
 from onward.console.middleware import AccessMiddleware
 from onward.retry import OnwardError
 
-SHUTDOWN_SECONDS = 5
-"""Seconds that open requests get to end."""
-REQUEST_SECONDS = 20.0
-"""In so long a request has to begin; twice as long at most, for it is looked at in such steps."""
+SHUTDOWN_SECONDS = 5  # that open requests get to end
+REQUEST_SECONDS = 20.0  # until a request begins; at most twice as long, as connections are checked in such steps
 MAX_CONNECTIONS = 2_500
 OTHER_FILES = 200
-MIN_TOKEN_LENGTH = 16
-"""Characters of a token that other machines may guess at."""
+MIN_TOKEN_LENGTH = 16  # of a token that other machines may guess at
 
 
 class CannotServe(OnwardError):
@@ -142,8 +139,9 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def _check_token(address: str, host: str, token: str | None) -> None:
-    if _is_local(host):
-        return
+    with suppress(ValueError):
+        if host == "localhost" or ipaddress.ip_address(host).is_loopback:
+            return
     make = 'python3 -c "import secrets; print(secrets.token_urlsafe(24))"'
     if not token:
         raise CannotServe(
@@ -169,19 +167,8 @@ def _most_connections() -> int:
         most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    if soft == resource.RLIM_INFINITY:
-        return MAX_CONNECTIONS
-    return max(10, min(MAX_CONNECTIONS, soft - OTHER_FILES))
-
-
-def _is_local(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+            soft = most
+    return MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else max(10, min(MAX_CONNECTIONS, soft - OTHER_FILES))
 
 
 def _names(app: App, host: str) -> frozenset[str]:

@@ -9,10 +9,8 @@ import time
 
 from starlette.requests import HTTPConnection
 
-SESSION_SECONDS = 12 * 3600.0
-"""How long a login is valid."""
-MAX_ENDED_SESSIONS = 10_000
-"""At most this many ended sessions are stored until their cookies expire."""
+SESSION_SECONDS = 12 * 3600.0  # how long a login is valid
+MAX_ENDED_SESSIONS = 10_000  # stored until their cookies expire
 
 
 class Sessions:
@@ -69,10 +67,8 @@ class Sessions:
         """Return the token of the forms of a session: no other site can know it."""
         return self._sign("form", cookie)
 
-    def is_own_form(self, cookie: str | None, given: str) -> bool:
-        if not self.is_valid(cookie):
-            return False
-        return hmac.compare_digest(_bytes(given), _bytes(self.form_token(cookie or "")))
+    def is_own_form(self, cookie: str, given: str) -> bool:
+        return self.is_valid(cookie) and hmac.compare_digest(_bytes(given), _bytes(self.form_token(cookie)))
 
     def _sign(self, what: str, about: str) -> str:
         return hmac.new(self._key, _bytes(f"{what} {about}"), hashlib.sha256).hexdigest()

@@ -6,17 +6,16 @@ from functools import partial
 
 from fastapi import APIRouter, FastAPI
 
-from onward.console.allowed_methods import register_routes
-from onward.console.api import documents, errors, monitoring, operations, operator, search, submissions, tasks
+from onward.console.api import documents, errors, monitoring, operator, search, submissions
 from onward.console.api.openapi import describe
+from onward.console.problems import register_routes
 
 ROUTERS: tuple[APIRouter, ...] = (
     submissions.router,
     documents.router,
     search.router,
-    tasks.router,
+    documents.tasks_router,
     operator.router,
-    operations.router,
     errors.router,
     monitoring.router,
 )

@@ -1,4 +1,4 @@
-"""Documents: lists, status, retry, cancel, forget."""
+"""Documents: lists, status, retry, cancel, forget; and tasks, each one ingestion of a source."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from onward.app import App
 from onward.console.api import schemas
-from onward.console.api.lookup import find_document, find_source
-from onward.console.api.openapi import problems
-from onward.console.api.operations import API, BACK, CHANGED, carry_out
-from onward.console.live import Live, TooManyWatchers
-from onward.console.operations import Operation
+from onward.console.api.openapi import changes, problems, reads
+from onward.console.live import event_stream
+from onward.console.operations import API, BACK, Operation, carry_out
 from onward.console.problems import Problem
 from onward.console.request_context import Onward, Running
 from onward.model.documents import DocumentState, Status
@@ -26,30 +24,53 @@ from onward.ops.actions.sources import CancelSource, ForgetSource, RetrySource
 from onward.ops.bad_input import NotFound
 from onward.ops.queries.document_details import body_of, next_facts, next_step_of, time_fact
 from onward.ops.queries.document_progress import DONE, FAILED, DocumentProgress, ProgressReader, stands_for_source
-from onward.ops.text.format import iso, source_name, utc_time
+from onward.ops.queries.documents import source_named
+from onward.ops.text.format import iso, one_line, printable, source_name, utc_time
 
 router = APIRouter(prefix="/v3/documents", tags=["Documents"])
+tasks_router = APIRouter(prefix="/v3/tasks", tags=["Tasks"])
 
-PART = "v3-status"
-"""The live part that streams of a document's status come from."""
-LOOKED_THROUGH = 1_000
-"""At most this many documents are read for one page."""
+PART = "v3-status"  # the live part that streams of a document's status come from
+LOOKED_THROUGH = 1_000  # documents that are read for one page
 _STORED = {
     DONE: (Status.PROCESSED,),
     FAILED: (Status.FAILED, Status.FAILED_MAX_RETRIES, Status.DISCARDED),
 }
+_PREFERRED = ("archives", "messages", "threads", "chunks", "summaries")  # a thread and its summary share an id
 After = Annotated[str, Query(max_length=600, description="`next` of the page before.")]
 Limit = Annotated[int, Query(ge=1, le=100, description="How many at most.")]
 FromSource = Annotated[
     str | None,
     Query(min_length=1, max_length=2_100, description="Its location, the end of it, or its document's id."),
 ]
+Facts = dict[str, Any]
 
 
-# -- facts of a document
+def find_document(app: App, given: str) -> DocumentState:
+    """Return the document with this id, or with this COLLECTION/ID; never look into the file system."""
+    id = printable(given)
+    if "\0" not in id:
+        names = sorted(app.store.document_counts())
+        names.sort(key=lambda name: _PREFERRED.index(name) if name in _PREFERRED else len(_PREFERRED))
+        found = app.store.states_of([(name, id) for name in names])
+        collection, slash, rest = id.partition("/")
+        if not found and slash:
+            found = app.store.states_of([(collection, rest)])
+        if found:
+            return found[0]
+    raise NotFound(f"there is no document {one_line(id, 100)!r}; GET /v3/documents lists them")
 
 
-def _status(state: DocumentState, now: DocumentProgress) -> dict[str, Any]:
+def find_source(app: App, given: str | None) -> str | None:
+    """Return the source with this location or id, or the only one whose location ends so."""
+    return None if given is None else source_named(app, printable(given))
+
+
+def _bodies(app: App, ids: list[str]) -> dict[str, Facts]:
+    return {id: json.loads(text) for id, _, text in app.store.read_bodies("tasks", ids)}
+
+
+def _status(state: DocumentState, now: DocumentProgress) -> Facts:
     return {
         "id": state.id,
         "collection": state.collection,
@@ -65,7 +86,7 @@ def _status(state: DocumentState, now: DocumentProgress) -> dict[str, Any]:
     }
 
 
-def _brief(state: DocumentState, now: DocumentProgress) -> dict[str, Any]:
+def _brief(state: DocumentState, now: DocumentProgress) -> Facts:
     return _status(state, now) | {
         "source": source_name(state.source) if state.source else None,
         "created_at": time_fact(state.created_at),
@@ -76,12 +97,7 @@ def _brief(state: DocumentState, now: DocumentProgress) -> dict[str, Any]:
 # -- lists
 
 
-@router.get(
-    "",
-    summary="List documents",
-    response_model=schemas.Documents,
-    responses=problems(404, 422),
-)
+@reads(router, "", "List documents", schemas.Documents, 404, 422)
 def list_documents(
     app: Onward,
     after: After = "",
@@ -92,7 +108,7 @@ def list_documents(
         str | None,
         Query(min_length=1, max_length=200, description="Documents of this collection, such as `messages`."),
     ] = None,
-) -> dict[str, Any]:
+) -> Facts:
     """Submitted documents, or with `collection` those that came from them, in an order that never changes.
 
     Go on with `after` as long as `next` is not null: with `status`, a page may hold fewer than there are left.
@@ -103,14 +119,13 @@ def list_documents(
     else:
         pages = _of_collection(app, collection, wanted, after, limit, status)
     looking = ProgressReader(app)
-    found: list[dict[str, Any]] = []
-    last, looked_at = after, 0
-    for cursor, state in pages:
+    found: list[Facts] = []
+    last = after
+    for looked_at, (cursor, state) in enumerate(pages):
         if len(found) == limit or looked_at >= LOOKED_THROUGH:
             return {"documents": found, "next": last}
-        last, looked_at = cursor, looked_at + 1
-        now = looking.of(state) if state is not None else None
-        if state is not None and now is not None and status in (None, now.status):
+        last = cursor
+        if state is not None and status in (None, (now := looking.of(state)).status):
             found.append(_brief(state, now))
     return {"documents": found, "next": None}
 
@@ -119,19 +134,15 @@ def _submitted(app: App, source: str | None, after: str, limit: int) -> Iterator
     """Yield the document of each source, in the order of the first tasks of the sources: each has exactly one."""
     while states := app.store.states("tasks", source=source, after=after, limit=max(50, limit)):
         after = states[-1].id
-        bodies = {
-            id: json.loads(text) for id, _, text in app.store.read_bodies("tasks", [state.id for state in states])
+        first = {
+            id: task["source_id"]
+            for id, task in _bodies(app, [state.id for state in states]).items()
+            if task.get("submission") == 1 and isinstance(task.get("source_id"), str)
         }
-        first = {id: body["source_id"] for id, body in bodies.items() if _is_first(body)}
         requests = {state.id: state for state in app.store.states_of([("archives", id) for id in first.values()])}
         for one in states:
             if one.id in first:
                 yield one.id, requests.get(first[one.id])
-
-
-def _is_first(task: dict[str, Any]) -> bool:
-    """Return whether a task is one of the pipeline, and of the first submission of its source."""
-    return task.get("submission") == 1 and isinstance(task.get("source_id"), str)
 
 
 def _of_collection(
@@ -143,12 +154,11 @@ def _of_collection(
     known = app.store.document_counts(source).get(collection, {})
     wanted = [one for one in _STORED.get(status or "", (Status.PENDING,)) if known.get(one)]
     stored: list[str | None] = [None] if status is None else [*wanted]
-    size = limit + 1
     while True:
         found: list[DocumentState] = []
         for one in stored:
-            found += app.store.states(collection, status=one, source=source, after=after, limit=size)
-        page = sorted(found, key=lambda state: state.id)[:size]
+            found += app.store.states(collection, status=one, source=source, after=after, limit=limit + 1)
+        page = sorted(found, key=lambda state: state.id)[: limit + 1]
         if not page:
             return
         after = page[-1].id
@@ -159,13 +169,8 @@ def _of_collection(
 # -- one document
 
 
-@router.get(
-    "/{id:path}/status",
-    summary="See where a document stands",
-    response_model=schemas.DocumentStatus,
-    responses=problems(404),
-)
-def get_status(app: Onward, id: str) -> dict[str, Any]:
+@reads(router, "/{id:path}/status", "See where a document stands", schemas.DocumentStatus, 404)
+def get_status(app: Onward, id: str) -> Facts:
     """Get its status, how often it was tried, when it is tried again, and why it failed last.
 
     It is `failed` only when it will not be tried again by itself; until then `queued`, with `next_retry`.
@@ -190,18 +195,8 @@ def get_status(app: Onward, id: str) -> dict[str, Any]:
 async def follow(request: Request, app: Onward, id: str) -> Response:
     """Server-sent events: one whenever the status has changed, until it is done or failed."""
     state = await run_in_threadpool(find_document, app, id)
-    watched: Live = request.app.state.live
-    try:
-        stream = watched.watch(f"{PART}/{state.collection}/{state.id}")
-    except TooManyWatchers:
-        raise Problem(
-            503,
-            "Too many open streams",
-            "Ask for its status now and then, or come back later.",
-            headers={"retry-after": "30"},
-        ) from None
-    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return StreamingResponse(_status_events(stream), media_type="text/event-stream", headers=headers)
+    refused = ("Too many open streams", "Ask for its status now and then, or come back later.")
+    return event_stream(request, f"{PART}/{state.collection}/{state.id}", refused, _status_events)
 
 
 async def _status_events(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -228,66 +223,44 @@ def status_part(web: FastAPI, which: str) -> str:
     return json.dumps(_status(DocumentState(collection, id, Status.DISCARDED), gone))
 
 
-@router.get(
-    "/{id:path}",
-    summary="Get a document",
-    response_model=schemas.Document,
-    responses=problems(404),
-)
-def get_document(app: Onward, id: str) -> dict[str, Any]:
+@reads(router, "/{id:path}", "Get a document", schemas.Document, 404)
+def get_document(app: Onward, id: str) -> Facts:
     """Get a submitted document with all that came from it; or any other one, by its id or as COLLECTION/ID."""
     state = find_document(app, id)
     now = ProgressReader(app).of(state)
+    try:
+        content = body_of(app, state.collection, state.id)
+    except ValueError:
+        raise NotFound(f"{state.collection}/{state.id} is gone") from None
+    if isinstance(content.get("source"), str):
+        content["source"] = source_name(content["source"])  # it may carry a password
     return _brief(state, now) | {
         "documents": now.documents,
         "parent": state.parent,
         "revision": state.revision,
         "next": next_facts(next_step_of(app, state), utc_time),
-        "content": _content(app, state),
+        "content": content,
     }
-
-
-def _content(app: App, state: DocumentState) -> dict[str, Any]:
-    try:
-        body = body_of(app, state.collection, state.id)
-    except ValueError:
-        raise NotFound(f"{state.collection}/{state.id} is gone") from None
-    if isinstance(body.get("source"), str):
-        body["source"] = source_name(body["source"])  # it may carry a password
-    return body
 
 
 # -- changes
 
 
-@router.post(
-    "/{id:path}/retry",
-    summary="Try a document again",
-    response_model=schemas.Changed,
-    responses={**CHANGED, **problems(404, 409)},
-)
+@changes(router, "/{id:path}/retry", "Try a document again")
 def retry(app: Onward, operations: Running, id: str, asked: schemas.RetryOptions | None = None) -> JSONResponse:
     """Try it again now, and with a source all that failed of it. What waits for its next try is hurried."""
-    state, asked = find_document(app, id), asked or schemas.RetryOptions()
-    if stands_for_source(state):
-        return _unless_nothing(carry_out(app, operations, RetrySource(state.id, reset=asked.reset)))
-    action = RetryDocuments(keys=((state.collection, state.id),), reset=asked.reset)
+    state, reset = find_document(app, id), asked is not None and asked.reset
+    one = RetryDocuments(keys=((state.collection, state.id),), reset=reset)
+    action = RetrySource(state.id, reset=reset) if stands_for_source(state) else one
     return _unless_nothing(carry_out(app, operations, action))
 
 
-@router.post(
-    "/{id:path}/cancel",
-    summary="Cancel a document",
-    response_model=schemas.Changed,
-    responses={**CHANGED, **problems(404, 409)},
-)
+@changes(router, "/{id:path}/cancel", "Cancel a document")
 def cancel(app: Onward, operations: Running, id: str) -> JSONResponse:
     """Give up what is not finished of it; what is finished stays. Retrying it undoes this."""
     state = find_document(app, id)
-    if stands_for_source(state):
-        return _unless_nothing(carry_out(app, operations, CancelSource(state.id)))
-    action = DiscardDocuments(keys=((state.collection, state.id),))
-    return _unless_nothing(carry_out(app, operations, action))
+    one = DiscardDocuments(keys=((state.collection, state.id),))
+    return _unless_nothing(carry_out(app, operations, CancelSource(state.id) if stands_for_source(state) else one))
 
 
 def _unless_nothing(answer: JSONResponse) -> JSONResponse:
@@ -313,12 +286,8 @@ def forget(app: Onward, operations: Running, id: str, dry_run: bool = False) -> 
     """Remove a source and all that came from it, for ever. With `dry_run`, only say how much that is."""
     state = find_document(app, id)
     if not stands_for_source(state) or state.source is None:
-        raise Problem(
-            409,
-            "Only a source can be forgotten",
-            f"{state.collection}/{state.id} came from {source_name(state.source or 'another program')}. "
-            "Cancel it, or forget its source.",
-        )
+        came = f"{state.collection}/{state.id} came from {source_name(state.source or 'another program')}."
+        raise Problem(409, "Only a source can be forgotten", f"{came} Cancel it, or forget its source.")
     action = ForgetSource(state.source)
     plan = action.plan(app)
     if dry_run:
@@ -327,3 +296,55 @@ def forget(app: Onward, operations: Running, id: str, dry_run: bool = False) -> 
         return carry_out(app, operations, action)
     action.run(app, Operation(plan.title, BACK), API)
     return Response(status_code=204)
+
+
+# -- tasks
+
+
+@reads(tasks_router, "", "List tasks", schemas.Tasks, 404, 422)
+def list_tasks(app: Onward, after: After = "", limit: Limit = 50, source: FromSource = None) -> Facts:
+    """List every ingestion of every source, in an order that never changes; go on while `next` is given."""
+    if "\0" in after:
+        return {"tasks": [], "next": None}
+    states = app.store.states("tasks", source=find_source(app, source), after=printable(after), limit=limit + 1)
+    page = states[:limit]
+    bodies = _bodies(app, [one.id for one in page])
+    tasks = [_task(app, bodies[one.id]) for one in page if "source_id" in bodies.get(one.id, {})]
+    return {"tasks": tasks, "next": page[-1].id if len(states) > limit else None}
+
+
+@reads(tasks_router, "/{id}", "See how a task goes", schemas.TaskProgress, 404)
+def get_task(app: Onward, id: str) -> Facts:
+    """Get its progress, and the counts of items and messages by result."""
+    from onward.ops.queries.ingestion_report import read_ingestion_report
+    from onward.pipeline.sources import source_status
+
+    body = _bodies(app, [printable(id)]).get(printable(id), {}) if "\0" not in id else {}
+    if "source_id" not in body:
+        raise NotFound(f"there is no task {one_line(id, 60)!r}; GET /v3/tasks lists them")
+    report = read_ingestion_report(app, body["source"], {}).as_dict()
+    status = source_status(app, body["source"])
+    total = sum(sum(counts.values()) for counts in status.documents.values())
+    counted = ("items", "messages", "without_text", "passed_over", "ignored", "waiting", "failures")
+    return _task(app, body) | {
+        **{name: getattr(status, name) for name in ("documents", "pending", "failed", "set_aside")},
+        **{name: report[name] for name in counted},
+        "done": total - status.pending - status.set_aside,
+        "total": total,
+    }
+
+
+def _task(app: App, body: Facts) -> Facts:
+    from onward.pipeline.documents import Archive
+    from onward.pipeline.sources import source_status
+
+    request = app.get(Archive, body["source_id"])
+    return {
+        "id": body["id"],
+        "document_id": body["source_id"],
+        "source": source_name(body["source"]),
+        "submission": body["submission"],
+        "current": request is not None and request.submission == body["submission"],
+        "submitted_at": iso(body["submitted_at"]),
+        "status": source_status(app, body["source"]).status,
+    }

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
 from onward.app import App
 from onward.console.api import schemas
-from onward.console.api.openapi import problems
+from onward.console.api.openapi import problems, reads
 from onward.console.request_context import Onward
 from onward.model.failures import MAX_MESSAGE, MAX_SHAPE, MAX_TRACEBACK, Failure, shape_of
 from onward.ops.text.format import iso
@@ -22,9 +22,7 @@ from onward.retry import redact_error
 
 router = APIRouter(prefix="/api", tags=["Errors"])
 
-MOST = 10_000
-"""At most this many errors are kept; then the oldest are removed."""
-UNKNOWN = "unknown"
+MOST = 10_000  # errors that are kept; then the oldest are removed
 
 
 class Errors:
@@ -42,14 +40,15 @@ class Errors:
             now = app.store.now()
             new: dict[str, schemas.ErrorReport] = {}
             for one in reports:
-                report = _without_secrets(one, now)
                 id = one.id or f"{self.received + len(new)} without an id"
                 if id not in self._kept:
-                    new.setdefault(id, report)
+                    new.setdefault(id, _without_secrets(one, now))
 
             def count() -> None:
                 for one in new.values():
-                    app.store.report_failure(one.service, _failure(one), collection=one.collection)
+                    fields = one.model_dump(include={field.name for field in dataclasses.fields(Failure)})
+                    failure = Failure(**fields | {"at": datetime.fromisoformat(one.at).timestamp()})
+                    app.store.report_failure(one.service, failure, collection=one.collection)
 
             app.atomically(count)
             self.received += len(new)
@@ -70,54 +69,21 @@ def _clean(text: str) -> str:
 
 def _without_secrets(one: schemas.ErrorReport, now: float) -> schemas.ErrorReport:
     """Return a report without secrets, as it is kept."""
-    message = _clean(one.message)[:MAX_MESSAGE]
-    service, kind = _clean(one.service) or UNKNOWN, _clean(one.error_type)
-    return one.model_copy(
-        update={
-            "id": _clean(one.id),
-            "at": iso(min(_seconds(one.at, now), now)),
-            "service": service,
-            "error_type": kind,
-            "message": message,
-            "traceback": _clean(one.traceback)[-MAX_TRACEBACK:],
-            "fingerprint": one.fingerprint or _fingerprint(service, kind, one.place, message),
-            "documents": [_clean(id) for id in one.documents],
-            **{
-                name: _clean(value)
-                for name in ("kind", "place", "worker", "version", "dependency", "collection")
-                if (value := getattr(one, name))
-            },
-        }
-    )
-
-
-def _seconds(text: str, now: float) -> float:
+    texts = ("id", "error_type", "kind", "place", "worker", "version", "dependency", "collection")
+    fields: dict[str, Any] = {name: _clean(value) for name in texts if (value := getattr(one, name))}
+    fields["service"] = _clean(one.service) or "unknown"
+    fields["message"] = _clean(one.message)[:MAX_MESSAGE]
+    fields["traceback"] = _clean(one.traceback)[-MAX_TRACEBACK:]
+    fields["documents"] = [_clean(id) for id in one.documents]
     try:
-        at = datetime.fromisoformat(text)
-        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+        at = datetime.fromisoformat(one.at)
+        fields["at"] = iso(min((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp(), now))
     except (ValueError, OverflowError):
-        return now
-
-
-def _fingerprint(service: str, kind: str, place: str, message: str) -> str:
-    """Return a fingerprint for an error that was sent without one, made from the same parts as our own."""
-    parts = (service, kind, place, shape_of(message)[:MAX_SHAPE])
-    return hashlib.blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=8).hexdigest()
-
-
-def _failure(one: schemas.ErrorReport) -> Failure:
-    return Failure(
-        at=datetime.fromisoformat(one.at).timestamp(),
-        error_type=one.error_type,
-        message=one.message,
-        fingerprint=one.fingerprint,
-        worker=one.worker,
-        version=one.version,
-        traceback=one.traceback,
-        dependency=one.dependency,
-        kind=one.kind,
-        place=one.place,
-    )
+        fields["at"] = iso(now)
+    # A report without a fingerprint gets one that is made from the same parts as our own.
+    parts = (fields["service"], fields["error_type"], one.place, shape_of(fields["message"])[:MAX_SHAPE])
+    made = hashlib.blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=8).hexdigest()
+    return one.model_copy(update=fields | {"fingerprint": one.fingerprint or made})
 
 
 @router.post(
@@ -132,12 +98,11 @@ def report(request: Request, app: Onward, reports: schemas.ErrorReports) -> dict
 
     One whose id is known, because it was sent before, is not counted again.
     """
-    errors: Errors = request.app.state.errors
-    taken = errors.take(app, reports.errors)
+    taken = request.app.state.errors.take(app, reports.errors)
     return {"taken": taken, "known": len(reports.errors) - taken}
 
 
-@router.get("/errors", summary="List reported errors", response_model=schemas.KeptErrors, responses=problems(422))
+@reads(router, "/errors", "List reported errors", schemas.KeptErrors, 422)
 def recent(
     request: Request,
     service: Annotated[str | None, Query(min_length=1, max_length=200)] = None,
@@ -145,25 +110,25 @@ def recent(
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
 ) -> dict[str, Any]:
     """List the newest errors that were reported to this server since it was started, the last one first."""
-    errors: Errors = request.app.state.errors
-    found = [
-        one for one in errors.newest() if service in (None, one.service) and fingerprint in (None, one.fingerprint)
-    ]
-    return {"errors": list(islice(found, limit)), "total": len(found)}
+    kept = request.app.state.errors.newest()
+    found = [one for one in kept if service in (None, one.service) and fingerprint in (None, one.fingerprint)]
+    return {"errors": found[:limit], "total": len(found)}
 
 
-@router.get("/stats", summary="Count reported errors", response_model=schemas.ErrorStats)
+@reads(router, "/stats", "Count reported errors", schemas.ErrorStats)
 def stats(request: Request) -> dict[str, Any]:
     """Count the kept errors by service, type and failure group."""
     errors: Errors = request.app.state.errors
     found = errors.newest()
+    grouped = {"services": "service", "error_types": "error_type", "groups": "fingerprint"}
     return {
         "received": errors.received,
         "kept": len(found),
         "most": errors.most,
-        "services": dict(Counter(one.service for one in found).most_common(100)),
-        "error_types": dict(Counter(one.error_type for one in found).most_common(100)),
-        "groups": dict(Counter(one.fingerprint for one in found).most_common(100)),
+        **{
+            key: dict(Counter(getattr(one, name) for one in found).most_common(100))
+            for key, name in grouped.items()
+        },
         "oldest": min((one.at for one in found), default=None),
         "newest": max((one.at for one in found), default=None),
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 from fastapi import APIRouter, Request
 from prometheus_client import CollectorRegistry
@@ -13,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 
 from onward.app import App
 from onward.console.api import schemas
-from onward.console.api.openapi import problems
+from onward.console.api.openapi import problems, reads
 from onward.console.problems import Problem
 from onward.observe.process_health import Health
 from onward.observe.prometheus import ProcessCollector
@@ -21,8 +20,8 @@ from onward.observe.store_metrics import StoreCollector
 
 router = APIRouter(tags=["Monitoring"])
 
-FIRST_CHECK_SECONDS = 2.0
-"""The first request waits at most this long for the store to respond."""
+_METRICS_TYPES = ("text/plain", "application/openmetrics-text")
+FIRST_CHECK_SECONDS = 2.0  # the first request waits at most this long for the store to respond
 
 
 class Monitoring:
@@ -34,14 +33,13 @@ class Monitoring:
         self._looked = threading.Event()
         self._health: Health | None = None
         self._collector: StoreCollector | None = None
-        self._registry: CollectorRegistry | None = None
+        self._registry = CollectorRegistry()
 
     def stop(self) -> None:
         with self._lock:
-            if self._health is not None:
-                self._health.stop()
-            if self._collector is not None:
-                self._collector.stop()
+            for started in (self._health, self._collector):
+                if started is not None:
+                    started.stop()
 
     def health(self) -> Health:
         with self._lock:
@@ -68,21 +66,14 @@ class Monitoring:
         if app.settings.metrics_backend != "prometheus":
             return None
         with self._lock:
-            if self._registry is None:
-                registry = CollectorRegistry()
-                registry.register(ProcessCollector(app.metrics))
+            if self._collector is None:
                 self._collector = StoreCollector(
                     app.store, app.settings.ladder, services=list(app.registry.services), disk=app.settings.home
                 )
                 self._collector.start()
-                registry.register(self._collector)
-                self._registry = registry
-            return self._registry
-
-
-def _monitoring(request: Request) -> Monitoring:
-    monitoring: Monitoring = request.app.state.monitoring
-    return monitoring
+                self._registry.register(ProcessCollector(app.metrics))
+                self._registry.register(self._collector)
+        return self._registry
 
 
 @router.get(
@@ -92,40 +83,36 @@ def _monitoring(request: Request) -> Monitoring:
     responses={
         200: {
             "description": "In the words of Prometheus, or of OpenMetrics if that is asked for",
-            "content": {
-                "text/plain": {"schema": {"type": "string"}},
-                "application/openmetrics-text": {"schema": {"type": "string"}},
-            },
+            "content": {name: {"schema": {"type": "string"}} for name in _METRICS_TYPES},
         },
         **problems(404),
     },
 )
 def metrics(request: Request) -> Response:
     """Queues, dead letters, batches, breakers, workers and totals. `METRICS_BACKEND` switches it off."""
-    registry = _monitoring(request).registry()
+    registry = request.app.state.monitoring.registry()
     if registry is None:
-        raise Problem(
-            404, "There are no metrics here", "They are switched off or pushed: METRICS_BACKEND says so."
-        )
+        detail = "They are switched off or pushed: METRICS_BACKEND says so."
+        raise Problem(404, "There are no metrics here", detail)
     encode, kind = choose_encoder(request.headers.get("accept", ""))
     return Response(encode(registry), media_type=kind)
 
 
-_SICK: dict[int | str, dict[str, Any]] = {
-    503: {"model": schemas.Health, "description": "Something does not answer; `checks` says what"}
-}
-
-
-@router.get("/healthz", summary="Is it alive?", response_model=schemas.Health)
+@reads(router, "/healthz", "Is it alive?", schemas.Health)
 async def alive() -> dict[str, object]:
     """Respond from the server's main loop itself."""
     return {"status": "ok", "checks": {"loop": "ok"}}
 
 
-@router.get("/readyz", summary="Can it work?", response_model=schemas.Health, responses=_SICK)
+@router.get(
+    "/readyz",
+    summary="Can it work?",
+    response_model=schemas.Health,
+    responses={503: {"model": schemas.Health, "description": "Something does not answer; `checks` says what"}},
+)
 async def ready(request: Request) -> JSONResponse:
     """Check that the store responds. A store that hangs does not block this request."""
-    health = await run_in_threadpool(_monitoring(request).health)
+    health = await run_in_threadpool(request.app.state.monitoring.health)
     health.beat()
     well, checks = health.ready()
     return JSONResponse({"status": "ok" if well else "not ok", "checks": checks}, 200 if well else 503)

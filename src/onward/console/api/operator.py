@@ -1,4 +1,4 @@
-"""Requests of operators: failures, failed queues, failed batches, breakers, workers, status."""
+"""Requests of operators: failures, failed queues, failed batches, breakers, workers, status, and operations."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from starlette.responses import JSONResponse
 from onward.app import App
 from onward.console.api import schemas
 from onward.console.api.documents import Limit
-from onward.console.api.openapi import problems
-from onward.console.api.operations import CHANGED, carry_out
-from onward.console.dead_letter_pages import dead_letter_filter, page_of
+from onward.console.api.openapi import changes, problems, reads
+from onward.console.operations import Operation, Operations, carry_out
 from onward.console.pages.overview import count_overdue
+from onward.console.pages.queues import dead_letter_filter, page_of
+from onward.console.problems import Problem
 from onward.console.request_context import Onward, Running
 from onward.model.ledger import FailedBatch
 from onward.model.ledger_views import FailureGroup
@@ -51,23 +52,34 @@ from onward.ops.queries.workers import (
     service_facts,
     worker_facts,
 )
-from onward.ops.text.format import one_line
+from onward.ops.text.format import iso, one_line
 from onward.recovery.diagnosis import diagnose, evidence_of
 
 router = APIRouter(prefix="/v3")
+failures = partial(reads, router, tag="Failures")
+queues = partial(reads, router, tag="Failed queues")
+batches = partial(reads, router, tag="Failed batches")
+standing = partial(reads, router, tag="Standing")
 
 Skip = Annotated[int, Query(ge=0, le=100_000, description="`next` of the page before.")]
 Row = Annotated[int, Query(ge=0, lt=2**63, description="`next` of the page before.")]
 Facts = dict[str, Any]
-MOST_DOCUMENTS = 100
-"""At most this many documents of a group are listed; `GET /v3/documents` has all."""
-CHANGES = {**CHANGED, **problems(404, 409)}
+MOST_DOCUMENTS = 100  # documents of a group that are listed; `GET /v3/documents` has all
+
+
+def _page(name: str, shown: list[Facts], after: int, total: int) -> Facts:
+    more = after + len(shown)
+    return {name: shown, "total": total, "next": more if shown and more < total else None}
+
+
+def _clean(given: str | None) -> str | None:
+    return None if given is None else given.replace("\0", " ")
 
 
 # -- failures
 
 
-@router.get("/failures", tags=["Failures"], summary="List failure groups", response_model=schemas.FailureGroups)
+@failures("/failures", "List failure groups", schemas.FailureGroups)
 def list_failures(
     app: Onward,
     service: Annotated[str | None, Query(min_length=1, max_length=200)] = None,
@@ -78,20 +90,9 @@ def list_failures(
     after: Skip = 0,
 ) -> Facts:
     """List similar failures with their probable cause; groups that affect most documents come first."""
-    if service is not None and "\0" in service:
-        return {"failures": [], "total": 0, "hidden": 0, "next": None}
-    found = list_groups(app, service=service, everything=everything, limit=limit, offset=after)
-    failures = [
-        group_facts(evidence, diagnose(evidence)) | {"error": error_text(evidence.group, 500)}
-        for evidence in found.page
-    ]
-    more = after + len(found.page)
-    return {
-        "failures": failures,
-        "total": found.total,
-        "hidden": found.hidden,
-        "next": more if found.page and more < found.total else None,
-    }
+    found = list_groups(app, service=_clean(service), everything=everything, limit=limit, offset=after)
+    shown = [group_facts(one, diagnose(one)) | {"error": error_text(one.group, 500)} for one in found.page]
+    return _page("failures", shown, after, found.total) | {"hidden": found.hidden}
 
 
 def _group(app: App, fingerprint: str) -> FailureGroup:
@@ -101,75 +102,48 @@ def _group(app: App, fingerprint: str) -> FailureGroup:
     return found
 
 
-@router.get(
-    "/failures/{fingerprint}",
-    tags=["Failures"],
-    summary="Look into a failure group",
-    response_model=dict[str, Any],
-    responses=problems(404),
-)
+@failures("/failures/{fingerprint}", "Look into a failure group", dict[str, Any], 404)
 def get_failure(app: Onward, fingerprint: str) -> Facts:
     """Get the diagnosis, its evidence, and the first documents that are affected now."""
     evidence = evidence_of(app.store, _group(app, fingerprint))
     return group_facts(evidence, diagnose(evidence)) | evidence_facts(app, evidence, most=MOST_DOCUMENTS)
 
 
-@router.post(
-    "/failures/{fingerprint}/retry",
-    tags=["Failures"],
-    summary="Put a failure group back",
-    response_model=schemas.Changed,
-    responses=CHANGES,
-)
+@changes(router, "/failures/{fingerprint}/retry", "Put a failure group back", tag="Failures")
 def retry_failure(
     app: Onward, operations: Running, fingerprint: str, asked: schemas.Pace | None = None
 ) -> JSONResponse:
     """Put back its dead letters and documents: slowly with `rate`, a few first with `canary`."""
-    asked = asked or schemas.Pace()
-    group = _group(app, fingerprint).fingerprint
-    action = RetryFailureGroup(group, canary=asked.canary or 0, rate=asked.rate, quick_plan=True)
-    return carry_out(app, operations, action, dry_run=asked.dry_run)
+    pace, group = asked or schemas.Pace(), _group(app, fingerprint).fingerprint
+    action = RetryFailureGroup(group, canary=pace.canary or 0, rate=pace.rate, quick_plan=True)
+    return carry_out(app, operations, action, asked)
 
 
-@router.post(
-    "/failures/{fingerprint}/discard",
-    tags=["Failures"],
-    summary="Give a failure group up",
-    response_model=schemas.Changed,
-    responses=CHANGES,
-)
+@changes(router, "/failures/{fingerprint}/discard", "Give a failure group up", tag="Failures")
 def discard_failure(
     app: Onward, operations: Running, fingerprint: str, asked: schemas.DryRun | None = None
 ) -> JSONResponse:
     """Give up its documents and archive its dead letters, for good."""
-    action = DiscardFailureGroup(_group(app, fingerprint).fingerprint)
-    return carry_out(app, operations, action, dry_run=asked is not None and asked.dry_run)
+    return carry_out(app, operations, DiscardFailureGroup(_group(app, fingerprint).fingerprint), asked)
 
 
 # -- failed queues
 
 
-@router.get("/failed-queues", tags=["Failed queues"], summary="List failed queues", response_model=schemas.Queues)
+@queues("/failed-queues", "List failed queues", schemas.Queues)
 def list_queues(app: Onward) -> Facts:
     """List how many dead letters each queue holds, and the most frequent error."""
     return {"queues": failed_queue_facts(app, archived=False)}
 
 
-def _queue(app: App, name: str) -> list[str]:
-    services = failed_queues(app).get(name)
-    if services is None:
-        known = ", ".join(one_line(queue, 60) for queue in failed_queues(app)) or "none"
-        raise NotFound(f"there is no failed queue {one_line(name, 60)!r}; there are: {known}")
-    return services
+def _check_queue(app: App, name: str) -> None:
+    known = failed_queues(app)
+    if name not in known:
+        listed = ", ".join(one_line(queue, 60) for queue in known) or "none"
+        raise NotFound(f"there is no failed queue {one_line(name, 60)!r}; there are: {listed}")
 
 
-@router.get(
-    "/failed-queues/{queue}",
-    tags=["Failed queues"],
-    summary="Read a failed queue",
-    response_model=schemas.DeadLetters,
-    responses=problems(404, 422),
-)
+@queues("/failed-queues/{queue}", "Read a failed queue", schemas.DeadLetters, 404, 422)
 def read_queue(
     app: Onward,
     queue: str,
@@ -181,52 +155,39 @@ def read_queue(
     whole: Annotated[bool, Query(description="Each with its event, its errors and its bytes.")] = False,
 ) -> Facts:
     """Dead letters, oldest first; go on with `after` while `next` is given."""
-    _queue(app, queue)
+    _check_queue(app, queue)
     every = dead_letter_filter(app, queue, {})
     asked = replace(every, group=_clean(group), error_type=_clean(error_type), archived=archived)
     letters, more = page_of(app, asked, after)
-    page = letters[:limit]
-    more = more or len(letters) > limit
+    shown = letters[:limit]
     return {
         "queue": failed_queue_facts(app, archived=archived, queue=queue)[0],
-        "letters": [dead_letter_facts(letter) if whole else dead_letter_brief(letter) for letter in page],
-        "next": page[-1].row if page and more else None,
+        "letters": [dead_letter_facts(letter) if whole else dead_letter_brief(letter) for letter in shown],
+        "next": shown[-1].row if shown and (more or len(letters) > limit) else None,
     }
 
 
-def _clean(given: str | None) -> str | None:
-    return None if given is None else given.replace("\0", " ")
-
-
-@router.post(
-    "/failed-queues/{queue}/requeue",
-    tags=["Failed queues"],
-    summary="Put dead letters back",
-    response_model=schemas.Changed,
-    responses=CHANGES,
-)
+@changes(router, "/failed-queues/{queue}/requeue", "Put dead letters back", tag="Failed queues")
 def requeue(
     app: Onward, operations: Running, queue: str, asked: schemas.RequeuePace | None = None
 ) -> JSONResponse:
     """Each original event is tried again, in a new round of its documents. What has recovered is skipped."""
-    _queue(app, queue)
-    asked = asked or schemas.RequeuePace()
-    selection = DeadLetterSelection(queue=queue, group=_clean(asked.group), error_type=_clean(asked.error_type))
-    action = RequeueDeadLetters(selection, canary=asked.canary or 0, rate=asked.rate, quick_plan=True)
-    return carry_out(app, operations, action, dry_run=asked.dry_run)
+    _check_queue(app, queue)
+    pace = asked or schemas.RequeuePace()
+    selection = DeadLetterSelection(queue=queue, group=_clean(pace.group), error_type=_clean(pace.error_type))
+    action = RequeueDeadLetters(selection, canary=pace.canary or 0, rate=pace.rate, quick_plan=True)
+    return carry_out(app, operations, action, asked)
 
 
 # -- failed batches
 
 
-@router.get("/batches", tags=["Failed batches"], summary="List failed batches", response_model=schemas.Batches)
+@batches("/batches", "List failed batches", schemas.Batches)
 def list_batches(app: Onward, limit: Limit = 50, after: Skip = 0) -> Facts:
     """List the failed batches, their errors, and when they are retried; the oldest first."""
     found = sorted(app.store.failed_batches(), key=lambda batch: (batch.created_at, batch.id))
-    page = found[after : after + limit]
-    more = after + len(page)
-    batches = [batch_facts(app, batch) for batch in page]
-    return {"batches": batches, "total": len(found), "next": more if page and more < len(found) else None}
+    shown = [batch_facts(app, batch) for batch in found[after : after + limit]]
+    return _page("batches", shown, after, len(found))
 
 
 def _batch(app: App, id: str) -> FailedBatch:
@@ -236,58 +197,36 @@ def _batch(app: App, id: str) -> FailedBatch:
     return found
 
 
-@router.get(
-    "/batches/{id}",
-    tags=["Failed batches"],
-    summary="Look into a failed batch",
-    response_model=dict[str, Any],
-    responses=problems(404),
-)
+@batches("/batches/{id}", "Look into a failed batch", dict[str, Any], 404)
 def get_batch(app: Onward, id: str) -> Facts:
     """Get the batch, and the last error of each of its documents."""
     batch = _batch(app, id)
     return batch_facts(app, batch) | {"item_errors": dict(item_errors(app, batch.items))}
 
 
-@router.post(
-    "/batches/{id}/retry",
-    tags=["Failed batches"],
-    summary="Retry a failed batch now",
-    response_model=schemas.Changed,
-    responses=CHANGES,
-)
+@changes(router, "/batches/{id}/retry", "Retry a failed batch now", tag="Failed batches")
 def retry_batch(app: Onward, operations: Running, id: str, asked: schemas.DryRun | None = None) -> JSONResponse:
     """Retry it now, whenever it would have been."""
-    action = RetryFailedBatches((_batch(app, id).id,))
-    return carry_out(app, operations, action, dry_run=asked is not None and asked.dry_run)
+    return carry_out(app, operations, RetryFailedBatches((_batch(app, id).id,)), asked)
 
 
-@router.post(
-    "/batches/{id}/discard",
-    tags=["Failed batches"],
-    summary="Give a failed batch up",
-    response_model=schemas.Changed,
-    responses=CHANGES,
-)
+@changes(router, "/batches/{id}/discard", "Give a failed batch up", tag="Failed batches")
 def discard_batch(app: Onward, operations: Running, id: str, asked: schemas.DryRun | None = None) -> JSONResponse:
     """Give up all its documents, for good."""
-    action = DiscardFailedBatches((_batch(app, id).id,))
-    return carry_out(app, operations, action, dry_run=asked is not None and asked.dry_run)
+    return carry_out(app, operations, DiscardFailedBatches((_batch(app, id).id,)), asked)
 
 
 # -- breakers
 
 
-@router.get("/breakers", tags=["Breakers"], summary="List breakers", response_model=schemas.Breakers)
+@reads(router, "/breakers", "List breakers", schemas.Breakers, tag="Breakers")
 def list_breakers(app: Onward) -> Facts:
     """List every dependency: whether it is down, since when, why, the waiting events, and earlier outages."""
     openings: dict[str, list[Facts]] = {}
     for one in app.store.openings():
         openings.setdefault(one["dependency"], []).append(opening_facts(one))
     return {
-        "breakers": [
-            breaker | {"openings": openings.get(breaker["dependency"], [])[-20:]} for breaker in breaker_facts(app)
-        ]
+        "breakers": [one | {"openings": openings.get(one["dependency"], [])[-20:]} for one in breaker_facts(app)]
     }
 
 
@@ -299,25 +238,13 @@ def _dependency(app: App, name: str) -> str:
     return name
 
 
-@router.post(
-    "/breakers/{name}/open",
-    tags=["Breakers"],
-    summary="Take a dependency out of service",
-    response_model=schemas.Changed,
-    responses=CHANGES,
-)
+@changes(router, "/breakers/{name}/open", "Take a dependency out of service", tag="Breakers")
 def open_breaker(app: Onward, operations: Running, name: str, why: schemas.BreakerReason) -> JSONResponse:
     """Events that need it wait, and lose nothing, until it is closed by hand."""
     return carry_out(app, operations, OpenBreaker(_dependency(app, name), why.reason))
 
 
-@router.post(
-    "/breakers/{name}/close",
-    tags=["Breakers"],
-    summary="Bring a dependency back",
-    response_model=schemas.Changed,
-    responses=CHANGES,
-)
+@changes(router, "/breakers/{name}/close", "Bring a dependency back", tag="Breakers")
 def close_breaker(app: Onward, operations: Running, name: str) -> JSONResponse:
     """Let events that need it go on."""
     return carry_out(app, operations, CloseBreaker(_dependency(app, name)))
@@ -326,19 +253,19 @@ def close_breaker(app: Onward, operations: Running, name: str) -> JSONResponse:
 # -- everything
 
 
-@router.get("/workers", tags=["Standing"], summary="List workers", response_model=schemas.Workers)
+@standing("/workers", "List workers", schemas.Workers)
 def list_workers(app: Onward) -> Facts:
     """List live workers, their events, and services without a worker."""
     return worker_facts(app)
 
 
-@router.get("/services", tags=["Standing"], summary="List services", response_model=schemas.Services)
+@standing("/services", "List services", schemas.Services)
 def list_services(app: Onward) -> Facts:
     """List the event, the workers and the waiting events of each service."""
     return {"services": service_facts(app.store)}
 
 
-@router.get("/status", tags=["Standing"], summary="See how everything stands", response_model=dict[str, Any])
+@standing("/status", "See how everything stands", dict[str, Any])
 def get_status(request: Request, app: Onward) -> Facts:
     """Get the problems that need an operator, and the status of sources, services, failures, outages and workers.
 
@@ -347,3 +274,47 @@ def get_status(request: Request, app: Onward) -> Facts:
     status = read_status(app, count_overdue=partial(count_overdue, request.app))
     status.overdue = count_overdue(request.app, status)
     return status.as_dict()
+
+
+# -- operations
+
+
+@standing("/operations", "List changes that take a while", list[schemas.Operation])
+def list_operations(operations: Running) -> list[Facts]:
+    """List the operations that run or have run in this server, the newest first."""
+    return [_operation_facts(operation) for operation in operations.all()]
+
+
+@standing("/operations/{id}", "See how a change goes", schemas.Operation, 404)
+def get_operation(operations: Running, id: str) -> Facts:
+    """Get its progress and its result. The last 100 operations are kept."""
+    return _operation_facts(_operation(operations, id))
+
+
+@router.post(
+    "/operations/{id}/stop",
+    tags=["Standing"],
+    summary="Stop a change where it is",
+    status_code=202,
+    response_model=schemas.Operation,
+    responses=problems(404),
+)
+def stop_operation(operations: Running, id: str) -> Facts:
+    """Stop an operation as soon as possible; completed changes are kept."""
+    operation = _operation(operations, id)
+    operation.stop()
+    return _operation_facts(operation)
+
+
+def _operation(operations: Operations, id: str) -> Operation:
+    found = operations.get(id)
+    if found is None:
+        detail = f"There is no operation {one_line(id, 60)!r} in this server, or no longer; "
+        raise Problem(404, "Not found", detail + "`onward actions` keeps what was changed.")
+    return found
+
+
+def _operation_facts(operation: Operation) -> Facts:
+    facts = {name: getattr(operation, name) for name in ("id", "title", "running", "done", "total", "text")}
+    times = {"began": iso(operation.began), "ended": iso(operation.ended)}
+    return facts | times | {"problem": operation.problem or None}

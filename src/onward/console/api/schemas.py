@@ -14,8 +14,8 @@ Time = Annotated[
 Progress = Literal[
     "queued", "fetching", "extracting", "chunking", "embedding", "indexing", "processing", "done", "failed"
 ]
-Counts = dict[str, dict[str, int]]
-"""How many documents each collection has, by their status in the store."""
+Counts = dict[str, dict[str, int]]  # of each collection, documents by their status in the store
+Facts = dict[str, Any]
 MAX_IN_BATCH = 100
 
 
@@ -36,10 +36,8 @@ class ApiRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
 
 
-class ProblemDetails(BaseModel):
+class ProblemDetails(ApiResponse):
     """A problem (RFC 9457)."""
-
-    model_config = ConfigDict(extra="allow")
 
     type: str = "about:blank"
     title: str = Field(examples=["Not found"])
@@ -149,7 +147,7 @@ class Document(DocumentBrief):
     parent: str | None = None
     revision: int
     next: Next
-    content: dict[str, Any] = Field(description="What the store holds of it.")
+    content: Facts = Field(description="What the store holds of it.")
 
 
 class Documents(ApiResponse):
@@ -161,14 +159,6 @@ class RetryOptions(ApiRequest):
     """How to try it again."""
 
     reset: bool = Field(False, description="Count its rounds from the beginning.")
-
-
-class Touched(ApiResponse):
-    """How many documents something has changed."""
-
-    id: str
-    touched: int
-    text: str = ""
 
 
 class Forgetting(ApiResponse):
@@ -264,8 +254,8 @@ class TaskProgress(Task):
     without_text: WithoutText
     passed_over: PassedOver
     ignored: Ignored
-    failures: list[dict[str, Any]]
-    waiting: list[dict[str, Any]]
+    failures: list[Facts]
+    waiting: list[Facts]
 
 
 # -- operating
@@ -321,41 +311,41 @@ class BreakerReason(ApiRequest):
 
 
 class FailureGroups(ApiResponse):
-    failures: list[dict[str, Any]]
+    failures: list[Facts]
     total: int
     hidden: int = Field(description="Groups that affect nothing any more.")
     next: int | None = None
 
 
 class Queues(ApiResponse):
-    queues: list[dict[str, Any]]
+    queues: list[Facts]
 
 
 class DeadLetters(ApiResponse):
-    queue: dict[str, Any]
-    letters: list[dict[str, Any]]
+    queue: Facts
+    letters: list[Facts]
     next: int | None = None
 
 
 class Batches(ApiResponse):
-    batches: list[dict[str, Any]]
+    batches: list[Facts]
     total: int
     next: int | None = None
 
 
 class Breakers(ApiResponse):
-    breakers: list[dict[str, Any]]
+    breakers: list[Facts]
 
 
 class Services(ApiResponse):
-    services: list[dict[str, Any]]
+    services: list[Facts]
 
 
 class Workers(ApiResponse):
-    workers: list[dict[str, Any]]
+    workers: list[Facts]
     versions: dict[str, int]
-    silent: list[dict[str, Any]]
-    not_served: list[dict[str, Any]]
+    silent: list[Facts]
+    not_served: list[Facts]
     start: str
 
 

@@ -1,9 +1,15 @@
-"""Submitting documents: a URL, a text or a file; one or many."""
+"""Submitting documents: a URL, a text or a file; one or many.
+
+With an idempotency key, a repeated request gets the stored response, from any server and after a restart.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -15,14 +21,15 @@ from starlette.datastructures import UploadFile
 from starlette.responses import JSONResponse
 
 from onward.app import App
-from onward.console.api.idempotency import StoredResponse, digest, run_once
 from onward.console.api.openapi import MULTIPART, problems
 from onward.console.api.schemas import MAX_IN_BATCH, Accepted, BatchAnswers, SubmittedText, SubmittedURL
 from onward.console.problems import Problem, problem_of
 from onward.console.request_context import Onward
+from onward.ledger.store_errors import StoreConflict
+from onward.model.documents import Document
+from onward.ops.bad_input import BadInput
 from onward.ops.queries.document_progress import QUEUED, ProgressReader
 from onward.ops.submissions import (
-    Submitted,
     check_takes_sources,
     keep_upload,
     submit_source,
@@ -36,8 +43,10 @@ from onward.retry import OnwardError
 
 router = APIRouter(prefix="/v3/documents", tags=["Documents"])
 
-MAX_JSON_BYTES = 10_000_000
-"""Larger JSON bodies are refused; they are read into memory."""
+MAX_JSON_BYTES = 10_000_000  # JSON bodies are read into memory
+KEPT_SECONDS = 86_400.0
+SWEPT_AT_ONCE = 200
+_KEY = re.compile(r"[!-~]{1,255}")
 Key = Annotated[
     str | None,
     Header(
@@ -47,7 +56,10 @@ Key = Annotated[
         "24 hours. With another body it is refused.",
     ),
 ]
-_TAKEN = "send application/json with a url or a content, or a file as multipart/form-data"
+
+
+def _body(content: dict[str, Any]) -> dict[str, Any]:
+    return {"requestBody": {"required": True, "content": content}}
 
 
 @router.post(
@@ -59,29 +71,26 @@ _TAKEN = "send application/json with a url or a content, or a file as multipart/
         200: {"model": Accepted, "description": "It is known already"},
         **problems(400, 409, 413, 415, 422),
     },
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {
-                "application/json": {
-                    "schema": {
-                        "oneOf": [
-                            {"$ref": "#/components/schemas/SubmittedURL"},
-                            {"$ref": "#/components/schemas/SubmittedText"},
-                        ]
-                    },
-                    "example": {"url": "https://example.org/list.mbox.gz", "type": "url"},
+    openapi_extra=_body(
+        {
+            "application/json": {
+                "schema": {
+                    "oneOf": [
+                        {"$ref": "#/components/schemas/SubmittedURL"},
+                        {"$ref": "#/components/schemas/SubmittedText"},
+                    ]
                 },
-                MULTIPART: {
-                    "schema": {
-                        "type": "object",
-                        "required": ["file"],
-                        "properties": {"file": {"type": "string", "format": "binary", "minLength": 1}},
-                    }
-                },
+                "example": {"url": "https://example.org/list.mbox.gz", "type": "url"},
+            },
+            MULTIPART: {
+                "schema": {
+                    "type": "object",
+                    "required": ["file"],
+                    "properties": {"file": {"type": "string", "format": "binary", "minLength": 1}},
+                }
             },
         }
-    },
+    ),
 )
 async def submit(request: Request, app: Onward, key: Key = None) -> JSONResponse:
     """Have a URL fetched, or send a text or a file. The answer comes at once; the work is done by workers.
@@ -93,11 +102,7 @@ async def submit(request: Request, app: Onward, key: Key = None) -> JSONResponse
         async with request.form(max_files=1, max_fields=10) as form:
             file = form.get("file")
             if not isinstance(file, UploadFile):
-                raise Problem(
-                    422,
-                    "This cannot be used",
-                    "The form has no file: send one in the field `file`, with a file name.",
-                )
+                raise BadInput("The form has no file: send one in the field `file`, with a file name.")
             return await run_in_threadpool(_submit_file, app, key, file)
     body = await _read_json(request)
     return await run_in_threadpool(_submit_one, app, key, body)
@@ -108,33 +113,26 @@ async def submit(request: Request, app: Onward, key: Key = None) -> JSONResponse
     summary="Submit many documents",
     response_model=BatchAnswers,
     responses=problems(400, 409, 413, 415, 422),
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {
-                "application/json": {
-                    "schema": {
-                        "type": "array",
-                        "minItems": 1,
-                        "maxItems": MAX_IN_BATCH,
-                        "items": {
-                            "description": "As for one document; what makes no sense is refused on its own."
-                        },
-                    },
-                    "example": [{"url": "https://example.org/a.html"}, {"content": "A note.", "title": "note.md"}],
-                }
-            },
+    openapi_extra=_body(
+        {
+            "application/json": {
+                "schema": {
+                    "type": "array",
+                    "minItems": 1,
+                    "maxItems": MAX_IN_BATCH,
+                    "items": {"description": "As for one document; what makes no sense is refused on its own."},
+                },
+                "example": [{"url": "https://example.org/a.html"}, {"content": "A note.", "title": "note.md"}],
+            }
         }
-    },
+    ),
 )
 async def submit_batch(request: Request, app: Onward, key: Key = None) -> JSONResponse:
     """Submit up to 100 URLs and texts. Each is answered on its own: a bad one does not hold up the others."""
     body = await _read_json(request)
     if not isinstance(body, list) or not 1 <= len(body) <= MAX_IN_BATCH:
         what = f"a list of {len(body)}" if isinstance(body, list) else f"a {type(body).__name__}"
-        raise Problem(
-            422, "This cannot be used", f"The body is {what}: give a list of 1 to {MAX_IN_BATCH} documents."
-        )
+        raise BadInput(f"The body is {what}: give a list of 1 to {MAX_IN_BATCH} documents.")
     return await run_in_threadpool(_submit_many, app, key, body)
 
 
@@ -148,27 +146,24 @@ def _media_type(request: Request) -> str:
 async def _read_json(request: Request) -> Any:
     media_type = _media_type(request)
     if media_type != "application/json":
-        raise Problem(
-            415, "This kind of body is not taken", f"Content-Type is {one_line(media_type, 60)!r}: {_TAKEN}."
-        )
+        taken = "send application/json with a url or a content, or a file as multipart/form-data"
+        detail = f"Content-Type is {one_line(media_type, 60)!r}: {taken}."
+        raise Problem(415, "This kind of body is not taken", detail)
     read = bytearray()
     async for part in request.stream():
         read += part
         if len(read) > MAX_JSON_BYTES:
-            raise Problem(
-                413, "Too large", f"JSON of at most {MAX_JSON_BYTES:,} bytes is taken; send more as a file."
-            )
+            detail = f"JSON of at most {MAX_JSON_BYTES:,} bytes is taken; send more as a file."
+            raise Problem(413, "Too large", detail)
     try:
         return json.loads(read.decode())
     except (ValueError, RecursionError) as error:
-        raise Problem(422, "This cannot be used", f"The body is no JSON: {one_line(str(error), 100)}.") from None
+        raise BadInput(f"The body is no JSON: {one_line(str(error), 100)}.") from None
 
 
 def _read_one(body: Any) -> SubmittedURL | SubmittedText:
     if not isinstance(body, Mapping):
-        raise Problem(
-            422, "This cannot be used", f"It is a {type(body).__name__}: give an object with a url or a content."
-        )
+        raise BadInput(f"It is a {type(body).__name__}: give an object with a url or a content.")
     kind = body.get("type", "text" if "content" in body else "url")
     try:
         if kind == "text":
@@ -177,9 +172,7 @@ def _read_one(body: Any) -> SubmittedURL | SubmittedText:
             return SubmittedURL.model_validate(body)
     except ValidationError as error:
         raise RequestValidationError(error.errors(include_url=False, include_context=False)) from None
-    raise Problem(
-        422, "This cannot be used", f"type is {one_line(repr(kind), 60)}: give url or text, or send a file."
-    )
+    raise BadInput(f"type is {one_line(repr(kind), 60)}: give url or text, or send a file.")
 
 
 def _store_source(app: App, submitted: SubmittedURL | SubmittedText) -> str:
@@ -190,22 +183,81 @@ def _store_source(app: App, submitted: SubmittedURL | SubmittedText) -> str:
     return text_source(app, submitted.content, submitted.title)
 
 
+# -- idempotency keys
+
+
+class KnownRequest(Document, collection="idempotency_keys"):
+    """A request that was handled: the digest of its body, and its response."""
+
+    body: str
+    status: int
+    answer: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResponse:
+    """A response, and whether it was replayed for a repeated key."""
+
+    status: int
+    body: dict[str, Any]
+    replayed: bool = False
+
+    def response(self, **headers: str) -> JSONResponse:
+        replayed = {"idempotency-replayed": "true"} if self.replayed else {}
+        return JSONResponse(self.body, self.status, replayed | headers)
+
+
+def _run_once(
+    app: App, endpoint: str, key: str | None, body: object, handle: Callable[[], StoredResponse]
+) -> StoredResponse:
+    """Handle a request in one transaction with its key; return the stored response if the key is known."""
+    if key is None:
+        return app.atomically(handle)
+    shown = repr(one_line(key, 60))
+    if not _KEY.fullmatch(key):
+        raise BadInput(f"Idempotency-Key is {shown}: give up to 255 visible characters, new every time.")
+    id = Document.make_id("idempotency", endpoint, key)
+    digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+    def handle_or_replay() -> StoredResponse:
+        now = app.store.now()
+        known = app.get(KnownRequest, id)
+        if known is not None and now - known.at <= KEPT_SECONDS:
+            if known.body != digest:
+                detail = f"Idempotency-Key {shown} came with another body before. Give each request its own."
+                raise Problem(409, "This key was used for something else", detail)
+            return StoredResponse(known.status, json.loads(known.answer), replayed=True)
+        # Keys that are too old are removed, some each time.
+        name = KnownRequest.collection
+        old = app.store.find_states(collection=name, before=now - KEPT_SECONDS, limit=SWEPT_AT_ONCE)
+        if expired := {(name, state.id) for state in old} | ({(name, id)} if known is not None else set()):
+            app.store.remove_documents(sorted(expired))
+        response = handle()
+        answer = json.dumps(response.body)
+        if not app.add(KnownRequest(id=id, body=digest, status=response.status, answer=answer, at=now)):
+            raise StoreConflict("another server has just stored the same key; the request is tried again")
+        return response
+
+    return app.atomically(handle_or_replay)
+
+
 # -- submitting
 
 
 def _submit_file(app: App, key: str | None, file: UploadFile) -> JSONResponse:
     source = upload_source(app, file.filename or "", file.file)
-    response = run_once(app, "documents", key, digest(source), lambda: _put(app, source))
+    stored = _run_once(app, "documents", key, source, lambda: _put(app, source))
     keep_upload(app, source, file.file)
-    return _respond(response)
+    return stored.response(location=f"/v3/documents/{quote(stored.body['id'])}")
 
 
 def _submit_one(app: App, key: str | None, body: Any) -> JSONResponse:
     submitted = _read_one(body)
     source = _store_source(app, submitted)
-    response = run_once(app, "documents", key, digest(body), lambda: _put(app, source))
+    stored = _run_once(app, "documents", key, body, lambda: _put(app, source))
     _keep(app, source, submitted)
-    return _respond(response)
+    return stored.response(location=f"/v3/documents/{quote(stored.body['id'])}")
 
 
 def _keep(app: App, source: str, submitted: SubmittedURL | SubmittedText) -> None:
@@ -215,28 +267,11 @@ def _keep(app: App, source: str, submitted: SubmittedURL | SubmittedText) -> Non
 
 def _put(app: App, source: str) -> StoredResponse:
     submitted = submit_source(app, source)
-    return StoredResponse(202 if submitted.new else 200, _response_body(app, submitted))
-
-
-def _response_body(app: App, submitted: Submitted) -> dict[str, Any]:
     status = QUEUED
     if not submitted.new and (state := app.state("archives", submitted.id)) is not None:
         status = ProgressReader(app).of(state).status
-    return {
-        "id": submitted.id,
-        "status": status,
-        "source": source_name(submitted.source),
-        "duplicate": not submitted.new,
-    }
-
-
-def _respond(response: StoredResponse) -> JSONResponse:
-    headers = {"location": f"/v3/documents/{quote(response.body['id'])}"}
-    return JSONResponse(response.body, response.status, _replay_header(response) | headers)
-
-
-def _replay_header(response: StoredResponse) -> dict[str, str]:
-    return {"idempotency-replayed": "true"} if response.replayed else {}
+    facts = {"id": submitted.id, "status": status, "source": source_name(submitted.source)}
+    return StoredResponse(202 if submitted.new else 200, facts | {"duplicate": not submitted.new})
 
 
 def _submit_many(app: App, key: str | None, body: list[Any]) -> JSONResponse:
@@ -245,23 +280,23 @@ def _submit_many(app: App, key: str | None, body: list[Any]) -> JSONResponse:
     def submit_all() -> StoredResponse:
         results: list[dict[str, Any]] = []
         for index, source in enumerate(sources):
+            result: dict[str, Any] = {"index": index, "document": None, "problem": None}
             if isinstance(source, Problem):
-                result = {"status_code": source.status, "problem": source.as_dict()}
+                result |= {"status_code": source.status, "problem": source.as_dict()}
             else:
-                response = _put(app, source)
-                result = {"status_code": response.status, "document": response.body}
-            results.append({"index": index, "document": None, "problem": None} | result)
+                stored = _put(app, source)
+                result |= {"status_code": stored.status, "document": stored.body}
+            results.append(result)
         count = [result["status_code"] for result in results].count
         accepted, duplicates = count(202), count(200)
-        refused = len(results) - accepted - duplicates
-        totals = {"accepted": accepted, "duplicates": duplicates, "refused": refused}
+        totals = {"accepted": accepted, "duplicates": duplicates, "refused": len(results) - accepted - duplicates}
         return StoredResponse(200, totals | {"results": results})
 
-    response = run_once(app, "batch", key, digest(body), submit_all)
+    stored = _run_once(app, "batch", key, body, submit_all)
     for item, source in zip(body, sources, strict=True):
         if isinstance(source, str):
             _keep(app, source, _read_one(item))
-    return JSONResponse(response.body, response.status, _replay_header(response))
+    return stored.response()
 
 
 def _source_or_problem(app: App, body: Any) -> str | Problem:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI, Request
+from starlette.responses import Response
 
-from onward.console.allowed_methods import register_routes
 from onward.console.api import documents as api_documents
+from onward.console.live import event_stream
 from onward.console.pages import (
     actions,
     batches,
-    confirm,
     docs,
     document,
     documents,
     failures,
     ingest,
-    live,
     login,
     overview,
     queues,
@@ -27,17 +26,19 @@ from onward.console.pages import (
     threads,
     workers,
 )
+from onward.console.problems import Problem, register_routes
+
+router = APIRouter()
 
 ROUTERS = (
     login.router,
     overview.router,
-    confirm.router,
-    live.router,
+    actions.router,
+    router,
     failures.router,
     queues.router,
     batches.router,
     workers.router,
-    actions.router,
     documents.router,
     document.router,
     tasks.router,
@@ -48,9 +49,10 @@ ROUTERS = (
     settings.router,
 )
 
+# What can be watched, by the first word of its name; the rest of the name says which.
 PARTS: dict[str, Callable[[FastAPI, str], str]] = {
     "overview": overview.part,
-    "operation": confirm.part,
+    "operation": actions.operation_part,
     "document": document.part,
     api_documents.PART: api_documents.status_part,
     "tasks": tasks.part,
@@ -59,7 +61,15 @@ PARTS: dict[str, Callable[[FastAPI, str], str]] = {
     "workers": workers.part,
     "operations": actions.operations_part,
 }
-"""What can be watched, by the first word of its name; the rest of the name says which."""
+
+
+@router.get("/live/{name:path}")
+async def live(request: Request, name: str) -> Response:
+    """Send the part of a page as a server-sent event, whenever it has changed."""
+    name += request.query_params.get("id", "")
+    if name.partition("/")[0] not in PARTS:
+        raise Problem(404, "Not found", "There is no such part of a page.")
+    return event_stream(request, name, ("Too many open live pages", "Close a page, or come back later."))
 
 
 def add_routes(web: FastAPI) -> None:

@@ -1,30 +1,103 @@
-"""The action log, and the operations that run in this server."""
+"""Confirming an action, running it, and following its operation; the action log and all operations."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
-from onward.console.operations import Operations
+from onward.console.action_forms import FORMS, ActionForm
+from onward.console.operations import Operation, Operations
 from onward.console.page_templates import fragment, page
-from onward.console.request_context import Onward, Running
+from onward.console.problems import Problem
+from onward.console.request_context import Onward, OwnForm, Running
+from onward.ops.actions.action import Actor
 
 router = APIRouter()
 
+CONSOLE = Actor("console", "console")
 PAGE = 50
 MOST_ID = 2**63
 
 
-class ActionTime(NamedTuple):
-    """A point in time that a change was about."""
+def _form(name: str) -> ActionForm:
+    if name not in FORMS:
+        raise Problem(404, "Not found", f"There is no action called {name[:50]!r}.")
+    return FORMS[name]
 
-    at: str
+
+@router.get("/confirm/{name}")
+def confirm(request: Request, app: Onward, name: str) -> Response:
+    """Show the plan of an action."""
+    form, given = _form(name), dict(request.query_params)
+    plan = form.action(app, given).plan(app)
+    back = form.back(app, given)
+    fields = form.fields(given) if plan.touches else ()
+    return page(
+        request, "confirm.html", name=name, given=given, plan=plan, button=form.button, back=back, fields=fields
+    )
+
+
+@router.post("/do/{name}")
+def do(request: Request, app: Onward, operations: Running, data: OwnForm, name: str) -> Response:
+    """Run an action; a slow one goes on after the response."""
+    form = _form(name)
+    given = {key: str(value) for key, value in data.items() if key != "form_token"}
+    action = form.action(app, given)
+    plan, back = action.plan(app), form.back(app, given)
+    operation = operations.start(app, action, CONSOLE, title=plan.title, back=back)
+    if not plan.slow:
+        operation.join()
+        if not operation.problem:
+            return RedirectResponse(f"{back}{'&' if '?' in back else '?'}said={operation.id}", 303)
+    return RedirectResponse(f"/operations/{operation.id}", 303)
+
+
+# -- operations
+
+
+@router.get("/operations/{id}")
+def operation(request: Request, operations: Running, id: str) -> Response:
+    """Show the progress of an operation."""
+    return page(request, "operation.html", operation=_operation(operations, id))
+
+
+@router.post("/operations/{id}/stop")
+def stop(operations: Running, data: OwnForm, id: str) -> Response:
+    """Stop an operation."""
+    _operation(operations, id).stop()
+    return RedirectResponse(f"/operations/{id}", 303)
+
+
+def _operation(operations: Operations, id: str) -> Operation:
+    found = operations.get(id)
+    if found is None:
+        raise Problem(404, "Not found", "This is not known any more; /actions keeps what was changed.")
+    return found
+
+
+def operation_part(web: FastAPI, which: str) -> str:
+    """Return the live part of an operation's page."""
+    return fragment("operation_part.html", operation=_operation(web.state.operations, which))
+
+
+@router.get("/operations")
+def show_operations(request: Request) -> Response:
+    """Show the changes that run or have run since this server was started."""
+    return page(request, "operations.html", part=operations_part(request.app, ""))
+
+
+def operations_part(web: FastAPI, which: str) -> str:
+    """Render the live part of the page."""
+    return fragment("operations_part.html", operations=web.state.operations.all())
+
+
+# -- the action log
 
 
 @router.get("/actions")
-def show(request: Request, app: Onward) -> Response:
+def show_actions(request: Request, app: Onward) -> Response:
     """Show the action log, the latest first."""
     given = request.query_params.get("before", "")
     before = int(given) if given.isascii() and given.isdecimal() and int(given) < MOST_ID else None
@@ -33,39 +106,11 @@ def show(request: Request, app: Onward) -> Response:
     return page(
         request,
         "actions.html",
-        actions=[
-            {
-                "at": action.at,
-                "who": action.who,
-                "via": action.via,
-                "action": action.action,
-                "touched": action.touched,
-                "about": [(name, _shown(name, value)) for name, value in action.about.items()],
-            }
-            for action in shown
-        ],
+        actions=[(one, [(name, _shown(value)) for name, value in one.about.items()]) for one in shown],
         following=f"/actions?before={shown[-1].id}" if len(found) > PAGE else "",
         first="/actions" if before is not None else "",
     )
 
 
-def _shown(name: str, value: Any) -> str | ActionTime:
-    """Return a value as text; a time as `ActionTime`, which the page shows in the reader's time zone."""
-    if name == "at" and isinstance(value, str):
-        return ActionTime(value)
+def _shown(value: Any) -> str:
     return ", ".join(str(one) for one in value) if isinstance(value, list) else str(value)
-
-
-@router.get("/operations")
-def show_operations(request: Request, operations: Running) -> Response:
-    """Show the changes that run or have run since this server was started."""
-    return page(request, "operations.html", part=_operations(operations))
-
-
-def operations_part(web: FastAPI, which: str) -> str:
-    """Render the live part of the page."""
-    return _operations(web.state.operations)
-
-
-def _operations(operations: Operations) -> str:
-    return fragment("operations_part.html", operations=operations.all())

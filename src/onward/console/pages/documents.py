@@ -3,30 +3,59 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
 from onward.app import App
-from onward.console.page_templates import document_path, page
-from onward.console.pages.list_filters import chosen_source, source_choices
+from onward.console.page_templates import document_path, page, with_query
 from onward.console.request_context import Onward
 from onward.model.documents import DocumentState, Status
+from onward.ops.bad_input import NotFound
 from onward.ops.queries.documents import (
     count_documents,
     find_by_id,
     find_titles,
     list_documents,
     source_key,
+    source_named,
 )
-from onward.ops.text.format import one_line
+from onward.ops.text.format import one_line, source_name
 from onward.recovery.next_step import describe_error
 
 router = APIRouter()
 
 SHOWN = 50
 MAX_ID_LENGTH = 512
+MAX_SOURCE_CHOICES = 100  # of more sources than this, one is typed and not chosen from a list
+
+
+# -- filters that several lists share
+
+
+def source_choices(app: App) -> list[tuple[str, str]] | None:
+    """Return the key and the name of every source; None: there are too many to choose from."""
+    sources = app.store.sources()
+    if len(sources) > MAX_SOURCE_CHOICES:
+        return None
+    return [(source_key(source), source_name(source)) for source in sorted(sources)]
+
+
+def chosen_source(app: App, given: str) -> tuple[str | None, str]:
+    """Return the source that was typed or chosen, and what is wrong with it, if anything."""
+    try:
+        return (source_named(app, given) if given else None), ""
+    except NotFound as error:
+        return None, f"{str(error)[:1].upper()}{str(error)[1:]}."
+
+
+def page_number(given: str, most: int = 100_000) -> int:
+    """Return the number of a page; 1 for anything that is not a number."""
+    number = int(given) if given.isascii() and given.isdecimal() and len(given) < 7 else 1
+    return min(max(1, number), most)
+
+
+# -- the list
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +69,14 @@ class DocumentListFilter:
 
     def path(self, after: str = "") -> str:
         """Return the path of the same list after a document."""
-        given = {**asdict(self), "after": after}
-        return "/documents?" + urlencode({name: value for name, value in given.items() if value})
+        return with_query("/documents", **asdict(self), after=after)
+
+    def matches(self, state: DocumentState, source: str | None) -> bool:
+        return (
+            self.collection in ("", state.collection)
+            and state.status.startswith(self.status)
+            and source in (None, state.source)
+        )
 
 
 @router.get("/documents")
@@ -66,8 +101,7 @@ def show(
     total = None
     if not wanted.q and not problem:
         total = count_documents(app, collection=collection or None, status=status or None, source=chosen)
-    last = shown[-1] if shown else None
-    more = len(found) > SHOWN and last is not None and not wanted.q
+    more = len(found) > SHOWN
     return page(
         request,
         "documents.html",
@@ -75,12 +109,12 @@ def show(
         problem=problem,
         rows=[(one, one_line(titles.get((one.collection, one.id), ""), 140), _error(one)) for one in shown],
         total=total,
-        more_than=len(found) > SHOWN,
+        more_than=more,
         collections=sorted(counts),
         statuses=[str(one) for one in Status],
         sources=source_choices(app),
         chosen=source_key(chosen) if chosen else "",
-        next_path=wanted.path(f"{last.collection}/{last.id}") if more and last else "",
+        next_path=wanted.path(f"{shown[-1].collection}/{shown[-1].id}") if more and not wanted.q else "",
         first_path=wanted.path() if after else "",
         nothing=not counts,
     )
@@ -90,11 +124,10 @@ def _found(app: App, wanted: DocumentListFilter, source: str | None, after: str)
     if wanted.q:
         given = wanted.q[: MAX_ID_LENGTH + 1]
         name, slash, rest = given.partition("/")
-        in_collection = bool(slash) and name in app.store.document_counts()
         found = find_by_id(app, given, limit=SHOWN + 1)
-        if not found and in_collection:
+        if not found and slash and name in app.store.document_counts():
             found = [one for one in find_by_id(app, rest, limit=10 * SHOWN) if one.collection == name]
-        return [one for one in found if _matches(one, wanted, source)]
+        return [one for one in found if wanted.matches(one, source)]
     behind, _, id = after.partition("/")
     return list_documents(
         app,
@@ -103,14 +136,6 @@ def _found(app: App, wanted: DocumentListFilter, source: str | None, after: str)
         source=source,
         after=(behind, id),
         limit=SHOWN + 1,
-    )
-
-
-def _matches(state: DocumentState, wanted: DocumentListFilter, source: str | None) -> bool:
-    return (
-        (not wanted.collection or state.collection == wanted.collection)
-        and (not wanted.status or state.status.startswith(wanted.status))
-        and (source is None or state.source == source)
     )
 
 

@@ -8,7 +8,7 @@ from starlette.responses import RedirectResponse, Response
 
 from onward.app import App
 from onward.console.page_templates import page
-from onward.console.pages.confirm import CONSOLE
+from onward.console.pages.actions import CONSOLE
 from onward.console.request_context import Onward, OwnForm, Running
 from onward.ops.actions.action import log_action
 from onward.ops.bad_input import BadInput

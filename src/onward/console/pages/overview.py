@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from itertools import pairwise
+from typing import Any, Generic, TypeVar
 
 from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import Response
@@ -12,8 +17,6 @@ from onward.app import App
 from onward.console.charts import bar_segments, pipeline_chart
 from onward.console.page_templates import fragment, page
 from onward.console.request_context import Onward
-from onward.console.throughput import STEP_SECONDS, Throughput
-from onward.console.timed_cache import TimedCache
 from onward.model.documents import FINAL, Status
 from onward.ops.queries.documents import source_key
 from onward.ops.queries.ingestion_report import COLLECTIONS
@@ -23,10 +26,61 @@ from onward.recovery.retry_decision import RetryJobRules
 
 router = APIRouter()
 
+T = TypeVar("T")
+STEP_SECONDS = 10.0  # the time that one bar of the throughput chart stands for
+STEPS = 60
+OVERDUE_SECONDS = 10.0  # the number of overdue documents is counted again after this time
 SHOWN_SOURCES = 8
-FEW_SOURCES = 100
-"""Of at most this many sources each is checked for pending documents; of more, only what workers run is known."""
-_FINISHED = FINAL - {Status.DISCARDED}
+FEW_SOURCES = 100  # of at most this many, each is checked for pending documents; of more, only what workers run
+
+
+class TimedCache(Generic[T]):
+    """Keeps the last value for a few seconds, for all pages, as long as it is requested with the same key."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._kept: tuple[object, float, T] | None = None
+
+    def get(self, key: object, compute: Callable[[], T]) -> T:
+        """Return the value; of several threads at once, one computes it and the others wait for that."""
+        with self._lock:
+            if self._kept is None or self._kept[0] != key or self._clock() >= self._kept[1]:
+                value = compute()
+                self._kept = (key, self._clock() + self._seconds, value)
+            return self._kept[2]
+
+
+class Throughput:
+    """The number of finished documents at the end of each step; a forgotten source counts as nothing done."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[int, int]] = deque(maxlen=STEPS + 1)
+        self._lock = threading.Lock()
+
+    def note(self, finished: int, now: float) -> None:
+        """Store how many documents are finished now."""
+        step = int(now // STEP_SECONDS)
+        with self._lock:
+            if self._seen and self._seen[-1][0] >= step:
+                step, _ = self._seen.pop()
+            self._seen.append((step, finished))
+
+    def rates(self, now: float) -> list[float]:
+        """Return the documents a second of each of the last steps, the newest last; empty if none were finished.
+
+        What was finished between two distant notes is spread over that time.
+        """
+        with self._lock:
+            seen = list(self._seen)
+        last = int(now // STEP_SECONDS)
+        rates = [0.0] * STEPS
+        for (then, before), (step, finished) in pairwise(seen):
+            each = max(0, finished - before) / ((step - then) * STEP_SECONDS)
+            for one in range(max(then + 1, last - STEPS + 1), min(step, last) + 1):
+                rates[one - last + STEPS - 1] = each
+        return rates if any(rates) else []
 
 
 @router.get("/")
@@ -60,20 +114,25 @@ def count_overdue(web: FastAPI, status: SystemStatus) -> Overdue:
 
 def _values(web: FastAPI) -> dict[str, Any]:
     app: App = web.state.onward
-    sources = app.store.sources()
+    throughput: Throughput = web.state.throughput
+    sources, now = app.store.sources(), app.store.now()
     chosen = _sources(app, sources)
     status = read_status(app, chosen, count_overdue=partial(count_overdue, web))
+    throughput.note(status.count(*FINAL - {Status.DISCARDED}), now)
+    # In the order of the pipeline; tasks and reports have no bar.
+    names = [name for name in (*COLLECTIONS, "summaries") if name in status.documents]
+    names += sorted(status.documents.keys() - set(names) - {"tasks", "reports"})
     return {
         "status": status,
         "needs": status.needs,
         "chart": pipeline_chart(status, app.store.subscriptions()),
-        "bars": {name: bar_segments(status.documents[name]) for name in _collections(status)},
+        "bars": {name: bar_segments(status.documents[name]) for name in names},
         "sources": [
             (source_key(source), short_name(source), facts)
             for source, facts in zip(chosen, status.sources, strict=True)
         ],
         "other_sources": len(sources) - len(chosen),
-        "rates": _rates(web.state.throughput, status, app.store.now()),
+        "rates": throughput.rates(now),
         "step": STEP_SECONDS,
     }
 
@@ -86,15 +145,3 @@ def _sources(app: App, every: list[str]) -> list[str]:
         if any(counts.get(Status.PENDING) for counts in app.store.document_counts(source).values()):
             running[source] = None
     return [*running, *(one for one in sorted(every) if one not in running)][:SHOWN_SOURCES]
-
-
-def _collections(status: SystemStatus) -> list[str]:
-    """Return the collections in the order of the pipeline; tasks and reports have no bar."""
-    names = [name for name in (*COLLECTIONS, "summaries") if name in status.documents]
-    return names + sorted(status.documents.keys() - set(names) - {"tasks", "reports"})
-
-
-def _rates(throughput: Throughput, status: SystemStatus, now: float) -> list[float]:
-    finished = status.count(*_FINISHED)
-    throughput.note(finished, now)
-    return throughput.rates(now)

@@ -3,45 +3,101 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from onward.app import App
-from onward.console.action_forms import group_path
-from onward.console.dead_letter_pages import (
-    MOST_ROW,
-    QueuePageFilter,
-    count_of,
-    dead_letter_filter,
-    kinds,
-    letter_path,
-    page_of,
-    queue_path,
-)
-from onward.console.page_templates import document_path, page
+from onward.console.action_forms import text, ticked
+from onward.console.page_templates import group_path, page, queue_path
 from onward.console.problems import Problem
 from onward.console.request_context import Onward
 from onward.model.ledger import DeadLetter
-from onward.ops.bad_input import BadInput
-from onward.ops.queries.dead_letters import (
-    dead_letter_at,
-    dead_letter_facts,
-    failed_queue_facts,
-)
+from onward.ops.bad_input import BadInput, NotFound
+from onward.ops.queries.dead_letters import dead_letter_at, dead_letter_facts, failed_queue_facts, failed_queues
+from onward.ops.text.format import one_line
 from onward.ops.text.history import MAX_SHOWN_BYTES, error_text, last_error_text, raw_text, reason_text
 from onward.recovery.requeue_dead_letters import refusal, service_names
 from onward.retry.redact import redact
 
 router = APIRouter()
 
-NAMED = 50
-"""At most this many documents of a dead letter are named."""
+PAGE = 50
+MOST_ROW = 2**63
+NAMED = 50  # documents of a dead letter that are named
 EVENT_SHOWN = 20_000
 LISTED_KINDS = 50
-ACTIONS = ("requeue", "archive-letters", "restore-letters", "purge-letters")
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePageFilter:
+    """The filters of a queue's page; an empty one matches all dead letters."""
+
+    queue: str
+    services: tuple[str, ...]
+    error_type: str | None = None
+    group: str | None = None
+    archived: bool = False
+
+    @property
+    def filters(self) -> dict[str, str]:
+        """Return the filters for a URL or a form."""
+        found = {"error_type": self.error_type, "group": self.group}
+        return {name: value for name, value in found.items() if value}
+
+    def path(self, after: int | None = None) -> str:
+        more = {"archived": "yes" if self.archived else None, "after": str(after) if after else None}
+        return queue_path(self.queue, **self.filters, **more)
+
+
+def dead_letter_filter(app: App, queue: str, given: Mapping[str, str]) -> QueuePageFilter:
+    """Return the filters of a request; refuse a queue that does not exist."""
+    services = failed_queues(app).get(queue)
+    if services is None:
+        raise NotFound(f"there is no failed queue {one_line(queue, 100)!r}")
+    error_type, group = text(given, "error_type"), text(given, "group")
+    return QueuePageFilter(queue, tuple(services), error_type, group, ticked(given, "archived"))
+
+
+def page_of(app: App, asked: QueuePageFilter, after: int) -> tuple[list[DeadLetter], bool]:
+    """Return the dead letters after a row, oldest first, and whether there are more."""
+    found: list[DeadLetter] = []
+    for service in asked.services:
+        found += app.store.find_dead_letters(
+            service=service,
+            fingerprint=asked.group,
+            error_type=asked.error_type,
+            archived=asked.archived,
+            after=after,
+            limit=PAGE + 1,
+        )
+    found.sort(key=lambda one: one.row)
+    return found[:PAGE], len(found) > PAGE
+
+
+class DeadLetterKind(NamedTuple):
+    """The dead letters of a queue with the same fingerprint."""
+
+    fingerprint: str
+    error_type: str
+    letters: int
+
+
+def _kinds(app: App, services: tuple[str, ...], *, archived: bool) -> list[DeadLetterKind]:
+    """Return the kinds of dead letters of a queue, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for one in app.store.dead_letter_groups(archived=archived):
+        if one.service in services:
+            counts[one.fingerprint] += one.dead_letters
+    groups = [one for name in services for one in app.store.failure_groups(service=name)]
+    types = {one.fingerprint: one.error_type for one in groups}
+    found = [DeadLetterKind(fingerprint, types.get(fingerprint, ""), n) for fingerprint, n in counts.items()]
+    return sorted(found, key=lambda one: (-one.letters, one.fingerprint))
 
 
 @router.get("/queues")
@@ -56,67 +112,52 @@ def show(request: Request, app: Onward) -> Response:
 @router.get("/queues/{queue:path}")
 def show_queue(request: Request, app: Onward, queue: str) -> Response:
     """Show the dead letters of a queue, the oldest first."""
-    given = request.query_params
-    asked = dead_letter_filter(app, queue, given)
-    after = given.get("after", "")
+    asked = dead_letter_filter(app, queue, request.query_params)
+    after = request.query_params.get("after", "")
     behind = int(after) if after.isascii() and after.isdecimal() and len(after) < 19 else 0
     letters, more = page_of(app, asked, behind)
-    found = kinds(app, asked.services, archived=asked.archived)
+    found = _kinds(app, asked.services, archived=asked.archived)
+    matching = [
+        one.letters
+        for one in found
+        if asked.group in (None, one.fingerprint) and asked.error_type in (None, one.error_type)
+    ]
     here = sum(one.letters for one in found)
-    there = sum(
-        group.dead_letters
-        for group in app.store.dead_letter_groups(archived=not asked.archived)
-        if group.service in asked.services
-    )
+    others = app.store.dead_letter_groups(archived=not asked.archived)
+    there = sum(group.dead_letters for group in others if group.service in asked.services)
     return page(
         request,
         "queue.html",
         asked=asked,
-        letters=[_brief(letter) for letter in letters],
+        letters=[(letter, last_error_text(letter)) for letter in letters],
         kinds=found[:LISTED_KINDS],
         error_types=sorted({one.error_type for one in found if one.error_type}),
-        count=count_of(asked, found),
+        count=sum(matching),
         dead=there if asked.archived else here,
         put_away=here if asked.archived else there,
         following=asked.path(letters[-1].row) if more else "",
         first=asked.path() if behind else "",
         here=queue_path(queue),
         there=queue_path(queue, archived="yes"),
-        changes=_changes(asked),
+        changes=_changes({"queue": queue, **asked.filters}, archived=asked.archived),
     )
 
 
-def _brief(letter: DeadLetter) -> dict[str, Any]:
-    return {
-        "row": letter.row,
-        "path": letter_path(letter.row),
-        "at": letter.timestamp,
-        "documents": [_document(*document) for document in letter.documents[:1]],
-        "more": len(letter.documents) - 1,
-        "event": letter.original_event["event_type"],
-        "tries": letter.attempt_count,
-        "reason": letter.abandoned_reason,
-        "error": last_error_text(letter),
-    }
-
-
-def _document(collection: str, id: str) -> dict[str, str]:
-    return {"collection": collection, "id": id, "path": document_path(collection, id)}
-
-
-def _changes(asked: QueuePageFilter) -> list[dict[str, str]]:
-    """Return the buttons for all dead letters that match."""
-    about = urlencode({"queue": asked.queue, **asked.filters})
-    put_back, archive, restore, purge = ACTIONS
-    if asked.archived:
-        named = [(restore, "Restore…", "main", about), (purge, "Remove…", "danger", f"{about}&archived=yes")]
+def _changes(about: Mapping[str, Any], *, archived: bool, refused: bool = False) -> list[dict[str, str]]:
+    """Return the buttons for a dead letter, or for all that match."""
+    if archived:
+        named = [("restore-letters", "Restore…", "main"), ("purge-letters", "Remove…", "danger")]
     else:
-        named = [
-            (put_back, "Put back…", "main", about),
-            (archive, "Archive…", "", about),
-            (purge, "Remove…", "danger", about),
-        ]
-    return [{"path": f"/confirm/{name}?{rest}", "button": text, "kind": kind} for name, text, kind, rest in named]
+        named = [("archive-letters", "Archive…", ""), ("purge-letters", "Remove…", "danger")]
+        if not refused:
+            named.insert(0, ("requeue", "Put back…", "main"))
+    changes = []
+    for name, button, kind in named:
+        from_archive = {"archived": "yes"} if archived and name == "purge-letters" else {}
+        changes.append(
+            {"path": f"/confirm/{name}?{urlencode({**about, **from_archive})}", "button": button, "kind": kind}
+        )
+    return changes
 
 
 # -- the page of a dead letter
@@ -127,6 +168,7 @@ def show_letter(request: Request, app: Onward, row: str) -> Response:
     """Show a dead letter: the original event, its errors, and its bytes if they are no event."""
     letter, archived = _letter(app, row)
     refused = refusal(letter, service_names(app.store))
+    event = json.dumps(dead_letter_facts(letter)["original_event"], ensure_ascii=False, indent=2, default=str)
     return page(
         request,
         "letter.html",
@@ -136,55 +178,24 @@ def show_letter(request: Request, app: Onward, row: str) -> Response:
         group_path=group_path(letter.fingerprint) if app.store.failure_group(letter.fingerprint) else "",
         error=last_error_text(letter, 1_000),
         reason=reason_text(letter),
-        documents=[_document(*document) for document in letter.documents[:NAMED]],
+        documents=letter.documents[:NAMED],
         more=max(0, len(letter.documents) - NAMED),
-        event=_event(letter),
-        errors=[_error(error) for error in reversed(letter.errors)],
+        event=event if len(event) <= EVENT_SHOWN else f"{event[:EVENT_SHOWN]}\n… (cut)",
+        errors=[(one, error_text(one)) for one in reversed(letter.errors)],
         traceback=redact(str(letter.errors[-1].get("traceback") or "")).strip() if letter.errors else "",
-        raw=_raw(letter),
+        raw=raw_text(letter.raw) if letter.raw is not None else None,
+        raw_cut=letter.raw is not None and len(letter.raw) > MAX_SHOWN_BYTES,
         refusal=refused,
-        changes=_letter_changes(letter.row, archived=archived, refused=bool(refused)),
+        changes=_changes({"row": letter.row}, archived=archived, refused=bool(refused)),
     )
 
 
 def _letter(app: App, row: str) -> tuple[DeadLetter, bool]:
-    gone = Problem(
-        404, "Not found", "There is no such dead letter: it was put back or removed. /queues lists what is there."
-    )
-    if not (row.isascii() and row.isdecimal() and int(row) < MOST_ROW):
-        raise gone
-    for archived in (False, True):
-        try:
-            return dead_letter_at(app, int(row), archived=archived), archived
-        except BadInput:
-            continue
-    raise gone
-
-
-def _event(letter: DeadLetter) -> str:
-    text = json.dumps(dead_letter_facts(letter)["original_event"], ensure_ascii=False, indent=2, default=str)
-    return text if len(text) <= EVENT_SHOWN else f"{text[:EVENT_SHOWN]}\n… (cut)"
-
-
-def _error(error: dict[str, Any]) -> dict[str, Any]:
-    where = [str(error[name]) for name in ("worker", "version") if error.get(name)]
-    return {"at": error.get("at"), "text": error_text(error), "where": ", ".join(where)}
-
-
-def _raw(letter: DeadLetter) -> dict[str, Any] | None:
-    if letter.raw is None:
-        return None
-    return {"text": raw_text(letter.raw), "size": len(letter.raw), "cut": len(letter.raw) > MAX_SHOWN_BYTES}
-
-
-def _letter_changes(row: int, *, archived: bool, refused: bool) -> list[dict[str, str]]:
-    put_back, archive, restore, purge = ACTIONS
-    named = [(restore, "Restore…", "main", ""), (purge, "Remove…", "danger", "&archived=yes")]
-    if not archived:
-        named = [(archive, "Archive…", "", ""), (purge, "Remove…", "danger", "")]
-        if not refused:
-            named.insert(0, (put_back, "Put back…", "main", ""))
-    return [
-        {"path": f"/confirm/{name}?row={row}{more}", "button": text, "kind": kind}
-        for name, text, kind, more in named
-    ]
+    if row.isascii() and row.isdecimal() and int(row) < MOST_ROW:
+        for archived in (False, True):
+            try:
+                return dead_letter_at(app, int(row), archived=archived), archived
+            except BadInput:
+                continue
+    detail = "There is no such dead letter: it was put back or removed. /queues lists what is there."
+    raise Problem(404, "Not found", detail)

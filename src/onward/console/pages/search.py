@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from onward.app import App
 from onward.console.page_templates import page
-from onward.console.pages.list_filters import chosen_source, source_choices
+from onward.console.pages.documents import chosen_source, source_choices
 from onward.console.pages.threads import message_path
 from onward.console.request_context import Onward
 from onward.model.search_query import MARK_END, MARK_START

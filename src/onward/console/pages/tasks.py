@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -11,8 +10,8 @@ from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import Response
 
 from onward.app import App
-from onward.console.charts import BarSegment, bar_segments
-from onward.console.page_templates import document_path, fragment, page
+from onward.console.charts import bar_segments
+from onward.console.page_templates import document_path, fragment, page, with_query
 from onward.console.request_context import Onward
 from onward.model.documents import Document, DocumentState
 from onward.ops.bad_input import NotFound
@@ -29,39 +28,15 @@ from onward.runtime.process_identity import alive_workers
 router = APIRouter()
 
 SHOWN = 50
-MAX_SORTED = 2_000
-"""Up to this many tasks are sorted by time; more are listed by id, as they are stored."""
-
-
-@dataclass(frozen=True, slots=True)
-class TaskRow:
-    """A task in the list."""
-
-    id: str
-    source: str
-    """As people know it."""
-    name: str
-    """The end of that."""
-    submitted_at: float
-    submission: int
-    status: str
-    """Empty: a later task of the same source has taken over."""
-    done: int = 0
-    total: int = 0
-    failed: int = 0
-    set_aside: int = 0
+MAX_SORTED = 2_000  # up to this many tasks are sorted by time; more are listed by id, as they are stored
 
 
 @router.get("/tasks")
 def show(request: Request, app: Onward, after: str = "") -> Response:
     """Show a page of tasks, the newest first."""
-    return page(
-        request,
-        "tasks.html",
-        part=_list(app, after),
-        live="" if after else "/live/tasks",
-        takes_sources="ingestion" in app.registry.services,
-    )
+    takes_sources = "ingestion" in app.registry.services
+    live = "" if after else "/live/tasks"
+    return page(request, "tasks.html", part=_list(app, after), live=live, takes_sources=takes_sources)
 
 
 @router.get("/tasks/{id}")
@@ -93,52 +68,39 @@ def part(web: FastAPI, which: str) -> str:
 
 def _list(app: App, after: str) -> str:
     total = sum(app.store.document_counts().get("tasks", {}).values())
-    found = _found(app, total, after)
-    rows = _rows(app, found[:SHOWN])
-    more = urlencode({"after": found[SHOWN - 1].id}) if len(found) > SHOWN else ""
+    if total > MAX_SORTED:
+        found = app.store.states("tasks", after=after, limit=SHOWN + 1)
+    else:
+        states = app.store.states("tasks", limit=MAX_SORTED)
+        states.sort(key=lambda one: (one.created_at or 0.0, one.id), reverse=True)
+        behind = next((place + 1 for place, one in enumerate(states) if one.id == after), 0)
+        found = states[behind : behind + SHOWN + 1]
     return fragment(
         "tasks_part.html",
-        rows=rows,
+        rows=_rows(app, found[:SHOWN]),
         total=total,
-        next_path=f"/tasks?{more}" if more else "",
+        next_path=with_query("/tasks", after=found[SHOWN - 1].id) if len(found) > SHOWN else "",
         first_path="/tasks" if after else "",
         sorted_by_time=total <= MAX_SORTED,
     )
 
 
-def _found(app: App, total: int, after: str) -> list[DocumentState]:
-    if total > MAX_SORTED:
-        return app.store.states("tasks", after=after, limit=SHOWN + 1)
-    states = app.store.states("tasks", limit=MAX_SORTED)
-    states.sort(key=lambda one: (one.created_at or 0.0, one.id), reverse=True)
-    behind = next((place + 1 for place, one in enumerate(states) if one.id == after), 0)
-    return states[behind : behind + SHOWN + 1]
-
-
-def _rows(app: App, states: list[DocumentState]) -> list[TaskRow]:
+def _rows(app: App, states: list[DocumentState]) -> list[dict[str, Any]]:
+    """Return the tasks; the status of one that a later task of the same source has replaced is empty."""
     from onward.pipeline.sources import source_status
 
-    bodies = {
-        id: json.loads(text) for id, _, text in app.store.read_bodies("tasks", [state.id for state in states])
-    }
-    tasks = [bodies[state.id] for state in states if state.id in bodies and "submission" in bodies[state.id]]
+    bodies = {id: json.loads(text) for id, _, text in app.store.read_bodies("tasks", [one.id for one in states])}
+    tasks = [bodies[state.id] for state in states if "submission" in bodies.get(state.id, ())]
     latest = _latest(app, [one["source_id"] for one in tasks])
     rows = []
     for task in tasks:
-        row = TaskRow(
-            task["id"],
-            display_name(task["source"]),
-            short_name(task["source"]),
-            task["submitted_at"],
-            task["submission"],
-            "",
-        )
+        names = {"source": display_name(task["source"]), "name": short_name(task["source"])}
+        row = task | names | {"status": "", "done": 0, "total": 0, "failed": 0, "set_aside": 0}
         if task["submission"] == latest.get(task["source_id"]):
-            standing = source_status(app, task["source"])
-            total = sum(sum(counts.values()) for counts in standing.documents.values())
-            left = max(0, standing.pending) + standing.set_aside
-            row = replace(row, status=standing.status, done=total - left, total=total)
-            row = replace(row, failed=standing.failed, set_aside=standing.set_aside)
+            now = source_status(app, task["source"])
+            total = sum(sum(counts.values()) for counts in now.documents.values())
+            row |= {"status": now.status, "failed": now.failed, "set_aside": now.set_aside}
+            row |= {"total": total, "done": total - max(0, now.pending) - now.set_aside}
         rows.append(row)
     return rows
 
@@ -164,37 +126,25 @@ def _task(app: App, id: str) -> dict[str, Any]:
     raise NotFound(f"there is no task {one_line(id, 100)!r}; it may be forgotten")
 
 
-class CollectionBar(NamedTuple):
-    """How far the documents of one collection are."""
-
-    collection: str
-    segments: list[BarSegment]
-    total: int
-
-
 def _one(app: App, task: dict[str, Any]) -> str:
+    key = task["source_id"]
     report = read_ingestion_report(app, task["source"], {}, waiting=False)
-    latest = _latest(app, [task["source_id"]]).get(task["source_id"], task["submission"])
+    latest = _latest(app, [key]).get(key, task["submission"])
     names = [*COLLECTIONS, *sorted(report.documents.keys() & {"summaries"})]
-    stages = [
-        CollectionBar(name, bar_segments(report.documents[name]), sum(report.documents[name].values()))
-        for name in names
-        if name in report.documents
-    ]
     total = sum(sum(counts.values()) for counts in report.documents.values())
     left = sum(counts.get("pending", 0) for counts in report.documents.values())
     return fragment(
         "task_part.html",
         task=task,
-        key=task["source_id"],
+        key=key,
         report=report,
-        stages=stages,
+        stages=[(name, bar_segments(report.documents[name])) for name in names if name in report.documents],
         total=total,
         done=total - left,
         latest=latest,
         is_latest=latest == task["submission"],
         items=_items(report),
-        waiting=_waits(app, report, task["source_id"]),
+        waiting=_waits(app, report, key),
         troubles=[(document_path(failed.collection, failed.id), failed) for failed in report.troubles],
         worker_missing=bool(left) and not alive_workers(app.store),
     )
@@ -234,28 +184,20 @@ def _waits(app: App, report: IngestionReport, key: str) -> list[WaitLine]:
         count = report.documents.get(name, {}).get("pending", 0)
         if not count:
             continue
-        path = "/documents?" + urlencode({"collection": name, "status": "pending", "source": key})
+        at = None
         text = f"{counted_in(count, name)} {'is' if count == 1 else 'are'} to be finished"
         services = [order.service for order in orders if order.finishes == name]
         if (down := outage_of(app, name)) is not None:
-            why = one_line(down.reason.rstrip("."), 200)
-            wait = "It waits" if count == 1 else "They wait"
-            text += f". {wait} for {down.dependency}, which is down: {why}"
-            text += ". It is asked again" if down.next_probe else ""
-            found.append(WaitLine(text, down.next_probe, path))
+            at, why = down.next_probe, one_line(down.reason.rstrip("."), 200)
+            text += f". {'It waits' if count == 1 else 'They wait'} for {down.dependency}, which is down: {why}"
+            text += ". It is asked again" if at else ""
         elif any(rows.get(one, {}).get(state) for one in services for state in ("waiting", "claimed")):
-            found.append(WaitLine(f"{text}: events of {' and '.join(services)} wait or are under way", None, path))
+            text += f": events of {' and '.join(services)} wait or are under way"
         elif name == "threads" and report.documents.get("chunks", {}).get("pending"):
-            found.append(WaitLine(f"{text}, when the messages and chunks that belong to them are", None, path))
-        else:
-            found.append(_wait_for_the_retry_job(app, name, text, path))
+            text += ", when the messages and chunks that belong to them are"
+        elif (at := app.store.next_check([name])) is not None:
+            text += "; the retry job looks at the next one"
+            if at <= app.store.now():
+                text, at = f"{text} as soon as a worker runs it", None
+        found.append(WaitLine(text, at, with_query("/documents", collection=name, status="pending", source=key)))
     return found
-
-
-def _wait_for_the_retry_job(app: App, collection: str, text: str, path: str) -> WaitLine:
-    at = app.store.next_check([collection])
-    if at is None:
-        return WaitLine(text, None, path)
-    if at <= app.store.now():
-        return WaitLine(f"{text}; the retry job looks at the next one as soon as a worker runs it", None, path)
-    return WaitLine(f"{text}; the retry job looks at the next one", at, path)

@@ -12,10 +12,10 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from onward.app import App
-from onward.console.document_content import is_patch
 from onward.console.markdown import render_markdown, without_sources
 from onward.console.page_templates import page
-from onward.console.pages.list_filters import chosen_source, source_choices
+from onward.console.pages.document import is_patch
+from onward.console.pages.documents import chosen_source, source_choices
 from onward.console.request_context import Onward
 from onward.ops.bad_input import NotFound
 from onward.ops.queries.document_details import messages_of_thread
