@@ -48,8 +48,7 @@ T = TypeVar("T")
 
 log = logging.getLogger("onward")
 
-FLUSH_SECONDS = 5.0
-"""How long the end of a process may wait for error reports that are under way."""
+FLUSH_SECONDS = 5.0  # how long the end of a process may wait for error reports that are under way
 
 
 class AppNotFound(OnwardError):

@@ -30,13 +30,10 @@ from onward.retry.policy import RetryPolicy
 from onward.retry.redact import redact
 
 FILE = "onward.toml"
-PREFIX = "ONWARD_"
-"""The prefix of the variables that only Onward uses."""
-IN_FILE = "_FILE"
-"""The suffix of a variable that names the file with the value."""
+PREFIX = "ONWARD_"  # the prefix of the variables that only Onward uses
+IN_FILE = "_FILE"  # the suffix of a variable that names the file with the value
 MAX_FILE_BYTES = 65_536
-_AUTHORITY = re.compile(r"(?:\[[^\]]*\]|[^:\[\]]*)(?::\d*)?")
-"""A host and its port."""
+_AUTHORITY = re.compile(r"(?:\[[^\]]*\]|[^:\[\]]*)(?::\d*)?")  # a host and its port
 
 
 class SettingsError(OnwardError):
@@ -273,8 +270,7 @@ class _RawSetting(NamedTuple):
 
     value: object
     where: str
-    secret: bool = False
-    """It was read from a file, and is never shown."""
+    secret: bool = False  # it was read from a file, and is never shown
 
 
 def load_settings(environ: Mapping[str, str] | None = None, path: str | Path | None = None) -> Settings:

@@ -112,8 +112,7 @@ class Simulation:
         _ = app.metrics  # from now on, what happens is measured
         self.clock = SimulatedClock()
         self.store: Store = open_store(store, self.clock)
-        self.calls = 0
-        """How many times a handler was called."""
+        self.calls = 0  # how many times a handler was called
         self._random = Random(seed)
         self._down: dict[str, float] = {}
         self._repeats: dict[int, tuple[float, int]] = {}
@@ -126,8 +125,7 @@ class Simulation:
         """The first one, and those that work while a handler of the one before is running."""
         self._depth = self._named = 0
         self._was_killed = False
-        self._services: list[Service] = []
-        """The services that the workers have."""
+        self._services: list[Service] = []  # the services that the workers have
 
     def __enter__(self) -> Self:
         self.app._store = self.store

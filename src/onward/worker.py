@@ -40,14 +40,12 @@ from onward.settings import Settings, load_settings
 
 log = logging.getLogger("onward")
 
-_M_ARENA_MAX = -8
-"""A parameter of glibc's mallopt; other C libraries do not have it."""
+_M_ARENA_MAX = -8  # a parameter of glibc's mallopt; other C libraries do not have it
 
 TIDY_SECONDS = 15.0
 """A worker returns free memory to the system at this interval; otherwise it would keep its highest use."""
 
-REPORT_SECONDS = 1.0
-"""A worker process reports its counters to the supervisor at this interval."""
+REPORT_SECONDS = 1.0  # a worker process reports its counters to the supervisor at this interval
 
 SWITCH_SECONDS = 0.001
 """The longest time that a busy thread holds the interpreter; Python's default of 5 ms slows every commit."""

@@ -5,14 +5,7 @@ Nothing here reads a clock or does I/O by itself, or imports another package of 
 
 from onward.retry.backoff import Backoff, Exponential, Schedule
 from onward.retry.classify import Classified, Classifier, Kind, classify, parse_retry_after
-from onward.retry.errors import (
-    DocumentNotFoundError,
-    Malformed,
-    NotReady,
-    OnwardError,
-    Permanent,
-    Unavailable,
-)
+from onward.retry.errors import DocumentNotFoundError, Malformed, NotReady, OnwardError, Permanent, Unavailable
 from onward.retry.event_retry import RetryConfig, handle_event_with_retry
 from onward.retry.ladder import Ladder
 from onward.retry.policy import Decision, GiveUp, Reason, Retry, RetryPolicy

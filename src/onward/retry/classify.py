@@ -140,10 +140,7 @@ def _classify_status(status: int, error: BaseException, now: float | None) -> Cl
     if 400 <= status < 500 and status not in _TRANSIENT_STATUSES:
         return _PERMANENT
     return Classified(
-        Kind.TRANSIENT,
-        unavailable=status >= 400,
-        retry_after=_retry_after(error, now),
-        rate_limited=status == 429,
+        Kind.TRANSIENT, unavailable=status >= 400, retry_after=_retry_after(error, now), rate_limited=status == 429
     )
 
 

@@ -20,8 +20,7 @@ from onward.retry.redact import redact_error
 E = TypeVar("E")
 
 log = logging.getLogger("onward.retry")
-MAX_ERRORS = 20
-"""Errors kept in a dead letter: the first and the latest."""
+MAX_ERRORS = 20  # errors kept in a dead letter: the first and the latest
 
 
 @dataclass(frozen=True, slots=True)

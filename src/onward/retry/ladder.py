@@ -9,8 +9,7 @@ from onward.retry.backoff import Exponential, Schedule
 from onward.retry.policy import RetryPolicy
 
 _MINUTE = 60.0
-OTHER_ROUNDS = 5
-"""The maximum for collections that `Ladder.rounds` does not name."""
+OTHER_ROUNDS = 5  # the maximum for collections that `Ladder.rounds` does not name
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("onward")
 
-STORE_PAUSE_SECONDS = 5.0
-"""After this time a call that could not read the store is made again."""
-NEWER_WORKER_PAUSE_SECONDS = 5.0
-"""After this time an event that needs a newer worker is offered again."""
+STORE_PAUSE_SECONDS = 5.0  # after this time a call that could not read the store is made again
+NEWER_WORKER_PAUSE_SECONDS = 5.0  # after this time an event that needs a newer worker is offered again
 
 
 class CrashLoop(Permanent):

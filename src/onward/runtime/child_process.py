@@ -25,12 +25,10 @@ class ExitCode(IntEnum):
     """Why a worker process ended by itself."""
 
     DRAINED = 0
-    FAILED = 70
-    """Something failed that was no handler: the store is unreachable, the app cannot be imported."""
+    FAILED = 70  # something failed that was no handler: the store is unreachable, the app cannot be imported
     STORE_FULL = 74
     STUCK = 75
-    IDLE = 76
-    """It was to run a suspect event, and found none that it may run."""
+    IDLE = 76  # it was to run a suspect event, and found none that it may run
 
 
 EXIT_CODES = {
@@ -49,16 +47,13 @@ class Child:
     pipe: Connection
     record: RunningSlots
     worker: str
-    alone: bool = False
-    """It runs one suspect event and ends."""
-    order: str = ""
-    """The last order that it was sent: `drain` or `release`."""
+    alone: bool = False  # it runs one suspect event and ends
+    order: str = ""  # the last order that it was sent: `drain` or `release`
     ordered_at: float = 0.0
     hung: list[int] = field(default_factory=list)
     """Rows that are past their time limit, and that the process has not ended by itself."""
     hung_at: float = 0.0
-    killed: bool = False
-    """By its supervisor: its death says nothing about what it was running."""
+    killed: bool = False  # by its supervisor: its death says nothing about what it was running
     reader: threading.Thread | None = None
 
     def send(self, order: str, now: float) -> None:

@@ -12,8 +12,7 @@ from onward.retry import Reason
 from onward.runtime.metrics import Counted, Distribution, Metrics
 from onward.runtime.observers import AnySignal, Finished, GaveUp, Retried, SetAside, Signal
 
-MOST_TRIES = 20
-"""Tries that are told apart in a label."""
+MOST_TRIES = 20  # tries that are told apart in a label
 _TOOK, _TRIES = "processing_duration_seconds", "event_retry_attempt_count"
 _TOOK_LIMITS, _TRIES_LIMITS = buckets_of(_TOOK), buckets_of(_TRIES)
 

@@ -15,10 +15,8 @@ class Ending(StrEnum):
 
     DRAINED = "drained"
     RELEASED = "released"
-    STUCK = "stuck"
-    """A handler exceeded its time limit and cannot be stopped: the process has to end."""
-    IDLE = "idle"
-    """It was to run a suspect event, and found none that it may run."""
+    STUCK = "stuck"  # a handler exceeded its time limit and cannot be stopped: the process has to end
+    IDLE = "idle"  # it was to run a suspect event, and found none that it may run
 
 
 @dataclass(slots=True)
@@ -31,13 +29,9 @@ class EngineSettings:
     lease: float = LEASE_SECONDS
     keep_completed_seconds: float = 3600.0
     keep_completed_count: int = 1000
-    renews: bool = True
-    """Renew the leases itself; under a supervisor, that does it."""
-    suspects: bool = False
-    """Run one suspect event, alone, and end."""
-    until_idle: bool = False
-    """End when nothing is due and nothing is under way."""
+    renews: bool = True  # renew the leases itself; under a supervisor, that does it
+    suspects: bool = False  # run one suspect event, alone, and end
+    until_idle: bool = False  # end when nothing is due and nothing is under way
     inline: bool = False
     """Run handlers, health calls and calls of the store in the caller's thread: for simulations."""
-    groups_inline: bool = False
-    """Commit the calls of a step together, as a worker does that is busy."""
+    groups_inline: bool = False  # commit the calls of a step together, as a worker does that is busy

@@ -30,10 +30,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("onward")
 
-PATH = "/api/errors"
-"""The path that takes reports in another Onward, used if ERROR_REPORTER_URL has none."""
-MAX_WAITING = 1_000
-"""The most reports that wait; beyond it the oldest are dropped."""
+PATH = "/api/errors"  # the path that takes reports in another Onward, used if ERROR_REPORTER_URL has none
+MAX_WAITING = 1_000  # the most reports that wait; beyond it the oldest are dropped
 BATCH = 20
 HTTP_SECONDS = 10.0
 EXIT_SECONDS = 5.0

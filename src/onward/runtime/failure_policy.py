@@ -27,8 +27,7 @@ from onward.runtime.tracing import parent_of
 
 log = logging.getLogger("onward")
 
-DEFAULT_PAUSE = 10.0
-"""Seconds to leave a dependency alone that is rate limiting and does not say for how long."""
+DEFAULT_PAUSE = 10.0  # seconds to leave a dependency alone that is rate limiting and does not say for how long
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +36,7 @@ class Judgement:
 
     parts: tuple[SettlementPart, ...]
     report: DependencyReport | None
-    last: bool = False
-    """The next failure will be the last."""
+    last: bool = False  # the next failure will be the last
 
 
 @dataclass(frozen=True, slots=True)

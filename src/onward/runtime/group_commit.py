@@ -36,10 +36,8 @@ log = logging.getLogger("onward")
 T = TypeVar("T")
 
 MAX_GROUP = 1000
-MAX_BACKGROUND_COMMITS = 2
-"""One that the database works on, and one that is being prepared for it."""
-BACKGROUND_COMMIT_SIZE = 100
-"""From this many works on, a remote store commits them while the next are claimed."""
+MAX_BACKGROUND_COMMITS = 2  # one that the database works on, and one that is being prepared for it
+BACKGROUND_COMMIT_SIZE = 100  # from this many works on, a remote store commits them while the next are claimed
 
 
 class ClaimRequest(NamedTuple):
@@ -47,8 +45,7 @@ class ClaimRequest(NamedTuple):
 
     slots: ServiceSlots
     limit: int
-    hints: int
-    """The `hints` of the slots when the claim began."""
+    hints: int  # the `hints` of the slots when the claim began
 
 
 class GroupCommit:
@@ -71,8 +68,7 @@ class GroupCommit:
         """Calls to be committed; filled by slots and checkpoints from any thread, emptied by the loop."""
         self.slots: list[ServiceSlots] = []
         self.claim_count = 0
-        self.background: set[asyncio.Future[None]] = set()
-        """Commits that are under way while the loop goes on."""
+        self.background: set[asyncio.Future[None]] = set()  # commits that are under way while the loop goes on
         context.commit = self.commit_for
         self._store = store
         self._context = context
@@ -83,8 +79,7 @@ class GroupCommit:
         self._with_health_call = with_health_call
         self._executor = executor
         self._wake = wake
-        self.uncertain = False
-        """The store went away during a commit, which may have been made all the same."""
+        self.uncertain = False  # the store went away during a commit, which may have been made all the same
         self._closed = False
 
     def under_way(self) -> bool:

@@ -22,12 +22,10 @@ log = logging.getLogger("onward")
 class GroupResult:
     """The result of committing a group, and of the claim that shared its transaction."""
 
-    left: list[FinishedCall]
-    """Calls that are not committed yet, in their order."""
+    left: list[FinishedCall]  # calls that are not committed yet, in their order
     done: list[tuple[FinishedCall, CommitResult]] = field(default_factory=list)
     claimed: list[list[Delivery]] | None = None
-    error: Exception | None = None
-    """Why the store could not be written."""
+    error: Exception | None = None  # why the store could not be written
 
 
 def commit_halves(store: Store, record: RunningSlots, group: GroupResult, count: int) -> None:

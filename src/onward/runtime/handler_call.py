@@ -84,14 +84,11 @@ class OpenDelivery:
     calls: list[Call] = field(default_factory=list)
     opening: Settlement | None = None
     """The settlement before any call: documents that cannot be read yet, an event for a newer worker."""
-    left: int = 0
-    """The number of calls whose outcome is not on its way to a commit."""
-    lost: bool = False
-    """The delivery is no longer this worker's."""
+    left: int = 0  # the number of calls whose outcome is not on its way to a commit
+    lost: bool = False  # the delivery is no longer this worker's
     cursors: dict[str, Any] = field(default_factory=dict)
     event: Event | None = None
-    unreadable: Malformed | None = None
-    """Why the event cannot be read."""
+    unreadable: Malformed | None = None  # why the event cannot be read
     reading: threading.Lock = field(default_factory=threading.Lock)
     last_chances: list[SettlementPart] = field(default_factory=list)
     """Waits after which the next failure is the last."""
@@ -178,12 +175,9 @@ class Call:
         self.time_limit = self.service.time_limit or opened.context.time_limit
         self.work: Work | None = None
         self.began = 0.0
-        self.seconds = 0.0
-        """How long the handler took."""
-        self.timed_out = False
-        """It was cancelled because its time limit was up."""
-        self.abandoned = False
-        """It was settled in its place: what it still returns is ignored."""
+        self.seconds = 0.0  # how long the handler took
+        self.timed_out = False  # it was cancelled because its time limit was up
+        self.abandoned = False  # it was settled in its place: what it still returns is ignored
         self.span: TrySpan | None = None
 
     def close(self) -> None:
@@ -411,13 +405,11 @@ class Call:
 class FinishedCall:
     """A settlement on its way to the commit: the outcome of a call, or a checkpoint in the middle of it."""
 
-    of: Call | OpenDelivery
-    """A delivery: for a settlement before its calls."""
+    of: Call | OpenDelivery  # a delivery: for a settlement before its calls
     settlement: Settlement
     reply: Future[CommitStatus] | None = None
     """Set for a checkpoint and for a careful start: the call waits for the result of the commit."""
-    counted: bool = False
-    """It was decided whether this closes its delivery."""
+    counted: bool = False  # it was decided whether this closes its delivery
 
     @property
     def opened(self) -> OpenDelivery:

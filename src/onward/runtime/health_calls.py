@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 from onward.runtime.service import Registry
 
-SHARED_SECONDS = 1.0
-"""How long a result is reused in the same process."""
+SHARED_SECONDS = 1.0  # how long a result is reused in the same process
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,7 @@ class Housekeeping:
         monotonic: Callable[[], float],
     ) -> None:
         self.probe = probe
-        self.settled = 0
-        """Settlements since the ledger was last pruned."""
+        self.settled = 0  # settlements since the ledger was last pruned
         self._store = store
         self._worker = worker
         self._settings = settings

@@ -16,11 +16,9 @@ from onward.retry import redact
 log = logging.getLogger("onward")
 
 Labels = tuple[tuple[str, str], ...]
-Series = tuple[str, Labels]
-"""The name of a metric, and its labels in the order of their names."""
+Series = tuple[str, Labels]  # the name of a metric, and its labels in the order of their names
 
-MOST_SERIES = 500
-"""Label values of one name that are counted separately; further ones are counted as `other`."""
+MOST_SERIES = 500  # label values of one name that are counted separately; further ones are counted as `other`
 LONGEST_VALUE = 120
 OTHER = "other"
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
@@ -63,8 +61,7 @@ class Metrics:
         self._known: dict[str, set[Labels]] = {}
         self._given: dict[tuple[str, str, Labels], Series] = {}
         """The series of a kind, a name and labels as they were given."""
-        self._kinds: dict[str, tuple[str, tuple[str, ...]]] = {}
-        """The kind and the label names of each metric."""
+        self._kinds: dict[str, tuple[str, tuple[str, ...]]] = {}  # the kind and the label names of each metric
         self._said: set[str] = set()
         self._also: list[Callable[[], Counted]] = []
 

@@ -28,8 +28,7 @@ class Finished(Signal):
     seconds: float
     tries: int
     duplicates: int
-    retried_for: float | None = None
-    """Seconds since the event failed for the first time, if it did."""
+    retried_for: float | None = None  # seconds since the event failed for the first time, if it did
 
 
 @dataclass(slots=True)
@@ -84,8 +83,7 @@ class Hooks:
 
     def __init__(self) -> None:
         self._hooks: list[Hook] = []
-        self._calling = threading.RLock()
-        """Held while observers are called: several commits may end at once."""
+        self._calling = threading.RLock()  # held while observers are called: several commits may end at once
 
     def __bool__(self) -> bool:
         return bool(self._hooks)

@@ -22,8 +22,7 @@ from onward.runtime.tracing import parent_of
 
 log = logging.getLogger("onward")
 
-MAX_NAMED = 5
-"""Documents that a line of the log names."""
+MAX_NAMED = 5  # documents that a line of the log names
 
 
 def log_fields(of: Call | OpenDelivery, ids: Sequence[str] | None = None) -> dict[str, Any]:

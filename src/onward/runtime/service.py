@@ -21,11 +21,9 @@ from onward.retry import Classified, OnwardError, RetryPolicy, classify
 Handler = Callable[..., Any]
 """A handler: `(document, work)`, `(documents, work)` or `(event, work)`, `def` or `async def`."""
 
-Requeue = Callable[[Sequence[DocumentState], Reader], Iterable[Event]]
-"""Makes the events that put documents back."""
+Requeue = Callable[[Sequence[DocumentState], Reader], Iterable[Event]]  # makes the events that put documents back
 
-HEALTH_SECONDS = 10.0
-"""How long a health call may take; after it, the dependency counts as down."""
+HEALTH_SECONDS = 10.0  # how long a health call may take; after it, the dependency counts as down
 
 
 class RegistrationError(OnwardError, ValueError):
@@ -53,12 +51,9 @@ class Service:
     failed_queue: str = ""
     sets_aside: bool = False
     """Documents that failed after all tries join a failed batch instead of becoming dead letters."""
-    notice: str = ""
-    """The type of the event that reports a round that was given up, such as `ParsingFailed`."""
-    requeue: Requeue | None = None
-    """Makes the events that put documents back, where `on.of(…)` cannot."""
-    was: tuple[str, ...] = ()
-    """Former names of the service, whose events it takes over."""
+    notice: str = ""  # the type of the event that reports a round that was given up, such as `ParsingFailed`
+    requeue: Requeue | None = None  # makes the events that put documents back, where `on.of(…)` cannot
+    was: tuple[str, ...] = ()  # former names of the service, whose events it takes over
 
     def __post_init__(self) -> None:
         self._refuse(not re.fullmatch(r"[a-z][a-z0-9_.-]*", self.name), "needs a name like 'chunking'")
@@ -78,8 +73,7 @@ class Service:
         self._refuse(self.batch is not None and self.finishes is None, "has a batch, but finishes nothing")
         self._refuse(self.sets_aside and self.finishes is None, "sets documents aside, but finishes none")
         self._refuse(
-            self.batch is not None and not 1 <= self.batch <= 500,
-            f"has batch={self.batch}; 1 to 500 is allowed",
+            self.batch is not None and not 1 <= self.batch <= 500, f"has batch={self.batch}; 1 to 500 is allowed"
         )
         self._refuse(
             self.time_limit is not None and self.time_limit <= 0,

@@ -57,15 +57,12 @@ class ServiceSlots:
         self.waiting: deque[Call] = deque()
         self._moving = threading.Lock()
         """Held while a call goes from `waiting` to `running`: at every moment it is in one of them."""
-        self.running: dict[int, Call] = {}
-        """The call of each slot; only the slot itself writes its entry."""
-        self._busy: set[int] = set()
-        """Slots that run a call or look for one."""
+        self.running: dict[int, Call] = {}  # the call of each slot; only the slot itself writes its entry
+        self._busy: set[int] = set()  # slots that run a call or look for one
         self._fork_depth = fork_depth()
         self.found_all_due = False
         """The last claim found fewer rows than it asked for: no more is claimed until `look_again`."""
-        self.hints = 0
-        """How often `look_again` was called."""
+        self.hints = 0  # how often `look_again` was called
         self._ahead_seconds = ahead_seconds
         self._seconds_per_call = AHEAD_SECONDS
         self._ended = 0
@@ -279,8 +276,7 @@ _SLOT = struct.Struct("=ddqq")
 row that it runs, and the row whose call returned last and is not committed; 0: none."""
 _ROWS = struct.Struct("=qq")
 _MAX_SLOTS = 1024
-_FIRST_SLOT = 2 * _WORD.size
-"""Behind the exit code and the number of slots in use."""
+_FIRST_SLOT = 2 * _WORD.size  # behind the exit code and the number of slots in use
 _COMMITTING = _FIRST_SLOT + _SLOT.size * _MAX_SLOTS
 """The offset of the rows that are being committed: their number, then each of them."""
 MAX_COMMITTING = 4096
@@ -298,8 +294,7 @@ class RunningSlots:
         self._memory = mmap.mmap(handle, _SIZE)  # -1: memory of this process alone
         self._monotonic = monotonic
         self._reserved = 0
-        self._commits: dict[int, list[int]] = {}
-        """The rows that each thread is committing."""
+        self._commits: dict[int, list[int]] = {}  # the rows that each thread is committing
         self._lock = threading.Lock()
 
     @classmethod

@@ -20,8 +20,7 @@ from onward.model.ledger import DeadLettered, Delivery, InFailedBatch, Processed
 from onward.retry import redact_error
 from onward.runtime.tracing import MAX_LINKS, TRACEPARENT, log_problem, parent_of, valid_trace
 
-MAX_DOCUMENTS = 5
-"""The most documents, and the most failures, that a span names."""
+MAX_DOCUMENTS = 5  # the most documents, and the most failures, that a span names
 _DIGEST = re.compile(r"[0-9a-z]*|[0-9a-f-]*")
 
 
@@ -84,10 +83,8 @@ class TrySpan:
 
     def __init__(self, span: Span | None, parent: str, trace: str | None) -> None:
         self._span = span
-        self._parent = parent
-        """The `traceparent` under which the next try belongs."""
-        self.trace = trace
-        """The `traceparent` of what is emitted in this try."""
+        self._parent = parent  # the `traceparent` under which the next try belongs
+        self.trace = trace  # the `traceparent` of what is emitted in this try
         self._token: Any = None
         self._ended_at: int | None = None
         self._is_over = span is None

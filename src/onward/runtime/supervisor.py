@@ -31,17 +31,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("onward")
 
 POLL_SECONDS = 0.2
-ORPHAN_CHECK_SECONDS = 5.0
-"""How often it looks for workers that died together with their supervisor."""
-HANG_GRACE_SECONDS = 2.0
-"""A handler this long past its time limit counts as one that its own process cannot stop."""
+ORPHAN_CHECK_SECONDS = 5.0  # how often it looks for workers that died together with their supervisor
+HANG_GRACE_SECONDS = 2.0  # a handler this long past its time limit counts as one that its own process cannot stop
 DRAIN_GRACE_SECONDS = 5.0
 """A process gets this long to finish its other calls once one hangs, or to end once it has said that it ends."""
 RELEASE_GRACE_SECONDS = 2.0
-LAST_MESSAGE_SECONDS = 0.5
-"""The last messages of a dead process must have been read within this time."""
-COMPLAINT_SECONDS = 30.0
-"""Between two log lines that the store is away."""
+LAST_MESSAGE_SECONDS = 0.5  # the last messages of a dead process must have been read within this time
+COMPLAINT_SECONDS = 30.0  # between two log lines that the store is away
 MAX_FAILED_STARTS = 6
 
 
@@ -101,8 +97,7 @@ class Supervisor:
         self._began = store.now()
         self._looked = self._orphans_checked = self._complained = -math.inf
         self._fatal: OnwardError | None = None
-        self._without_events: set[str] = set()
-        """Services of which it was logged that they get no events."""
+        self._without_events: set[str] = set()  # services of which it was logged that they get no events
 
     @property
     def trouble(self) -> str:

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
 D = TypeVar("D", bound=Document)
 
-HANDLED: Any = object()
-"""Stands for the document that is being handled."""
+HANDLED: Any = object()  # stands for the document that is being handled
 
 
 class WorkTooLarge(Permanent):
@@ -66,8 +65,7 @@ class Work:
     """
 
     def __init__(self, call: Call, event: Event, documents: Sequence[Document]) -> None:
-        self.event = event
-        """The event that brought the documents."""
+        self.event = event  # the event that brought the documents
         self._call = call
         self._now = call.opened.context.now
         self._service = call.service.name
@@ -339,8 +337,7 @@ class _RecordingReader(Reader):
         return [document.from_json(bodies[id]) for id in ids if id in bodies]
 
 
-PATIENCE = 0.25
-"""Seconds that a commit waits for a computation to end; then it goes ahead beside it."""
+PATIENCE = 0.25  # seconds that a commit waits for a computation to end; then it goes ahead beside it
 LONGEST_TURN = 10.0
 """Seconds that a computation waits for another; one that hangs must not use up the time limits of all others."""
 
