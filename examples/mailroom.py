@@ -21,7 +21,7 @@ from urllib.parse import urlencode
 from examples.counter import ask
 from examples.letters import language_of
 from onward import App, Document, Event, Exponential, RetryPolicy, Work, names
-from onward.runtime.observers import AnySignal, Retried
+from onward.runtime.outcomes import AnySignal, Retried
 
 FOLDER = Path(os.environ.get("MAILROOM", "mailroom-data"))
 """Where the store and the diary are; the demo gives a temporary folder."""

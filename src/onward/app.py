@@ -26,12 +26,9 @@ from onward.model.ledger import Published
 from onward.retry import Classified, OnwardError, RetryPolicy, classify, redact_error
 from onward.retry.redact import hide_addresses
 from onward.runtime import publisher
-from onward.runtime.delivery_metrics import Measuring
-from onward.runtime.engine import Engine
-from onward.runtime.engine_settings import Ending, EngineSettings
-from onward.runtime.foreign_events import enter_foreign_event
+from onward.runtime.engine import Ending, Engine, EngineSettings
 from onward.runtime.metrics import Metrics, NoMetrics
-from onward.runtime.observers import AnySignal, GaveUp, Hook, Hooks, Retried, SetAside
+from onward.runtime.outcomes import AnySignal, GaveUp, Hook, Hooks, Measuring, Retried, SetAside
 from onward.runtime.service import Dependency, PeriodicJob, Registry, Requeue, Service
 from onward.runtime.slots import RunningSlots
 from onward.settings import Settings, load_settings
@@ -83,10 +80,7 @@ class App:
         self._clock = clock
         self._given = store
         self._store: Store | None = None
-        self._blobs: Blobs | None = None
-        self._embedder: Embedder | None = None
-        self._summarizer: Summarizer | None = None
-        self._reporter: ErrorReporter | None = None
+        self._opened: dict[str, Any] = {}  # blobs, models and the error reporter
         self._reports_failures = False
         self._metrics: Metrics | None = None
         self._measuring: Measuring | None = None
@@ -105,12 +99,12 @@ class App:
     @property
     def metrics(self) -> Metrics:
         """Counters, histograms and gauges, for your own services, too; they are exposed, or pushed."""
-        if self._metrics is None:
-            off = self.settings.metrics_backend == "noop"
-            self._metrics = NoMetrics() if off else Metrics()
-            if not off:
-                self._measuring = Measuring(self._metrics)
-                self.hooks.add(self._measuring)
+        if self._metrics is None and self.settings.metrics_backend == "noop":
+            self._metrics = NoMetrics()
+        elif self._metrics is None:
+            self._metrics = Metrics()
+            self._measuring = Measuring(self._metrics)
+            self.observe(self._measuring)
         return self._metrics
 
     # -- declaring
@@ -150,25 +144,10 @@ class App:
         """
 
         def declare(handler: H) -> H:
-            service = Service(
-                name=name,
-                handler=handler,
-                on=on,
-                finishes=finishes,
-                needs=(needs,) if isinstance(needs, str) else tuple(needs),
-                batch=batch,
-                time_limit=time_limit,
-                concurrency=concurrency,
-                policy=policy,
-                not_ready=not_ready,
-                rung=rung,
-                classify=classify,
-                failed_queue=failed_queue,
-                sets_aside=sets_aside,
-                notice=notice,
-                requeue=requeue,
-                was=(was,) if isinstance(was, str) else tuple(was),
-            )
+            needed, former = ((one,) if isinstance(one, str) else tuple(one) for one in (needs, was))
+            retries = (batch, time_limit, concurrency, policy, not_ready, rung, classify)
+            failing = (failed_queue, sets_aside, notice, requeue, former)
+            service = Service(name, handler, on, finishes, needed, *(retries + failing))
             self.registry.add(service)
             if self._store is not None:
                 self._store.subscribe([service.subscription()])
@@ -200,18 +179,22 @@ class App:
 
     def observe(self, hook: Hook) -> None:
         """Call an observer with every outcome of deliveries in this process, after its commit."""
-        self.hooks.add(hook)
+        self.hooks.observers.append(hook)
 
     # -- reporting errors
 
     @property
     def reporter(self) -> ErrorReporter:
         """The error reporter of the settings, opened when it is first used."""
-        settings = self.settings
+        return self._open("reporter", lambda: open_reporter(self.settings, lambda: self.store, self.version))
+
+    def _open(self, name: str, opens: Callable[[], T]) -> T:
+        """Return what was opened under this name; open it if it is used for the first time."""
         with self._opening:
-            if self._reporter is None:
-                self._reporter = open_reporter(settings, lambda: self.store, self.version)
-            return self._reporter
+            if name not in self._opened:
+                self._opened[name] = opens()
+            opened: T = self._opened[name]
+            return opened
 
     def report_error(self, error: BaseException, *, service: str) -> None:
         """Report an error of your own code, under the name of a service that need not be one of the app's.
@@ -252,7 +235,7 @@ class App:
     def stop_reporting(self, timeout: float = FLUSH_SECONDS) -> None:
         """Deliver the reports that still wait, as far as that takes no longer than this."""
         with self._opening:
-            reporter, self._reporter = self._reporter, None
+            reporter: ErrorReporter | None = self._opened.pop("reporter", None)
         if reporter is not None:
             reporter.close(timeout)
 
@@ -289,7 +272,7 @@ class App:
             return None
 
         def enter(raw: bytes, message_id: str) -> None:
-            enter_foreign_event(self.store, self.registry.events(), raw, message_id=message_id)
+            publisher.enter_foreign_event(self.store, self.registry.events(), raw, message_id=message_id)
 
         keys = [service.on.routing_key for service in self.registry.services.values()]
         return open_gateway(self.settings.bus_url, enter, keys, name=self.version)
@@ -297,34 +280,26 @@ class App:
     def close(self) -> None:
         """Close the store and the models; they are opened again when they are next used."""
         self.stop_reporting()
-        for opened in (self._embedder, self._summarizer, self._blobs, self._store):
+        for opened in (*self._opened.values(), self._store):
             if opened is not None:
                 opened.close()
-        self._embedder = self._summarizer = self._blobs = self._store = None
+        self._opened, self._store = {}, None
 
     @property
     def blobs(self) -> Blobs:
         """The store of blobs, addressed by their content."""
-        with self._opening:
-            if self._blobs is None:
-                self._blobs = open_blobs(self.settings.blobs, self.settings.home, self.store_address)
-            return self._blobs
+        settings = self.settings
+        return self._open("blobs", lambda: open_blobs(settings.blobs, settings.home, self.store_address))
 
     @property
     def embedder(self) -> Embedder:
         """The model that turns texts into vectors, opened when it is first used."""
-        with self._opening:
-            if self._embedder is None:
-                self._embedder = open_embedder(self.settings)
-            return self._embedder
+        return self._open("embedder", lambda: open_embedder(self.settings))
 
     @property
     def summarizer(self) -> Summarizer:
         """The model that writes summaries, opened when it is first used."""
-        with self._opening:
-            if self._summarizer is None:
-                self._summarizer = open_summarizer(self.settings)
-            return self._summarizer
+        return self._open("summarizer", lambda: open_summarizer(self.settings))
 
     def transaction(self) -> AbstractContextManager[None]:
         """Make several calls of this app one transaction; it may end in `StoreConflict`."""
@@ -370,7 +345,7 @@ class App:
         An event that cannot be read is never dropped: it becomes a dead letter with its bytes, and the result
         is None.
         """
-        return enter_foreign_event(self.store, self.registry.events(), raw)
+        return publisher.enter_foreign_event(self.store, self.registry.events(), raw)
 
     def get(self, document: type[D], id: str) -> D | None:
         """Read a document."""

@@ -159,16 +159,13 @@ def _check_model_server(role: str, where: str, model: str, builtin: str, example
 
 def open_reporter(settings: Settings, store: Callable[[], Store], version: str) -> ErrorReporter:
     """Open what reports errors: to the store, also to another Onward or to Sentry, or nowhere."""
-    from onward.runtime import error_reporter
+    from onward.runtime.error_reporter import ErrorReporter, SentryClient, http_posts, store_counts
 
-    match settings.error_reporter_type:
-        case "noop":
-            return error_reporter.ErrorReporter()
-        case "store":
-            return error_reporter.StoreReporter(store)
-        case "http":
-            token = settings.token.get_secret_value() if settings.token else None
-            return error_reporter.HTTPReporter(store, settings.error_reporter_url or "", token)
-        case "sentry":
-            dsn = settings.sentry_dsn.get_secret_value() if settings.sentry_dsn else ""
-            return error_reporter.SentryReporter(store, dsn, version)
+    kind = settings.error_reporter_type
+    if kind == "http":
+        token = settings.token.get_secret_value() if settings.token else ""
+        return ErrorReporter(store_counts(store), http_posts(settings.error_reporter_url or "", token))
+    if kind == "sentry":
+        dsn = settings.sentry_dsn.get_secret_value() if settings.sentry_dsn else ""
+        return ErrorReporter(store_counts(store), SentryClient(dsn, version))
+    return ErrorReporter(store_counts(store) if kind == "store" else None)

@@ -57,8 +57,8 @@ def _no_bool(value: object) -> object:
 
 
 def _is_store(value: str) -> str:
-    scheme = _scheme(value)
-    if scheme not in ("sqlite", "postgresql", "postgres"):
+    scheme, separator, _ = value.partition("://")
+    if not separator or scheme not in ("sqlite", "postgresql", "postgres"):
         raise ValueError("no URL of a store")
     if scheme != "sqlite":
         # A / or # in a password ends the host, and the rest of the password would be read as the database.
@@ -70,12 +70,12 @@ def _is_store(value: str) -> str:
 
 def _is_bus(value: str) -> str:
     # `port` raises ValueError if it is not a number.
-    if _scheme(value) not in ("amqp", "amqps") or not urlsplit(value).hostname or urlsplit(value).port == 0:
+    url = urlsplit(value)
+    if not value.startswith(("amqp://", "amqps://")) or not url.hostname or url.port == 0:
         raise ValueError("no URL of a broker")
-    if re.search(r"\s", value):
-        raise ValueError("a blank in a URL")
-    if "@" in value.partition("://")[2][len(urlsplit(value).netloc) :]:
-        raise ValueError("an @ behind the host: part of a password that is not escaped")
+    # An @ behind the host is part of a password that is not escaped.
+    if re.search(r"\s", value) or "@" in value.partition("://")[2][len(url.netloc) :]:
+        raise ValueError("no URL of a broker")
     return value
 
 
@@ -92,11 +92,6 @@ def _is_listening(value: str) -> str:
     return value
 
 
-def _scheme(value: str) -> str:
-    scheme, separator, _ = value.partition("://")
-    return scheme if separator else ""
-
-
 def _expanded(folder: Path) -> Path:
     try:
         return folder.expanduser()
@@ -105,16 +100,13 @@ def _expanded(folder: Path) -> Path:
 
 
 # The description is what an error message says is allowed.
-Count = Annotated[int, BeforeValidator(_no_bool), Field(ge=1, description="a whole number of at least 1")]
-CountOrNone = Annotated[int, BeforeValidator(_no_bool), Field(ge=0, description="a whole number of at least 0")]
-ChunkTokens = Annotated[int, BeforeValidator(_no_bool), Field(ge=32, description="a whole number of at least 32")]
-Port = Annotated[int, BeforeValidator(_no_bool), Field(ge=1, le=65535, description="a port from 1 to 65535")]
-Positive = Annotated[
-    float, BeforeValidator(_no_bool), Field(gt=0, allow_inf_nan=False, description="a number above 0")
-]
-Factor = Annotated[
-    float, BeforeValidator(_no_bool), Field(ge=1, allow_inf_nan=False, description="a number of at least 1")
-]
+_NUMBER = BeforeValidator(_no_bool)
+Count = Annotated[int, _NUMBER, Field(ge=1, description="a whole number of at least 1")]
+CountOrNone = Annotated[int, _NUMBER, Field(ge=0, description="a whole number of at least 0")]
+ChunkTokens = Annotated[int, _NUMBER, Field(ge=32, description="a whole number of at least 32")]
+Port = Annotated[int, _NUMBER, Field(ge=1, le=65535, description="a port from 1 to 65535")]
+Positive = Annotated[float, _NUMBER, Field(gt=0, allow_inf_nan=False, description="a number above 0")]
+Factor = Annotated[float, _NUMBER, Field(ge=1, allow_inf_nan=False, description="a number of at least 1")]
 _ESCAPED = "in a password, / ? # @ are written %2F %3F %23 %40"
 StoreUrl = Annotated[
     str,
@@ -233,18 +225,14 @@ class Settings(_Shared):
                 self.retry_max_delay_seconds,
                 self.retry_ttl_minutes,
             ).policy(),
-            # The name is older than its meaning: it counts the first try too.
-            transient=RetryPolicy(
-                Exponential(self.retry_backoff_seconds), max_tries=self.max_retries, name="transient"
-            ),
-            fetching=RetryPolicy(usual.fetching.backoff, max_tries=self.max_retries, name="fetching"),
+            # The name `max_retries` is older than its meaning: it counts the first try too.
+            transient=RetryPolicy(Exponential(self.retry_backoff_seconds), self.max_retries, name="transient"),
+            fetching=RetryPolicy(usual.fetching.backoff, self.max_retries, name="fetching"),
             retry_job=RetryPolicy(
                 Exponential(self.retry_job_base_delay_seconds, cap=self.retry_job_max_delay_seconds),
                 name="retry job",
             ),
-            rounds={
-                collection: getattr(self, f"retry_job_max_attempts_{collection}") for collection in usual.rounds
-            },
+            rounds={name: getattr(self, f"retry_job_max_attempts_{name}") for name in usual.rounds},
         )
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
@@ -278,7 +266,11 @@ def load_settings(environ: Mapping[str, str] | None = None, path: str | Path | N
 
     An empty variable counts as not set. A variable that ends with `_FILE` names the file with the value.
     """
-    values = {**_read_toml(path), **_read_environ(os.environ if environ is None else environ)}
+    environ = os.environ if environ is None else environ
+    values = _read_toml(path)
+    for name in Settings.model_fields:
+        if (found := _read_variable(name, environ)) is not None:
+            values[name] = found
     try:
         settings = Settings.model_validate({name: value.value for name, value in values.items()})
     except ValidationError as error:
@@ -288,9 +280,9 @@ def load_settings(environ: Mapping[str, str] | None = None, path: str | Path | N
         lines = [_problem(name, values[name]) for name in wrong if name in values]
         raise SettingsError("\n".join(lines)) from None
     if settings.chunk_overlap > settings.chunk_tokens // 2:
-        overlap = values.get("chunk_overlap", _RawSetting(settings.chunk_overlap, variable("chunk_overlap")))
+        where = values["chunk_overlap"].where if "chunk_overlap" in values else variable("chunk_overlap")
         raise SettingsError(
-            f"{overlap.where} is {settings.chunk_overlap}, but must be at most half of "
+            f"{where} is {settings.chunk_overlap}, but must be at most half of "
             f"{variable('chunk_tokens')}, which is {settings.chunk_tokens}."
         )
     _check_home(settings.home, values.get("home"))
@@ -336,11 +328,6 @@ def _nearest(name: str, variables: Iterable[str]) -> str:
 def named_by(name: str, environ: Mapping[str, str]) -> str:
     """Return the variable that sets a setting, or names the file with its value; empty if there is none."""
     return next((var for var in (variable(name), variable(name) + IN_FILE) if environ.get(var)), "")
-
-
-def _read_environ(environ: Mapping[str, str]) -> dict[str, _RawSetting]:
-    values = {name: _read_variable(name, environ) for name in Settings.model_fields}
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def _read_variable(name: str, environ: Mapping[str, str]) -> _RawSetting | None:
@@ -396,10 +383,10 @@ def _read_toml(path: str | Path | None) -> dict[str, _RawSetting]:
     return values
 
 
-def _flatten(table: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
+def _flatten(table: Mapping[str, Any], *prefix: str) -> Iterator[tuple[tuple[str, ...], object]]:
     for key, value in table.items():
         if isinstance(value, dict):
-            yield from _flatten(value, (*prefix, key))
+            yield from _flatten(value, *prefix, key)
         else:
             yield (*prefix, key), value
 
@@ -414,8 +401,7 @@ def _redacted(value: object) -> str:
     # The text before an @ may be a password even if the value is not a URL.
     if not isinstance(value, str):
         return redact(re.sub(r".*@", "***@", repr(value), flags=re.DOTALL))
-    hidden = re.sub(r"^([a-z][a-z0-9+.-]*://)?.*@", r"\1***@", value, flags=re.DOTALL)
-    return redact(repr(hidden))
+    return redact(repr(re.sub(r"^([a-z][a-z0-9+.-]*://)?.*@", r"\1***@", value, flags=re.DOTALL)))
 
 
 def _allowed(name: str) -> str:

@@ -10,10 +10,8 @@ def test_a_page_is_fetched_after_an_outage():
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from dataclasses import replace
 from random import Random
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from onward.app import App
@@ -25,7 +23,6 @@ from onward.recovery.retry_job import RetryJob
 from onward.retry import Unavailable
 from onward.runtime.child_process import EXIT_CODES
 from onward.runtime.engine import Engine
-from onward.runtime.group_commit import run_inline
 from onward.runtime.handler_call import CURRENT, Call, Context
 from onward.runtime.service import Dependency, Handler, Service
 from onward.runtime.slots import RunningSlots
@@ -73,7 +70,11 @@ class SimulatedWorker:
             return False
         engine = self.engine
         engine.look_again()
-        busy = run_inline(engine.step())
+        try:
+            engine.step().send(None)
+            raise RuntimeError("the engine waits for something; a simulation runs everything inline")
+        except StopIteration as ended:
+            busy = bool(ended.value)
         if engine.is_over() or (engine.settings.suspects and not busy):
             engine.end()
             engine.record.set_exit_code(EXIT_CODES[engine.ending])
@@ -93,8 +94,7 @@ class SimulatedWorker:
     def join(self) -> None:
         """Nothing to wait for."""
 
-    def close(self) -> None:
-        """Nothing to close."""
+    close = join
 
 
 class Simulation:
@@ -138,9 +138,7 @@ class Simulation:
         }
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.app._store, self.app.registry.dependencies = self._before
         self.store.close()
 
@@ -157,14 +155,10 @@ class Simulation:
         return self._down.get(dependency, 0.0) > self.clock.now()
 
     def _failing(self, dependency: Dependency) -> Dependency:
-        original = dependency.health
+        name, original = dependency.name, dependency.health
         if original is None:
             return dependency
-
-        def health() -> bool | Awaitable[bool | None] | None:
-            return False if self.is_down(dependency.name) else original()
-
-        return replace(dependency, health=health)
+        return replace(dependency, health=lambda: False if self.is_down(name) else original())
 
     # -- running
 
@@ -218,7 +212,7 @@ class Simulation:
 
     def _supervisor(self) -> Supervisor:
         registered = list(self.app.registry.services.values())
-        if [id(service) for service in registered] != [id(service) for service in self._services]:
+        if list(map(id, registered)) != list(map(id, self._services)):
             self._services = registered
             self._end_workers()
         if len(self._supervisors) <= self._depth:
@@ -229,7 +223,7 @@ class Simulation:
                     self._context,
                     self._spawn,
                     name=self._name,
-                    record=self._record,
+                    record=lambda: RunningSlots(monotonic=self.clock.now),
                     monotonic=self.clock.now,
                     poll=0.0,
                 )
@@ -248,9 +242,6 @@ class Simulation:
         self._named += 1
         return "simulation" if self._named == 1 else f"simulation-{self._named}"
 
-    def _record(self) -> RunningSlots:
-        return RunningSlots(monotonic=self.clock.now)
-
     def _spawn(self, worker: str, record: RunningSlots, alone: bool) -> Any:
         started = SimulatedWorker(self._engine(worker, record, suspects=alone))
         return started, started
@@ -261,9 +252,9 @@ class Simulation:
         for supervisor in self._supervisors:
             for child in supervisor.children:
                 return child.process.engine.context  # type: ignore[attr-defined, no-any-return]
-        return self._engine("simulation", self._record()).context
+        return self._engine("simulation", None).context
 
-    def _engine(self, worker: str, record: RunningSlots, **changes: Any) -> Engine:
+    def _engine(self, worker: str, record: RunningSlots | None, **changes: Any) -> Engine:
         return Engine(
             self.store,
             self.app.registry,
@@ -323,13 +314,11 @@ class Simulation:
         moments = [due, self.store.next_change()]
         if self._retries:
             moments.append(self.retry_job.next_due())
-        if self._supervisors and self.store.overdue_suspects(self._free_services()):
+        down = {breaker.dependency for breaker in self.store.breakers() if breaker.open}
+        free = [name for name, service in services.items() if down.isdisjoint(service.needs)]
+        if self._supervisors and self.store.overdue_suspects(free):
             moments.append(self._supervisors[0].suspects.ready_at)
         return min((moment for moment in moments if moment is not None and moment > now), default=None)
-
-    def _free_services(self) -> list[str]:
-        down = {breaker.dependency for breaker in self.store.breakers() if breaker.open}
-        return [name for name, service in self.app.registry.services.items() if down.isdisjoint(service.needs)]
 
     # -- looking
 

@@ -18,7 +18,6 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from multiprocessing.resource_tracker import ensure_running
 from pathlib import Path
-from random import Random
 from typing import Any
 
 from onward.app import App, load_app, worker_name
@@ -28,12 +27,10 @@ from onward.observe.logs import log_options, set_up_logs
 from onward.retry import OnwardError, redact_error
 from onward.retry.redact import hide_addresses
 from onward.runtime.child_process import EXIT_CODES, ExitCode
-from onward.runtime.engine import Engine
-from onward.runtime.engine_settings import LEASE_SECONDS
+from onward.runtime.engine import LEASE_SECONDS, Engine
 from onward.runtime.handler_call import Context
-from onward.runtime.health_calls import HealthCalls
 from onward.runtime.metrics import Counted
-from onward.runtime.service import Registry
+from onward.runtime.service import HealthCalls, Registry
 from onward.runtime.slots import RunningSlots
 from onward.runtime.supervisor import Supervisor
 from onward.settings import Settings, load_settings
@@ -88,7 +85,11 @@ def supervise(
     if concurrency is not None:
         options["concurrency"] = concurrency
     app.report_failures()
-    context = _context(app)
+    # The supervisor runs no handlers, but decides about those that hung. It knows no dependencies: a health call
+    # that hangs must not keep it from renewing leases.
+    ladder, limit = app.settings.ladder(), app.settings.time_limit_seconds
+    health = HealthCalls(Registry(app.registry.services), app.store.now)
+    context = Context(worker_name(), app.version, app.store, app.store.now, ladder, limit, health)
 
     def reload() -> None:
         settings = load_settings()
@@ -129,10 +130,6 @@ def supervise(
         unread = gateway is not None and not gateway.has_been_empty
         return app.store.now() if unread else job.next_chance()
 
-    def count(worker: str, word: Any) -> None:
-        if isinstance(word, Counted):
-            observer.metrics.add(word)
-
     gateway = app.gateway()
     job = RetryJob(app.store, app.registry, RetryJobRules.of(app.settings), holder=worker_name())
     supervisor = Supervisor(
@@ -147,7 +144,7 @@ def supervise(
         reload=reload,
         on_poll=poll,
         also_due=next_chance,
-        on_message=count,
+        on_message=lambda worker, word: observer.metrics.add(word) if isinstance(word, Counted) else None,
     )
     checks = {
         "leases": lambda: supervisor.trouble,
@@ -169,11 +166,10 @@ def supervise(
         holder=worker_name(),
         on_error=lambda error: app.report_error(error, service="periodic jobs"),
     )
-    if gateway is not None:
-        gateway.start()  # first: if the broker cannot be used, nothing else is started
-    retrying.start()
-    periodic.start()
-    observer.start()
+    # The gateway first: if the broker cannot be used, nothing else is started.
+    parts: list[Any] = [part for part in (gateway, retrying, periodic, observer) if part is not None]
+    for part in parts:
+        part.start()
     try:
         supervisor.run()
     except OnwardError:
@@ -182,31 +178,9 @@ def supervise(
         app.report_error(error, service="supervisor")
         raise
     finally:
-        if gateway is not None:
-            gateway.stop()
-        retrying.stop()
-        periodic.stop()
-        observer.stop()
+        for part in parts:
+            part.stop()
         app.stop_reporting()
-
-
-def _context(app: App) -> Context:
-    """Return the context of the supervisor, which runs no handlers, but decides about those that hung."""
-
-    settings = app.engine_settings()
-    # Without dependencies: a health call that hangs must not keep it from renewing leases.
-    registry = Registry(app.registry.services)
-    return Context(
-        worker=worker_name(),
-        version=app.version,
-        reader=app.store,
-        now=app.store.now,
-        ladder=settings.ladder,
-        time_limit=settings.time_limit,
-        random=Random(),
-        health=HealthCalls(registry, app.store.now),
-        newer_alive=lambda service, version: False,
-    )
 
 
 @contextmanager
@@ -233,8 +207,12 @@ def child_main(
     """Run a worker process until it ends; `logs` has its log settings, if it logs."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the supervisor acts on it
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-    if log_file is not None:
-        _print_to(log_file)
+    if log_file is not None:  # all output goes there, also that of libraries which know no logging
+        descriptor = os.open(log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        for standard in (sys.stdout, sys.stderr):
+            standard.flush()
+            os.dup2(descriptor, standard.fileno())
+        os.close(descriptor)
     if logs is not None:
         set_up_logs(worker=worker, **logs)
     app: App | None = None
@@ -251,12 +229,9 @@ def child_main(
             code = EXIT_CODES[engine.run()]
     except MemoryError:
         raise  # a handler has taken it all: this is a death like that of a kill for memory
-    except StoreFull as error:
-        log.error("%s", error)
-        code = ExitCode.STORE_FULL
     except StoreError as error:
         log.error("%s", error)
-        code = ExitCode.FAILED
+        code = ExitCode.STORE_FULL if isinstance(error, StoreFull) else ExitCode.FAILED
     except Exception as error:
         log.error("worker %s failed\n%s", worker, redact_error(traceback.format_exc()))
         if app is not None:
@@ -272,15 +247,6 @@ def child_main(
     sys.exit(code)
 
 
-def _print_to(file: Path) -> None:
-    """Send all output there, also that of libraries which know no logging."""
-    descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    for standard in (sys.stdout, sys.stderr):
-        standard.flush()
-        os.dup2(descriptor, standard.fileno())
-    os.close(descriptor)
-
-
 def tune_process() -> None:
     """Make this process a good worker: threads take turns quickly, garbage is looked for rarely."""
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -294,15 +260,11 @@ def tune_process() -> None:
 
 def _tidy() -> None:
     """Collect garbage at intervals, and return free memory to the system."""
-    try:
-        trim = ctypes.CDLL(None).malloc_trim
-    except (OSError, AttributeError):
-        trim = None
     while True:
         time.sleep(TIDY_SECONDS)
         gc.collect()
-        if trim is not None:
-            trim(0)
+        with suppress(OSError, AttributeError):  # not with every C library
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 @contextmanager
@@ -331,6 +293,6 @@ def _follow_orders(pipe: Connection, engine: Engine) -> None:
         while message := pipe.recv():
             engine.release() if message == "release" else engine.drain()
     except (EOFError, OSError):
-        # The supervisor is dead: finish, and give the rest back.
-        engine.renew_leases()
+        # The supervisor is dead: renew the leases here, finish, and give the rest back.
+        engine.settings.renews = True
         engine.drain()

@@ -26,9 +26,9 @@ from onward.model.failures import Failure
 from onward.model.ledger_views import FailureGroup
 from onward.recovery.background_jobs import RetryJobThread
 from onward.recovery.retry_job import RetryJob
-from onward.runtime import error_reporter, observers
+from onward.runtime import error_reporter, outcomes
 from onward.runtime.error_reporter import DeliveryFailed, Report, ReportThread
-from onward.runtime.observers import AnySignal
+from onward.runtime.outcomes import AnySignal
 from onward.settings import SettingsError, load_settings
 from onward.testing import Simulation
 from tests.support.page_app import HOUR, Page, PagesFound, bring, new_app
@@ -507,7 +507,7 @@ def test_observers_get_the_failure_itself() -> None:
     with Simulation(app, retry_job=False) as world:
         bring(world, "a")
         world.run_for(HOUR)
-    failures = [one.failure for one in seen if isinstance(one, (observers.Retried, observers.GaveUp))]
+    failures = [one.failure for one in seen if isinstance(one, (outcomes.Retried, outcomes.GaveUp))]
     assert [one.message for one in failures if one] == ["reset", "no text"]
 
 

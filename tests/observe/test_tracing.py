@@ -384,12 +384,12 @@ def test_a_work_that_is_not_committed_any_more_leaves_its_span(traced: Traced) -
         service = app.registry.services["reading"]
         (delivery,) = world.store.claim("test", "reading", limit=1, lease=60.0)
         (call,) = open_delivery(service, delivery, world._context).calls
-        commits = app.engine(worker="test").commits
+        engine = app.engine(worker="test")
         settlement = call.run()
         assert settlement is not None
-        commits.finished.append(FinishedCall(call, settlement))
+        engine.finished.append(FinishedCall(call, settlement))
         assert traced.of("reading") == []
-        commits.close()
+        engine.close()
     assert len(traced.of("reading")) == 1
 
 

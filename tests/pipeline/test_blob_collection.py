@@ -75,11 +75,11 @@ def watched(
     app: App, *, after_put: Callable[[], object] = nothing, before_delete: Callable[[], object] = nothing
 ) -> Iterator[None]:
     real = app.blobs
-    app._blobs = WatchedBlobs(real, after_put=after_put, before_delete=before_delete)
+    app._opened["blobs"] = WatchedBlobs(real, after_put=after_put, before_delete=before_delete)
     try:
         yield
     finally:
-        app._blobs = real
+        app._opened["blobs"] = real
 
 
 def write_unnamed(file: BinaryIO) -> None:

@@ -175,8 +175,8 @@ class _other_model:
 
     def __enter__(self) -> None:
         self.before = self.pipeline.app.embedder
-        self.pipeline.app._embedder = self.other
+        self.pipeline.app._opened["embedder"] = self.other
 
     def __exit__(self, *_: object) -> None:
-        self.pipeline.app._embedder = self.before
+        self.pipeline.app._opened["embedder"] = self.before
         self.other.close()

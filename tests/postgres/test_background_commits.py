@@ -15,8 +15,8 @@ from onward import App, Settings, Work
 from onward.ledger.postgres import PostgresStore
 from onward.ledger.store_errors import StoreConflict, StoreUnavailable
 from onward.runtime.engine import Engine
-from onward.runtime.group_commit import MAX_BACKGROUND_COMMITS
-from onward.runtime.observers import AnySignal, BreakerMoved, Hooks
+from onward.runtime.outcomes import AnySignal, BreakerMoved, Hooks
+from onward.runtime.work_loop import MAX_BACKGROUND_COMMITS
 from tests.postgres.stage import Opener, at_once
 from tests.support.store_pages import Noticed, Page, PagesFound, Word
 
@@ -24,7 +24,7 @@ from tests.support.store_pages import Noticed, Page, PagesFound, Word
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few works are many."""
-    monkeypatch.setattr("onward.runtime.group_commit.BACKGROUND_COMMIT_SIZE", 5)
+    monkeypatch.setattr("onward.runtime.work_loop.BACKGROUND_COMMIT_SIZE", 5)
     for module in ("engine", "group_commit"):
         monkeypatch.setattr(f"onward.runtime.{module}.MAX_GROUP", 20)
 
@@ -45,10 +45,9 @@ def test_what_is_claimed_faster_than_it_is_committed_does_not_pile_up(
     many = 1000
     app.publish(*(Noticed(what=f"{number}") for number in range(many)))
     engine = app.engine(until_idle=True)
-    commits = engine.commits
     held: list[int] = []
     let_go = threading.Event()
-    commit, wait = commits._commit_group, asyncio.wait
+    commit, wait = engine._commit_group, asyncio.wait
 
     def held_up(group: Any, wants: Any = ()) -> Any:
         if group and not wants:
@@ -56,13 +55,13 @@ def test_what_is_claimed_faster_than_it_is_committed_does_not_pile_up(
         return commit(group, wants)
 
     async def waited(futures: Any, **more: Any) -> Any:
-        if futures is commits.background and len(futures) == MAX_BACKGROUND_COMMITS and not held:
-            held.append(commits.claim_count)
+        if futures is engine.background and len(futures) == MAX_BACKGROUND_COMMITS and not held:
+            held.append(engine.claim_count)
         let_go.set()  # they end only when the engine waits for them
         return await wait(futures, **more)
 
-    monkeypatch.setattr(commits, "_commit_group", held_up)
-    monkeypatch.setattr("onward.runtime.group_commit.asyncio.wait", waited)
+    monkeypatch.setattr(engine, "_commit_group", held_up)
+    monkeypatch.setattr("onward.runtime.work_loop.asyncio.wait", waited)
     engine.run()
     assert held, "there was enough to do"
     assert held[0] < many / 2, "it waits for one of its commits before it claims more"
@@ -77,16 +76,16 @@ def test_what_goes_wrong_with_the_last_commit_is_not_kept_quiet(app: App, monkey
 
     app.publish(*(Noticed(what=f"{number}") for number in range(40)))
     engine = app.engine(until_idle=True)
-    commit = engine.commits._commit_group
+    commit = engine._commit_group
 
     def broken(group: Any, wants: Any = ()) -> Any:
-        beside = bool(group and engine.commits.background)
+        beside = bool(group and engine.background)
         result = commit(group, wants)
         if beside:
             raise ZeroDivisionError
         return result
 
-    monkeypatch.setattr(engine.commits, "_commit_group", broken)
+    monkeypatch.setattr(engine, "_commit_group", broken)
     with pytest.raises(ZeroDivisionError):
         engine.run()
     assert app.store.counts()["listening"].keys() <= {"done", "waiting"}
@@ -105,7 +104,7 @@ def test_observers_are_told_of_one_thing_after_the_other() -> None:
         for _ in range(300):
             hooks(BreakerMoved("model", True))
 
-    hooks.add(count)
+    hooks.observers.append(count)
     at_once([tell] * 4)
     assert told == 1200
 
@@ -140,7 +139,7 @@ class Chaos:
 
     def _draw(self) -> str | None:
         with self._lock:
-            at_work = self.engine is not None and self.engine.commits.slots
+            at_work = self.engine is not None and self.engine.slots
             if not at_work or not self.left or self._random.random() > 0.1:
                 return None
             self.left -= 1
@@ -154,7 +153,7 @@ class Chaos:
 def test_whatever_happens_while_commits_fly_each_work_counts_once(
     app: App, opened: Opener, postgres_store_url: str, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    monkeypatch.setattr("onward.runtime.engine.TICK_SECONDS", 0.02)
+    monkeypatch.setattr("onward.runtime.work_loop.TICK_SECONDS", 0.02)
     store, neighbour, fate = app.store, opened(postgres_store_url), random.Random(seed)
     assert isinstance(store, PostgresStore)
     lock = threading.Lock()
@@ -167,7 +166,7 @@ def test_whatever_happens_while_commits_fly_each_work_counts_once(
             number = calls[of]
             dice = fate.random()
         if dice < 0.02:
-            neighbour.release(engines[-1].worker)  # as if its leases had lapsed
+            neighbour.release(engines[-1].context.worker)  # as if its leases had lapsed
         if dice > 0.995:
             engines[-1].stop()
         return Word(id=f"{of}:{number}")
@@ -197,8 +196,8 @@ def test_whatever_happens_while_commits_fly_each_work_counts_once(
             chaos.engine = engines[-1]
             engines[-1].run()
             chaos.engine = None
-            assert not engines[-1].commits.finished
-            store.record_crash(engines[-1].worker, [])  # as whoever has started it does
+            assert not engines[-1].finished
+            store.record_crash(engines[-1].context.worker, [])  # as whoever has started it does
 
     events, pages = 400, 150
     app.publish(*(Noticed(what=f"{number}") for number in range(events)))
@@ -277,7 +276,7 @@ def test_what_the_dead_have_left_is_put_back_before_an_engine_finds_nothing_to_d
         about_to_end.set()
         return due
 
-    under_way = engine.commits.under_way
+    under_way = engine.under_way
 
     def asked_whether_to_end() -> bool:
         if engine._tidying is not None:
@@ -286,6 +285,6 @@ def test_what_the_dead_have_left_is_put_back_before_an_engine_finds_nothing_to_d
 
     monkeypatch.setattr(app.store, "reclaim", slow)
     monkeypatch.setattr(app.store, "next_due", asked)
-    monkeypatch.setattr(engine.commits, "under_way", asked_whether_to_end)
+    monkeypatch.setattr(engine, "under_way", asked_whether_to_end)
     engine.run()
     assert handled == ["something"]

@@ -307,7 +307,7 @@ def test_a_machine_whose_clock_is_wrong_computes_the_same_due_times(
 @pytest.fixture
 def deaf(monkeypatch: pytest.MonkeyPatch) -> None:
     """Engines do not look by themselves: only being told wakes them."""
-    monkeypatch.setattr("onward.runtime.engine.TICK_SECONDS", 3600.0)
+    monkeypatch.setattr("onward.runtime.work_loop.TICK_SECONDS", 3600.0)
 
 
 def test_whoever_waits_hears_of_what_another_machine_puts_on_the_ledger(
@@ -374,13 +374,13 @@ def test_where_there_is_much_to_do_lost_answers_neither_lose_nor_double_anything
     app.publish(*(Noticed(what=f"{number}") for number in range(many)))
     engine = app.engine(until_idle=True)
     beside: list[bool] = []
-    claim_beside = engine.commits._claim_beside_commits
+    claim_beside = engine._claim_beside_commits
 
     async def counted(whole: int, wants: Any) -> None:
         beside.append(True)
         await claim_beside(whole, wants)
 
-    monkeypatch.setattr(engine.commits, "_claim_beside_commits", counted)
+    monkeypatch.setattr(engine, "_claim_beside_commits", counted)
     lost = losing_answers(store, monkeypatch)
     commits = itertools.count(1)
     # Not every third one: what is done again after a loss is the third again, and would be lost for ever.

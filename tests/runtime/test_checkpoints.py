@@ -158,10 +158,10 @@ def test_a_call_whose_time_was_up_commits_nothing_more() -> None:
         call, _ = open_delivery(app.registry.services["reading"], delivery, world._context).calls
         engine = app.engine(worker="anna")
         engine._abandon(call)
-        engine.commits.commit_now()
+        engine.commit_now()
         assert [one.id for one in call.inputs] == ["a"], "whatever it says is checked against them"
         assert call.inputs[0].body is None
-        engine.commits.close()
+        engine.close()
         with pytest.raises(WorkRefused, match="time limit was up"):
             call._commit(call.opened.settlement((), closes=False))
-        assert not engine.commits.finished
+        assert not engine.finished

@@ -64,7 +64,7 @@ def finished(app: App, count: int) -> Engine:
         (call,) = open_delivery(service, delivery, engine.context).calls
         settlement = call.run()
         assert settlement is not None
-        engine.commits.finished.append(FinishedCall(call, settlement))
+        engine.finished.append(FinishedCall(call, settlement))
     return engine
 
 
@@ -73,7 +73,7 @@ def test_one_bad_work_of_a_thousand_costs_about_ten_commits(app: App, poison: st
     engine = finished(app, 1000)
     refuse(app, {poison}, ValueError("poison"))
     transactions = Transactions(app)
-    engine.commits.commit_now()
+    engine.commit_now()
     halvings = math.ceil(math.log2(1000))
     assert transactions.committed <= halvings + 1, "one half each time, and that the bad one failed"
     assert transactions.count <= 2 * halvings + 3
@@ -89,7 +89,7 @@ def test_several_bad_works_cost_in_proportion(app: App) -> None:
     poison = {"0000", "0100", "0101", "0333", "0511"}
     refuse(app, poison, ValueError("poison"))
     transactions = Transactions(app)
-    engine.commits.commit_now()
+    engine.commit_now()
     assert transactions.committed <= len(poison) * (math.ceil(math.log2(512)) + 1)
     assert transactions.count <= len(poison) * (2 * math.ceil(math.log2(512)) + 2)
     assert app.store.document_counts()["pages"] == {"processed": 507, "pending": 5}
@@ -109,7 +109,7 @@ def test_a_store_that_goes_away_while_halving_loses_nothing(app: App) -> None:
 
     app.store.settle = settle_for_a_while  # type: ignore[method-assign]
     with pytest.raises(StoreUnavailable):
-        engine.commits.commit_now()
-    assert len(engine.commits.finished) == 8, "one half is committed, the other waits"
-    engine.commits.commit_now()
+        engine.commit_now()
+    assert len(engine.finished) == 8, "one half is committed, the other waits"
+    engine.commit_now()
     assert app.store.document_counts()["words"] == {"processed": 16}

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from onward import App, Document, Event, Settings, Work, names
-from onward.runtime.handler_call import Call, open_delivery
+from onward.runtime.handler_call import open_delivery
+from onward.runtime.slots import InlineSlots
 
 
 class Page(Document):
@@ -18,16 +19,6 @@ class PageFound(Event):
     """There is a page."""
 
     page_id: str = names(Page)
-
-
-class Waiting:
-    """A lane in which calls wait."""
-
-    def __init__(self, calls: list[Call]) -> None:
-        self.calls = calls
-
-    def withdraw(self) -> list[Call]:
-        return self.calls
 
 
 @pytest.mark.parametrize("newest_first", (True, False))
@@ -47,8 +38,10 @@ def test_a_row_that_is_held_twice_goes_back_once(tmp_path: Path, newest_first: b
     assert (old.row, old.token + 1) == (new.row, new.token)
 
     calls = [call for one in (old, new) for call in open_delivery(service, one, engine.context).calls]
-    engine.commits.withdraw(Waiting(calls[::-1] if newest_first else calls))  # type: ignore[arg-type]
-    engine.commits.commit_now()
+    slots = InlineSlots(service, 1, engine.record, engine.finished, lambda: None)
+    slots.feed(calls if newest_first else calls[::-1])  # the last one is withdrawn first
+    slots.withdraw()
+    engine.commit_now()
     assert app.store.claimed_count(["reading"]) == 0, "nothing is held by nobody"
     assert app.store.counts()["reading"] == {"waiting": 1}
     (again,) = app.store.claim("other", "reading", limit=1, lease=60.0)

@@ -12,7 +12,7 @@ from onward import App, Status, Unavailable, Work
 from onward.model.breaker import Breaker
 from onward.model.ledger import Delivery, DependencyReport, Processed, Settlement
 from onward.runtime import service
-from onward.runtime.observers import AnySignal, BreakerMoved
+from onward.runtime.outcomes import AnySignal, BreakerMoved
 from onward.runtime.service import Dependency
 from onward.testing import Simulation
 from tests.support.page_app import (
@@ -311,7 +311,7 @@ def test_the_fleet_hears_of_it() -> None:
 def test_a_health_call_may_hang_or_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "HEALTH_SECONDS", 0.01)
     never = Event()
-    assert Dependency("website").problem() is None
+    assert Dependency("website").problem() == ""
     hanging = Dependency("website", never.wait)
     assert hanging.problem() == "its health call did not answer within 0.01 s"
     never.set()
@@ -322,7 +322,7 @@ def test_a_health_call_may_hang_or_fail(monkeypatch: pytest.MonkeyPatch) -> None
 
     assert Dependency("website", broken).problem() == "password=***"
     assert Dependency("website", lambda: False).problem() == "its health call says no"
-    assert Dependency("website", lambda: None).problem() is None
+    assert Dependency("website", lambda: None).problem() == ""
 
 
 # -- refusals
@@ -412,7 +412,7 @@ def test_a_health_call_leaves_to_a_person_what_that_person_opens_meanwhile() -> 
     @app.service("reading", on=PagesFound, finishes=Page, needs="website")
     async def read(page: Page, work: Work) -> None: ...
 
-    app.hooks.add(moved.append)
+    app.hooks.observers.append(moved.append)
     with Simulation(app) as world:
         world.store.open_breaker("website", "down")
         bring(world, "a")

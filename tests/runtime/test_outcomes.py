@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from onward import Event, Exponential, RetryPolicy, Status, Unavailable, Work
-from onward.runtime import observers
+from onward.runtime import outcomes
 from onward.testing import Simulation
 from tests.support.page_app import HOUR, HTTPError, Noticed, Page, PagesFound, bring, new_app
 
@@ -110,7 +110,7 @@ def test_secrets_are_redacted_wherever_an_error_goes(caplog: pytest.LogCaptureFi
 
 
 def test_an_observer_hears_of_everything_after_its_commit() -> None:
-    app, told = new_app(), list[observers.AnySignal]()
+    app, told = new_app(), list[outcomes.AnySignal]()
     app.observe(told.append)
 
     @app.service("reading", on=PagesFound, finishes=Page, batch=2)
@@ -131,12 +131,12 @@ def test_an_observer_hears_of_everything_after_its_commit() -> None:
         ("Finished", ("a",)),
     ]
     gave_up = told[2]
-    assert isinstance(gave_up, observers.GaveUp)
+    assert isinstance(gave_up, outcomes.GaveUp)
     assert (gave_up.reason, gave_up.error_type, gave_up.tries) == ("non_retryable", "KeyError", 1)
 
 
 def test_a_work_that_comes_to_nothing_is_told_as_dropped() -> None:
-    app, told = new_app(), list[observers.AnySignal]()
+    app, told = new_app(), list[outcomes.AnySignal]()
     app.observe(told.append)
 
     @app.service("reading", on=PagesFound, finishes=Page)
@@ -151,9 +151,9 @@ def test_a_work_that_comes_to_nothing_is_told_as_dropped() -> None:
 
 
 def test_an_observer_that_fails_fails_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
-    app, told = new_app(), list[observers.AnySignal]()
+    app, told = new_app(), list[outcomes.AnySignal]()
 
-    def careless(signal: observers.AnySignal) -> None:
+    def careless(signal: outcomes.AnySignal) -> None:
         raise ValueError(f"password={SECRET}")
 
     app.observe(careless)

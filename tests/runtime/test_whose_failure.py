@@ -12,8 +12,7 @@ import pytest
 from onward import App, Status, Unavailable, Work
 from onward.model.breaker import MAX_RATE_LIMITED, Breaker
 from onward.recovery.next_step import NextSteps
-from onward.runtime.health_calls import HealthCalls
-from onward.runtime.service import Dependency, Registry
+from onward.runtime.service import Dependency, HealthCalls, Registry
 from onward.testing import Simulation
 from tests.support.page_app import (
     DAY,
@@ -374,8 +373,7 @@ def test_threads_that_ask_at_once_share_one_health_call() -> None:
 
     def ask() -> None:
         began.wait()
-        found = calls.ask("website")
-        problems.append(found.problem if found else None)
+        problems.append(calls.ask("website"))
 
     threads = [threading.Thread(target=ask) for _ in range(8)]
     for thread in threads:

@@ -416,7 +416,7 @@ class Fleet:
                 busy = worker.step()
                 self._note("step", child.worker, busy)
                 held = self.query(f"SELECT id FROM ledger WHERE state = 'claimed' AND worker = '{child.worker}'")
-                if held and not worker.engine.commits.uncertain:
+                if held and not worker.engine.uncertain:
                     self.truth.broken.append(f"{child.worker} holds rows that it does not know: {held}")
             except StoreError as error:
                 worker.engine.after_outage()

@@ -14,7 +14,7 @@ from onward.ledger import applied_settlement, claim, publish, requeue, settle
 from onward.ledger.store import Store
 from onward.ledger.unit_of_work import UnitOfWork
 from onward.model.ledger import CommitResult, RowState, Settlement
-from onward.runtime.group_commit import GroupCommit
+from onward.runtime.engine import Engine
 from onward.runtime.handler_call import Call
 from tests.simulation.fleet import Fleet
 
@@ -73,7 +73,7 @@ def no_fencing(patch: pytest.MonkeyPatch) -> None:
 
 def unknown_claims_are_kept(patch: pytest.MonkeyPatch) -> None:
     """Rows that a commit without a reply has claimed are not given back."""
-    patch.setattr(GroupCommit, "give_back_unknown", lambda self: setattr(self, "uncertain", False))
+    patch.setattr(Engine, "give_back_unknown", lambda self: setattr(self, "uncertain", False))
 
 
 def leases_are_not_renewed(patch: pytest.MonkeyPatch) -> None:

@@ -88,13 +88,13 @@ class Pipeline:
     def running(self) -> Iterator[Pipeline]:
         with self.world:
             if self.app.settings.embedder == "static":
-                self.app._embedder = _static()  # reading its weights takes longer than most tests
+                self.app._opened["embedder"] = _static()  # reading its weights takes longer than most tests
             try:
                 yield self
             finally:
-                if self.app._embedder is not None and self.app._embedder.remote:
-                    self.app._embedder.close()
-                self.app._embedder = None
+                embedder = self.app._opened.pop("embedder", None)
+                if embedder is not None and embedder.remote:
+                    embedder.close()
 
     # -- what a user does
 

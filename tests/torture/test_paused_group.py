@@ -14,7 +14,7 @@ import pytest
 from onward.ledger.sqlite import SQLiteStore
 from onward.ledger.store import Store
 from onward.model.ledger import Delivery, Processed, Settlement
-from onward.runtime.observers import Dropped
+from onward.runtime.outcomes import Dropped
 from onward.settings import Settings
 from onward.torture import worker_groups
 from onward.torture.worker_groups import PausedGroup, PauseResult, WorkerGroup, WorkerProcess

@@ -1,7 +1,7 @@
 """Claiming due rows, with the documents that they name.
 
 A due row is not claimed as long as one of these holds. In the worker process (`runtime/engine.py`,
-`runtime/group_commit.py`, `runtime/slots.py`):
+`runtime/work_loop.py`, `runtime/slots.py`):
 
 - No worker runs the row's service, or the service was renamed and has not subscribed with its new name yet.
 - The worker drains, or it cannot reach the store.

@@ -23,7 +23,7 @@ from typing import Any, Final, Literal, TextIO
 
 from onward.retry.redact import HIDDEN, redact, redact_error
 from onward.runtime.handler_call import CURRENT
-from onward.runtime.outcome_log import log_fields
+from onward.runtime.outcomes import log_fields
 from onward.settings import Settings
 
 LogFormat = Literal["auto", "text", "json"]
@@ -232,7 +232,7 @@ def _split_traceback(message: str, trace: str | None) -> tuple[str, str]:
 def _current_call() -> Fields:
     """Return the fields of the call that runs in this thread or task."""
     call = CURRENT.get()
-    return {} if call is None else log_fields(call)
+    return {} if call is None else log_fields(call, call.ids)
 
 
 def _exception(exc_info: Any) -> BaseException | None:

@@ -12,7 +12,7 @@ from enum import IntEnum
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
-from onward.runtime.engine_settings import Ending
+from onward.runtime.engine import Ending
 from onward.runtime.slots import RunningSlots
 
 log = logging.getLogger("onward")

@@ -56,28 +56,22 @@ class Report:
     service: str = ""
     collection: str | None = None
     documents: tuple[str, ...] = ()
-    id: str = field(default_factory=lambda: secrets.token_hex(16))
-    """The receiver ignores a report that arrives a second time."""
+    id: str = field(default_factory=lambda: secrets.token_hex(16))  # a report with an id that is known is ignored
 
     def as_json(self) -> dict[str, Any]:
         """Return the report without secrets and without empty fields."""
         failure = self.failure
+        same = ("error_type", "kind", "fingerprint", "place", "worker", "version", "dependency")
         fields = {
             "id": self.id,
             "at": datetime.fromtimestamp(failure.at, UTC).isoformat(),
             "service": self.service,
-            "error_type": failure.error_type,
             "message": redact_error(failure.message),
             "traceback": redact_error(failure.traceback),
-            "kind": failure.kind,
-            "fingerprint": failure.fingerprint,
-            "place": failure.place,
-            "worker": failure.worker,
-            "version": failure.version,
-            "dependency": failure.dependency,
             "collection": self.collection,
             "documents": [redact_error(id) for id in self.documents[:MAX_DOCUMENTS]],
             "document_count": len(self.documents),
+            **{name: getattr(failure, name) for name in same},
         }
         return {name: value for name, value in fields.items() if value not in ("", None, [], 0)}
 
@@ -124,7 +118,12 @@ class ReportThread:
             log.warning("%d error reports were not delivered to %s before the end", left, self._target)
 
     def _run(self) -> None:
-        while self._take():
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._closing)
+                self._batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+            if not self._batch:
+                return
             failures = 0
             while not self._try():
                 failures += 1
@@ -133,39 +132,34 @@ class ReportThread:
                         return
                     self._changed.wait_for(lambda: self._closing, BACKOFF.delay(failures, Random()))
 
-    def _take(self) -> bool:
-        with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._closing)
-            self._batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
-            return bool(self._batch)
-
     def _try(self) -> bool:
         """Deliver the batch once; return whether it is done, delivered or dropped."""
+        problem = ""
         try:
             self._deliver(self._batch)
         except DeliveryFailed as error:
-            self._log_problem(f"{error}; they wait")
-            return False
+            problem = f"{error}; they wait"
         except Exception as error:
             # Not tried again: one bad report must not stop all that follow.
-            self._log_problem(f"{type(error).__name__}: {error}; {len(self._batch)} were dropped")
+            problem = f"{type(error).__name__}: {error}; {len(self._batch)} were dropped"
+            self._batch = []
         else:
+            self._batch = []
             if self._problem:
-                self._problem = ""
                 log.info("errors are reported to %s again", self._target)
-        self._batch = []
-        return True
-
-    def _log_problem(self, problem: str) -> None:
-        if problem != self._problem:
-            self._problem = problem
-            log.warning(
-                "errors cannot be reported to %s: %s. The work goes on", self._target, redact_error(problem)
-            )
+        if problem and problem != self._problem:
+            shown = redact_error(problem)
+            log.warning("errors cannot be reported to %s: %s. The work goes on", self._target, shown)
+        self._problem = problem
+        return not self._batch
 
 
+@dataclass(frozen=True, slots=True)
 class ErrorReporter:
-    """Takes failures from any thread; it never waits and never raises. This class reports nothing."""
+    """Takes failures from any thread; it never waits and never raises. Without targets it reports nothing."""
+
+    counts: ReportThread | None = None  # counts failures in the store
+    sends: ReportThread | SentryClient | None = None  # sends them to another system
 
     def report(
         self,
@@ -177,70 +171,60 @@ class ErrorReporter:
         counted: bool = False,
     ) -> None:
         """Report a failure of a service. `counted`: it is in its failure group already."""
-        self._accept(Report(failure, service, collection, tuple(documents)), counted)
-
-    def _accept(self, report: Report, counted: bool) -> None:
-        pass
+        report = Report(failure, service, collection, tuple(documents))
+        if self.counts is not None and not counted:
+            self.counts.put(report)
+        if self.sends is not None:
+            self.sends.put(report)
 
     def close(self, timeout: float) -> None:
         """Deliver what waits, for at most `timeout` seconds."""
+        ends = time.monotonic() + timeout
+        for target in (self.counts, self.sends):
+            if target is not None:
+                target.close(max(0.0, ends - time.monotonic()))
 
 
-class StoreReporter(ErrorReporter):
-    """Counts failures in the failure groups of the store."""
+def store_counts(open_store: Callable[[], Store]) -> ReportThread:
+    """Return what counts failures in the failure groups of the store."""
 
-    def __init__(self, store: Callable[[], Store]) -> None:
-        self._store = store
-        self._counts = ReportThread("the store", self._count)
-
-    def _accept(self, report: Report, counted: bool) -> None:
-        if not counted:
-            self._counts.put(report)
-
-    def close(self, timeout: float) -> None:
-        self._counts.close(timeout)
-
-    def _count(self, reports: Sequence[Report]) -> None:
-        def count() -> None:
+    def count(reports: Sequence[Report]) -> None:
+        def steps() -> None:
             for report in reports:
                 store.report_failure(report.service, report.failure, collection=report.collection)
 
         try:
-            store = self._store()
-            store.atomically(count)
+            store = open_store()
+            store.atomically(steps)
         except (StoreUnavailable, StoreConflict, StoreFull) as error:
             raise DeliveryFailed(str(error)) from error
 
+    return ReportThread("the store", count)
 
-class HTTPReporter(StoreReporter):
-    """Counts failures in the store, and posts them to another Onward."""
 
-    def __init__(self, store: Callable[[], Store], url: str, token: str | None = None) -> None:
-        super().__init__(store)
-        self._url, url_token = _split_url(url)
-        self._token = url_token or token or ""
-        if not (self._token.isascii() and self._token.isprintable()):
-            raise OnwardError("the token for ERROR_REPORTER_URL has characters that no token has")
-        self._opener = urllib.request.build_opener(_NoRedirects)
-        self._posts = ReportThread(redact(self._url), self._post)
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: that would send a GET, and the token to another server."""
 
-    def _accept(self, report: Report, counted: bool) -> None:
-        super()._accept(report, counted)
-        self._posts.put(report)
+    def redirect_request(self, *_: Any) -> None:  # Any: urllib's own types
+        return None
 
-    def close(self, timeout: float) -> None:
-        ends = time.monotonic() + timeout
-        super().close(timeout)
-        self._posts.close(max(0.0, ends - time.monotonic()))
 
-    def _post(self, reports: Sequence[Report]) -> None:
+def http_posts(url: str, token: str = "") -> ReportThread:
+    """Return what posts reports to another Onward; a token in the URL wins."""
+    url, url_token = _split_url(url)
+    token = url_token or token
+    if not (token.isascii() and token.isprintable()):
+        raise OnwardError("the token for ERROR_REPORTER_URL has characters that no token has")
+    headers = {"Content-Type": "application/json", "User-Agent": "onward"}
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    opener = urllib.request.build_opener(_NoRedirects)
+
+    def post(reports: Sequence[Report]) -> None:
         body = json.dumps({"errors": [report.as_json() for report in reports]}).encode()
-        headers = {"Content-Type": "application/json", "User-Agent": "onward"}
-        if self._token:
-            headers["Authorization"] = f"Bearer {self._token}"
-        request = urllib.request.Request(self._url, body, headers, method="POST")
         try:
-            self._opener.open(request, timeout=HTTP_SECONDS).close()
+            request = urllib.request.Request(url, body, headers, method="POST")
+            opener.open(request, timeout=HTTP_SECONDS).close()
         except urllib.error.HTTPError as error:
             error.close()
             problem = f"the response was {error.code} {error.reason}"
@@ -252,15 +236,10 @@ class HTTPReporter(StoreReporter):
             why = getattr(error, "reason", error)  # urllib wraps the error that happened
             raise DeliveryFailed(f"{type(why).__name__}: {why}") from None
 
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: that would send a GET, and the token to another server."""
-
-    def redirect_request(self, *_: Any) -> None:  # Any: urllib's own types
-        return None
+    return ReportThread(redact(url), post)
 
 
-def _split_url(url: str) -> tuple[str, str | None]:
+def _split_url(url: str) -> tuple[str, str]:
     """Return the address for reports, and the token in the URL."""
     try:
         parts = urlsplit(url)
@@ -274,15 +253,14 @@ def _split_url(url: str) -> tuple[str, str | None]:
         )
     host = f"[{host}]" if ":" in host else host
     path = parts.path if parts.path not in ("", "/") else PATH
-    token = unquote(parts.password or parts.username or "") or None
+    token = unquote(parts.password or parts.username or "")
     return urlunsplit((parts.scheme, host if port is None else f"{host}:{port}", path, parts.query, "")), token
 
 
-class SentryReporter(StoreReporter):
-    """Counts failures in the store, and sends them to Sentry with a client of its own."""
+class SentryClient:
+    """Sends failures to Sentry with a client of its own."""
 
-    def __init__(self, store: Callable[[], Store], dsn: str, version: str) -> None:
-        super().__init__(store)
+    def __init__(self, dsn: str, version: str) -> None:
         try:
             from sentry_sdk import Client
             from sentry_sdk.utils import BadDsn
@@ -296,8 +274,7 @@ class SentryReporter(StoreReporter):
                 "SENTRY_DSN must be a DSN of Sentry, such as https://key@sentry.example.org/7"
             ) from None
 
-    def _accept(self, report: Report, counted: bool) -> None:
-        super()._accept(report, counted)
+    def put(self, report: Report) -> None:
         fields = report.as_json()
         tags = ("service", "kind", "dependency", "collection", "worker")
         extra = ("documents", "document_count", "place", "traceback")
@@ -316,5 +293,4 @@ class SentryReporter(StoreReporter):
         )
 
     def close(self, timeout: float) -> None:
-        super().close(timeout)
         self._client.close(timeout=timeout)

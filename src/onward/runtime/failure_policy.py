@@ -1,4 +1,8 @@
-"""The policy for a failed call: wait, split, set aside, or give up. Pure, given the error and earlier tries."""
+"""What a failure leads to: its error is described and classified; then wait, split, set aside, or give up.
+
+Whether a failure is the documents' own, or that of a dependency, the store decides when it settles the call
+(`ledger/failure_attribution.py`): it knows whether other documents succeeded. Here it is judged as their own.
+"""
 
 from __future__ import annotations
 
@@ -6,216 +10,305 @@ import json
 import logging
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from random import Random
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from onward.ledger.store_errors import StoreUnavailable
 from onward.model.events import Envelope, new_id
 from onward.model.failures import Failure
 from onward.model.ledger import (
+    MAX_DEATHS,
     Charge,
     DeadLettered,
-    Delivery,
     DependencyReport,
     InFailedBatch,
+    Processed,
     RetryLater,
+    Settlement,
     SettlementPart,
 )
-from onward.retry import Classified, Decision, GiveUp, Kind, Ladder, NotReady, Reason, Retry, RetryPolicy
-from onward.runtime.health_calls import Health
+from onward.retry import (
+    Classified,
+    Decision,
+    GiveUp,
+    Kind,
+    Malformed,
+    NotReady,
+    Permanent,
+    Reason,
+    Retry,
+    RetryPolicy,
+    classify,
+)
 from onward.runtime.service import Service
 from onward.runtime.tracing import parent_of
 
+if TYPE_CHECKING:
+    from onward.runtime.handler_call import Call, OpenDelivery
+    from onward.runtime.work import Work
+
 log = logging.getLogger("onward")
 
+STORE_PAUSE_SECONDS = 5.0  # after this time a call that could not read the store is made again
+NEWER_WORKER_PAUSE_SECONDS = 5.0  # after this time an event that needs a newer worker is offered again
 DEFAULT_PAUSE = 10.0  # seconds to leave a dependency alone that is rate limiting and does not say for how long
 
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """The settlement parts of the documents of a failed call, and the evidence about dependencies."""
-
-    parts: tuple[SettlementPart, ...]
-    report: DependencyReport | None
-    last: bool = False  # the next failure will be the last
+Judgement = tuple[Sequence[SettlementPart], DependencyReport | None]
+"""The settlement parts of the documents of a failed call, and the evidence about dependencies."""
 
 
-@dataclass(frozen=True, slots=True)
-class Judge:
-    """Applies a service's policies, once for each failed call."""
+class CrashLoop(Permanent):
+    """A handler's process died again and again while it ran."""
 
-    service: Service
-    ladder: Ladder
-    random: Random
 
-    def judge(
-        self,
-        delivery: Delivery,
-        ids: Sequence[str],
-        error: BaseException,
-        classified: Classified,
-        failure: Failure,
-        *,
-        took: float = 0.0,
-        health: Health | None = None,
-    ) -> Judgement:
-        """Decide what a failure means for the documents of a call, if it is their own.
+# -- before any call
 
-        Whether it is their own, or that of a dependency, the store decides when it settles the call
-        (`ledger/failure_attribution.py`): it knows whether other documents succeeded. `health` is the
-        result of the dependency's health call, if it has one.
-        """
-        if classified.kind is Kind.NOT_READY:
-            return self._not_ready(delivery, ids, error, failure, took)
-        report = self._report(classified, ids, failure, health)
-        if len(ids) > 1:
-            return Judgement(halved(ids, failure), report)
-        usual = getattr(self.ladder, self.service.rung)
-        decision = self._decide(self.service.policy, usual, delivery.tries + 1, error=classified)
-        if isinstance(decision, Retry):
-            wait = RetryLater(ids, after=decision.after, charge=Charge.TRY, failure=failure)
-            return Judgement((wait,), report, decision.last)
-        final = classified.kind in (Kind.PERMANENT, Kind.MALFORMED)
-        if self.service.sets_aside and not final:
-            return Judgement((self.aside(delivery, ids, failure),), report)
-        return Judgement((self._dead(delivery, ids, decision, failure, Charge.TRY, final=final),), report)
 
-    def _not_ready(
-        self, delivery: Delivery, ids: Sequence[str], error: BaseException, failure: Failure, took: float
-    ) -> Judgement:
-        named = set(error.ids) if isinstance(error, NotReady) and error.ids else set(ids)
-        unreadable = [id for id in ids if id in named] or list(ids)
-        others = [id for id in ids if id not in named] if len(unreadable) < len(ids) else []
-        decision = self._decide(
-            self.service.not_ready, self.ladder.not_ready, delivery.not_ready + 1, elapsed=delivery.able + took
+def refusal(opened: OpenDelivery) -> Settlement | None:
+    """Return the settlement of a delivery for which no call can be made: a crash loop, another type or version."""
+    service, delivery = opened.service, opened.delivery
+    if delivery.deaths >= MAX_DEATHS:
+        return opened.settlement(_after_deaths(opened))
+    if delivery.version > service.on.version and opened.context.newer_alive(service.name, delivery.version):
+        return opened.settlement([RetryLater(opened.ids, after=NEWER_WORKER_PAUSE_SECONDS)])
+    if delivery.event_type != service.on.event_type:
+        problem = f"service {service.name!r} takes {service.on.event_type}, not {delivery.event_type}"
+    elif delivery.version > service.on.version:
+        problem = (
+            f"{delivery.event_type} has version {delivery.version}, this worker knows {service.on.version} "
+            "and no newer worker is alive; start one, then requeue"
         )
-        part: SettlementPart
-        last = False
-        if isinstance(decision, Retry):
-            part = RetryLater(
-                unreadable,
-                after=decision.after,
-                charge=Charge.NOT_READY,
-                able=decision.after + took,
-                failure=failure,
-            )
-            last = decision.last
-        else:
-            part = self._dead(delivery, unreadable, decision, failure, Charge.NOT_READY)
-        return Judgement((part, RetryLater(others)) if others else (part,), None, last)
+    else:
+        return None
+    return opened.settlement([_malformed(opened, Malformed(problem))])
 
-    def _decide(
-        self,
-        own: RetryPolicy | None,
-        usual: RetryPolicy,
-        n: int,
-        *,
-        elapsed: float = 0.0,
-        error: Classified | None = None,
-    ) -> Decision:
-        """Ask the service's own policy, or the usual one; a backoff that fails must not fail the worker."""
-        if own is not None:
-            try:
-                decision = own.decide(n, elapsed=elapsed, error=error, random=self.random)
-                if isinstance(decision, GiveUp) or (decision.after >= 0 and math.isfinite(decision.after)):
-                    return decision
-                problem = f"a wait of {decision.after!r} s"
-            except Exception as broken:
-                problem = type(broken).__name__
-            log.error("the policy of service %r failed (%s); the usual one decides", self.service.name, problem)
-        return usual.decide(n, elapsed=elapsed, error=error, random=self.random)
 
-    def _report(
-        self, classified: Classified, ids: Sequence[str], failure: Failure, health: Health | None
-    ) -> DependencyReport | None:
-        """Return the evidence of a failure about a dependency; None: neither for it nor against it."""
-        dependency = dependency_of(self.service, classified)
-        if dependency is None:
-            return None
-        reason = f"{failure.error_type}: {failure.message}"[:500]
-        if classified.rate_limited:
-            pause = classified.retry_after if classified.retry_after is not None else DEFAULT_PAUSE
-            return DependencyReport(paused=dependency, pause=min(pause, 3600.0), reason=reason)
-        if classified.opens:
-            return DependencyReport(opens=dependency, ids=ids, reason=reason, remedy=classified.remedy or "")
-        if health is None:
-            return DependencyReport(
-                struck=dependency,
-                ids=ids,
-                reason=reason,
-                remedy=classified.remedy or "",
-                unreached=classified.unreached,
-            )
-        # A dependency that is well is not the cause, whatever status it returned.
-        if health.problem is None:
-            return None
-        return DependencyReport(opens=dependency, by_health=True, ids=ids, reason=health.problem)
+def _after_deaths(opened: OpenDelivery) -> Sequence[SettlementPart]:
+    """Give up a document that was alone when its process died; else halve the batch to find the one."""
+    ids = [given.id for given in opened.ready]
+    if len(ids) > 1:
+        return _halved(ids, None, deaths=opened.delivery.deaths - 1)
+    error = CrashLoop(
+        f"the worker process died {opened.delivery.deaths} times while service "
+        f"{opened.service.name!r} handled this, the last time alone in its process"
+    )
+    failure = replace(describe(opened, error), kind="crash")
+    return [_dead(opened, ids, Reason.CRASH_LOOP, failure, Charge.NOTHING, final=True)]
 
-    def _dead(
-        self,
-        delivery: Delivery,
-        ids: Sequence[str],
-        decision: GiveUp,
-        failure: Failure,
-        charge: Charge,
-        *,
-        final: bool = False,
-    ) -> DeadLettered:
-        return DeadLettered(
-            ids,
-            reason=decision.reason,
-            failure=failure,
-            final=final,
-            charge=charge,
-            notice=self._notice(delivery, ids, failure, charge),
+
+def missing(opened: OpenDelivery, ids: Sequence[str]) -> Sequence[SettlementPart]:
+    """Return what becomes of documents that do not exist yet."""
+    if not ids:
+        return ()
+    error = NotReady(f"{opened.delivery.collection} not found: {', '.join(ids[:5])}", ids=tuple(ids))
+    return _judge(opened, ids, error, classify(error))[0]
+
+
+# -- after a call
+
+
+def classified(call: Call, error: BaseException) -> Classified:
+    """Classify an error by the service's own classifier, or by the usual one where that fails."""
+    now = call.opened.context.now()
+    if call.service.classify is classify:
+        return classify(error, now=now)
+    try:
+        found = call.service.classify(error)
+        if isinstance(found, Classified):
+            return found
+        problem = f"it answered {type(found).__name__}, not Classified"
+    except BaseException as broken:
+        problem = describe(call.opened, broken).traceback
+    log.error("the classifier of service %r failed; the usual one decides: %s", call.service.name, problem)
+    return classify(error, now=now)
+
+
+def describe(opened: OpenDelivery, error: BaseException, found: Classified | None = None) -> Failure:
+    """Describe an error, with the dependency that it points at."""
+
+    def described(error: BaseException) -> Failure:
+        return Failure.of(
+            error,
+            at=opened.context.now(),
+            service=opened.service.name,
+            worker=opened.context.worker,
+            version=opened.context.version,
+            classified=found,
+            trace=opened.delivery.trace or "",
         )
 
-    def aside(self, delivery: Delivery, ids: Sequence[str], failure: Failure) -> InFailedBatch:
-        """Documents that failed while others went on, to be retried as a batch."""
-        after, _ = self.ladder.failed_batch.backoff.bounds(1)
-        return InFailedBatch(ids, failure, after=after, notice=self._notice(delivery, ids, failure, Charge.TRY))
-
-    def crash_loop(self, delivery: Delivery, ids: Sequence[str], failure: Failure) -> DeadLettered:
-        """An event whose handler took its process down once too often, the last time alone."""
-        return self._dead(delivery, ids, GiveUp(Reason.CRASH_LOOP), failure, Charge.NOTHING, final=True)
-
-    def malformed(self, delivery: Delivery, failure: Failure) -> DeadLettered:
-        """An event that cannot be read: kept with its bytes; its documents wait for a better one."""
-        ids = [one.id for one in delivery.inputs]
-        dead = self._dead(delivery, ids, GiveUp(Reason.MALFORMED), failure, Charge.NOTHING)
-        dead.raw = delivery.data.encode()
-        return dead
-
-    def _notice(self, delivery: Delivery, ids: Sequence[str], failure: Failure, charge: Charge) -> Envelope:
-        data: dict[str, object] = {}
-        if ids and (field := self.service.ids_field) is not None:
-            # As the event itself names them: by one id, or by a list.
-            data[field] = ids[0] if self.service.on.model_fields[field].annotation is str else list(ids)
-        data |= {
-            "error_message": failure.message,
-            "error_type": failure.error_type,
-            "retry_count": delivery.tries + delivery.not_ready + (charge is not Charge.NOTHING),
-            "failed_at": failure.at,
-        }
-        trace = parent_of(delivery.trace)
-        return Envelope(
-            self.service.notice_type(), json.dumps(data), new_id(), failure.at, trace=trace, notice=True
-        )
+    try:
+        failure = described(error)
+    except BaseException as broken:  # any method of an exception may raise
+        return described(RuntimeError(f"{type(error).__name__} cannot be described: {type(broken).__name__}"))
+    dependency: object = failure.dependency  # an attribute of another library's exception may be anything
+    if found is not None and dependency is None:
+        return replace(failure, dependency=found.dependency or dependency_of(opened.service, found))
+    return failure if isinstance(dependency, str | None) else replace(failure, dependency=None)
 
 
-def dependency_of(service: Service, classified: Classified) -> str | None:
+def dependency_of(service: Service, found: Classified) -> str | None:
     """Return the needed dependency that a failure points at.
 
     A named dependency must be needed. Without a name, the service must need exactly one: guessing among
     several could open the wrong breaker.
     """
-    if not classified.unavailable:
+    if not found.unavailable:
         return None
-    if classified.dependency is not None:
-        return classified.dependency if classified.dependency in service.needs else None
+    if found.dependency is not None:
+        return found.dependency if found.dependency in service.needs else None
     return service.needs[0] if len(service.needs) == 1 else None
 
 
-def combined(reports: Sequence[DependencyReport | None], succeeded: Sequence[str]) -> DependencyReport | None:
+def asks_health(call: Call, found: Classified) -> bool:
+    """Return whether a failure is judged by the health call of a dependency, which may take a while."""
+    name = dependency_of(call.service, found)
+    # A rate limit, and an error that opens the breaker by itself, say already what is wrong.
+    return name is not None and not (found.rate_limited or found.opens) and call.opened.context.health.has(name)
+
+
+def health_problem(call: Call, found: Classified) -> str | None:
+    """Return what the health call says of the dependency that a failure points at; None: it is not to be asked."""
+    name = dependency_of(call.service, found) if asks_health(call, found) else None
+    return None if name is None else call.opened.context.health.ask(name)
+
+
+def settled(call: Call, error: BaseException, found: Classified, problem: str | None) -> Settlement:
+    """Return the settlement of a failed call; `problem` is that of `health_problem`."""
+    opened = call.opened
+    if isinstance(error, StoreUnavailable):
+        # The store was away or too busy: the documents did not fail, and nothing is charged.
+        return opened.settlement([RetryLater(call.ids, after=STORE_PAUSE_SECONDS)])
+    if opened.unreadable is not None:
+        dead = _malformed(opened, opened.unreadable)
+        return opened.settlement([dead] if error is opened.unreadable else [])
+    parts, report = _judge(opened, call.ids, error, found, seconds=call.seconds, problem=problem)
+    return opened.settlement(parts, dependencies=report)
+
+
+def mixed(call: Call, work: Work) -> Settlement:
+    """Return the settlement of a call that succeeded, but not for all of its documents, or needs a dependency."""
+    opened, service = call.opened, call.service
+    rest = [id for id in call.ids if id not in work.failed and id not in work.aside]
+    went_well = bool(rest) or not call.ids
+    parts: list[SettlementPart] = []
+    if work.waits_until is None:
+        parts.append(Processed(rest))
+    elif went_well:
+        parts.append(RetryLater(rest, until=work.waits_until))
+    reports: list[DependencyReport | None] = []
+    for id, error in work.failed.items():
+        found = classified(call, error)
+        problem = health_problem(call, found)
+        judged, report = _judge(opened, [id], error, found, seconds=call.seconds, problem=problem)
+        parts += judged
+        reports.append(report)
+    for id, error in work.aside.items():
+        parts.append(_aside(opened, [id], describe(opened, error, classified(call, error))))
+    settlement = call.written(work, parts)
+    if service.needs:
+        settlement.dependencies = _combined(reports, service.needs if went_well else ())
+    return settlement
+
+
+# -- the policy
+
+
+def _judge(
+    opened: OpenDelivery,
+    ids: Sequence[str],
+    error: BaseException,
+    found: Classified,
+    *,
+    seconds: float = 0.0,
+    problem: str | None = None,
+) -> Judgement:
+    """Decide what a failure means for these documents."""
+    failure = describe(opened, error, found)
+    if found.kind is Kind.NOT_READY:
+        return _not_ready(opened, ids, error, failure, seconds), None
+    service, delivery = opened.service, opened.delivery
+    report = _report(service, found, ids, failure, problem)
+    if len(ids) > 1:
+        return _halved(ids, failure), report
+    usual = getattr(opened.context.ladder, service.rung)
+    decision = _decide(opened, service.policy, usual, delivery.tries + 1, error=found)
+    final = found.kind in (Kind.PERMANENT, Kind.MALFORMED)
+    part: SettlementPart
+    if isinstance(decision, Retry):
+        part = RetryLater(ids, after=decision.after, charge=Charge.TRY, failure=failure)
+        if decision.last:
+            opened.last_chances.append(part)
+    elif service.sets_aside and not final:
+        part = _aside(opened, ids, failure)
+    else:
+        part = _dead(opened, ids, decision.reason, failure, Charge.TRY, final=final)
+    return [part], report
+
+
+def _not_ready(
+    opened: OpenDelivery, ids: Sequence[str], error: BaseException, failure: Failure, took: float
+) -> Sequence[SettlementPart]:
+    delivery = opened.delivery
+    named = set(error.ids) if isinstance(error, NotReady) and error.ids else set(ids)
+    unreadable = [id for id in ids if id in named] or list(ids)
+    others = [id for id in ids if id not in named] if len(unreadable) < len(ids) else []
+    usual, tries, able = opened.context.ladder.not_ready, delivery.not_ready + 1, delivery.able + took
+    decision = _decide(opened, opened.service.not_ready, usual, tries, elapsed=able)
+    part: SettlementPart
+    if isinstance(decision, Retry):
+        after = decision.after
+        part = RetryLater(unreadable, after, charge=Charge.NOT_READY, able=after + took, failure=failure)
+        if decision.last:
+            opened.last_chances.append(part)
+    else:
+        part = _dead(opened, unreadable, decision.reason, failure, Charge.NOT_READY)
+    return [part, RetryLater(others)] if others else [part]
+
+
+def _decide(
+    opened: OpenDelivery,
+    own: RetryPolicy | None,
+    usual: RetryPolicy,
+    n: int,
+    *,
+    elapsed: float = 0.0,
+    error: Classified | None = None,
+) -> Decision:
+    """Ask the service's own policy, or the usual one; a backoff that fails must not fail the worker."""
+    random = opened.context.random
+    if own is not None:
+        try:
+            decision = own.decide(n, elapsed=elapsed, error=error, random=random)
+            if isinstance(decision, GiveUp) or (decision.after >= 0 and math.isfinite(decision.after)):
+                return decision
+            problem = f"a wait of {decision.after!r} s"
+        except Exception as broken:
+            problem = type(broken).__name__
+        log.error("the policy of service %r failed (%s); the usual one decides", opened.service.name, problem)
+    return usual.decide(n, elapsed=elapsed, error=error, random=random)
+
+
+def _report(
+    service: Service, found: Classified, ids: Sequence[str], failure: Failure, problem: str | None
+) -> DependencyReport | None:
+    """Return the evidence of a failure about a dependency; None: neither for it nor against it."""
+    dependency = dependency_of(service, found)
+    # A dependency that is well is not the cause, whatever status it returned.
+    if dependency is None or problem == "":
+        return None
+    reason, remedy = f"{failure.error_type}: {failure.message}"[:500], found.remedy or ""
+    if found.rate_limited:
+        pause = found.retry_after if found.retry_after is not None else DEFAULT_PAUSE
+        return DependencyReport(paused=dependency, pause=min(pause, 3600.0), reason=reason)
+    if found.opens:
+        return DependencyReport(opens=dependency, ids=ids, reason=reason, remedy=remedy)
+    if problem is not None:
+        return DependencyReport(opens=dependency, by_health=True, ids=ids, reason=problem)
+    return DependencyReport(struck=dependency, ids=ids, reason=reason, remedy=remedy, unreached=found.unreached)
+
+
+def _combined(reports: Sequence[DependencyReport | None], succeeded: Sequence[str]) -> DependencyReport | None:
     """Return the evidence of a call whose documents had different outcomes about its dependencies.
 
     A success of one document shows that the dependency is up. Only if no document succeeded, and all
@@ -230,18 +323,55 @@ def combined(reports: Sequence[DependencyReport | None], succeeded: Sequence[str
             return replace(report, succeeded=succeeded)
     if succeeded:
         return DependencyReport(succeeded=succeeded)
-    struck = {report.struck for report in known}
-    if len(known) < len(reports) or len(struck) != 1:
+    if len(known) < len(reports) or len({report.struck for report in known}) != 1:
         return None
     return replace(known[0], ids=[id for report in known for id in report.ids])
 
 
-def halved(
-    ids: Sequence[str], failure: Failure | None, *, deaths: int | None = None
-) -> tuple[RetryLater, RetryLater]:
+def _halved(ids: Sequence[str], failure: Failure | None, *, deaths: int | None = None) -> Sequence[SettlementPart]:
     """Split a failing batch in two, uncharged, until the culprit is alone."""
     middle = (len(ids) + 1) // 2
-    return (
-        RetryLater(ids[:middle], failure=failure, batch=middle, deaths=deaths),
-        RetryLater(ids[middle:], failure=failure, batch=middle, deaths=deaths),
-    )
+    halves = (ids[:middle], ids[middle:])
+    return [RetryLater(half, failure=failure, batch=middle, deaths=deaths) for half in halves]
+
+
+def _dead(
+    opened: OpenDelivery,
+    ids: Sequence[str],
+    reason: Reason,
+    failure: Failure,
+    charge: Charge,
+    *,
+    final: bool = False,
+) -> DeadLettered:
+    notice = _notice(opened, ids, failure, charge)
+    return DeadLettered(ids, reason, failure, final=final, charge=charge, notice=notice)
+
+
+def _malformed(opened: OpenDelivery, error: BaseException) -> DeadLettered:
+    """Give up an event that cannot be read: it is kept with its bytes; its documents wait for a better one."""
+    dead = _dead(opened, opened.ids, Reason.MALFORMED, describe(opened, error), Charge.NOTHING)
+    dead.raw = opened.delivery.data.encode()
+    return dead
+
+
+def _aside(opened: OpenDelivery, ids: Sequence[str], failure: Failure) -> InFailedBatch:
+    """Set documents aside that failed while others went on, to be retried as a batch."""
+    after, _ = opened.context.ladder.failed_batch.backoff.bounds(1)
+    return InFailedBatch(ids, failure, after=after, notice=_notice(opened, ids, failure, Charge.TRY))
+
+
+def _notice(opened: OpenDelivery, ids: Sequence[str], failure: Failure, charge: Charge) -> Envelope:
+    service, delivery = opened.service, opened.delivery
+    data: dict[str, object] = {}
+    if ids and (field := service.ids_field) is not None:
+        # As the event itself names them: by one id, or by a list.
+        data[field] = ids[0] if service.on.model_fields[field].annotation is str else list(ids)
+    data |= {
+        "error_message": failure.message,
+        "error_type": failure.error_type,
+        "retry_count": delivery.tries + delivery.not_ready + (charge is not Charge.NOTHING),
+        "failed_at": failure.at,
+    }
+    trace = parent_of(delivery.trace)
+    return Envelope(service.notice_type(), json.dumps(data), new_id(), failure.at, trace=trace, notice=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from onward.ledger.store_errors import StoreFull, StoreUnavailable
 from onward.model.ledger import CommitResult, Delivery
-from onward.runtime.call_failure import describe
+from onward.runtime.failure_policy import describe
 from onward.runtime.handler_call import Call, FinishedCall
 from onward.runtime.slots import RunningSlots
 
@@ -40,54 +40,35 @@ def commit_halves(store: Store, record: RunningSlots, group: GroupResult, count:
 
 def _commit_first(store: Store, record: RunningSlots, group: GroupResult, count: int) -> bool:
     """Commit the first works that are left, in their order; return whether none of them failed."""
-    if count == 1:
-        return _commit_alone(store, record, group)
     some = group.left[:count]
     try:
-        with record.commit(_rows_of(some)):
+        with record.commit([item.settlement.row for item in some if item.reply is None]):
             results = store.settle([item.settlement for item in some])
     except (StoreUnavailable, StoreFull):
         raise
-    except Exception:
-        commit_halves(store, record, group, count)
+    except Exception as error:
+        if count > 1:
+            commit_halves(store, record, group, count)
+        else:
+            _charge(store, group, some[0], error)
         return False
-    _note_committed(group, results)
+    group.done += zip(some, results, strict=True)
+    del group.left[:count]
     return True
 
 
-def _commit_alone(store: Store, record: RunningSlots, group: GroupResult) -> bool:
-    """Commit the first work that is left; return whether it could be committed. If not, it is charged."""
-    item = group.left[0]
+def _charge(store: Store, group: GroupResult, item: FinishedCall, error: Exception) -> None:
+    """Charge the first work that is left, which cannot be committed."""
     call = item.of
-    try:
-        with record.commit(_rows_of([item])):
-            results = store.settle([item.settlement])
-    except (StoreUnavailable, StoreFull):
-        raise
-    except Exception as error:
-        if not isinstance(call, Call):
-            raise
-        problem = describe(call.opened, error).message  # without secrets, as it is stored
-        log.warning("a work of service %r cannot be committed: %s", call.service.name, problem)
-        if item.reply is not None:
-            item.reply.set_exception(error)  # the handler is still running, and fails by it
-            del group.left[0]
-            return False
+    if not isinstance(call, Call):
+        raise error
+    problem = describe(call.opened, error).message  # without secrets, as it is stored
+    log.warning("a work of service %r cannot be committed: %s", call.service.name, problem)
+    if item.reply is not None:
+        item.reply.set_exception(error)  # the handler is still running, and fails by it
+    else:
         closes = item.settlement.closes
         item.settlement = call.failed(error)
         item.settlement.closes = closes
-        _note_committed(group, store.settle([item.settlement]))
-        return False
-    _note_committed(group, results)
-    return True
-
-
-def _note_committed(group: GroupResult, results: list[CommitResult]) -> None:
-    """Move the first works from `left` to `done`, with their results."""
-    group.done += zip(group.left[: len(results)], results, strict=True)
-    del group.left[: len(results)]
-
-
-def _rows_of(group: list[FinishedCall]) -> list[int]:
-    """Return the rows that a group ends; a checkpoint ends none."""
-    return [item.settlement.row for item in group if item.reply is None]
+        group.done += [(item, result) for result in store.settle([item.settlement])]
+    del group.left[0]

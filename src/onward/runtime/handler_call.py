@@ -30,9 +30,8 @@ from onward.model.ledger import (
     SettlementPart,
 )
 from onward.retry import Ladder, Malformed, NotReady, Permanent
-from onward.runtime import call_failure
-from onward.runtime.health_calls import Health, HealthCalls
-from onward.runtime.service import Service
+from onward.runtime import failure_policy
+from onward.runtime.service import HealthCalls, Service
 from onward.runtime.tracing import is_unsampled, parent_of, span_factory
 from onward.runtime.work import Checkpointed, GilTurns, Work, WorkRefused
 
@@ -63,9 +62,9 @@ class Context:
     now: Callable[[], float]
     ladder: Ladder
     time_limit: float
-    random: Random
     health: HealthCalls
-    newer_alive: Callable[[str, int], bool]
+    random: Random = field(default_factory=Random)
+    newer_alive: Callable[[str, int], bool] = lambda service, version: False
     """Returns whether a live worker has a service with at least this event version."""
     commit: Callable[[Call, Settlement], Future[CommitStatus]] | None = None
     """Commits a settlement in the middle of a call; None: no calls are made here."""
@@ -90,8 +89,17 @@ class OpenDelivery:
     event: Event | None = None
     unreadable: Malformed | None = None  # why the event cannot be read
     reading: threading.Lock = field(default_factory=threading.Lock)
-    last_chances: list[SettlementPart] = field(default_factory=list)
-    """Waits after which the next failure is the last."""
+    last_chances: list[SettlementPart] = field(default_factory=list)  # after these waits, a failure is the last
+    seconds: float = 0.0  # no handler ran for it, as for a call
+
+    @property
+    def opened(self) -> OpenDelivery:
+        """Itself, as of a call."""
+        return self
+
+    @property
+    def ids(self) -> list[str]:
+        return [given.id for given in self.delivery.inputs]
 
     @property
     def ready(self) -> list[Input]:
@@ -114,17 +122,10 @@ class OpenDelivery:
                 raise Malformed("the event cannot be read; the call that tried first settles the delivery")
             return self.event
 
-    def settlement(self, parts: Sequence[SettlementPart], *, closes: bool = True, **more: Any) -> Settlement:
-        return Settlement(
-            self.delivery.row,
-            self.delivery.token,
-            self.delivery.collection,
-            parts=parts,
-            closes=closes,
-            worker=self.context.worker,
-            version=self.context.version,
-            **more,
-        )
+    def settlement(self, parts: Sequence[SettlementPart], **more: Any) -> Settlement:
+        delivery, by = self.delivery, self.context
+        more |= {"worker": by.worker, "version": by.version}
+        return Settlement(delivery.row, delivery.token, delivery.collection, parts=parts, **more)
 
 
 def open_delivery(service: Service, delivery: Delivery, context: Context) -> OpenDelivery:
@@ -132,30 +133,25 @@ def open_delivery(service: Service, delivery: Delivery, context: Context) -> Ope
     opened = OpenDelivery(service, delivery, context)
     on = service.on
     if delivery.deaths >= MAX_DEATHS or delivery.version > on.version or delivery.event_type != on.event_type:
-        opened.opening = call_failure.refusal(opened)
+        opened.opening = failure_policy.refusal(opened)
         return opened
     if service.finishes is None:
         opened.calls = [Call(opened, [])]
     else:
-        _divide(opened)
+        ready = opened.ready
+        missing: list[str] = []
+        for given in delivery.inputs:
+            if given.status is InputStatus.MISSING:
+                missing.append(given.id)
+            elif given.status is not InputStatus.READY:
+                log.debug("%s: %s/%s is %s, skipped", service.name, delivery.collection, given.id, given.status)
+        if missing or not ready:
+            opened.opening = opened.settlement(failure_policy.missing(opened, missing), closes=not ready)
+        size = min(service.batch or 1, delivery.batch or len(ready) or 1)
+        opened.calls = [Call(opened, ready[start : start + size]) for start in range(0, len(ready), size)]
     opened.cursors = json.loads(delivery.cursor) if delivery.cursor else {}
     opened.left = len(opened.calls)
     return opened
-
-
-def _divide(opened: OpenDelivery) -> None:
-    """Make the calls for documents that can be read; the missing ones wait."""
-    service, delivery, ready = opened.service, opened.delivery, opened.ready
-    missing: list[str] = []
-    for given in delivery.inputs:
-        if given.status is InputStatus.MISSING:
-            missing.append(given.id)
-        elif given.status is not InputStatus.READY:
-            log.debug("%s: %s/%s is %s, skipped", service.name, delivery.collection, given.id, given.status)
-    if missing or not ready:
-        opened.opening = opened.settlement(call_failure.missing(opened, missing), closes=not ready)
-    size = min(service.batch or 1, delivery.batch or len(ready) or 1)
-    opened.calls = [Call(opened, ready[start : start + size]) for start in range(0, len(ready), size)]
 
 
 class Call:
@@ -197,7 +193,8 @@ class Call:
         spans = self.opened.context.spans
         if spans is None or is_unsampled(self.delivery.trace):
             return self._run()
-        with self._start_span(spans) as span:
+        self.span = spans.start_try(self.service.name, self.delivery, self.ids, self.opened.context.worker)
+        with self.span as span:
             span.record(settlement := self._run())
             return settlement
 
@@ -205,12 +202,12 @@ class Call:
         CURRENT.set(self)
         self.began = self.opened.context.now()
         try:
-            if self.delivery.careful:
-                self._commit(self._start())
+            if self.delivery.careful:  # it is recorded that the handler is about to run
+                self._commit(self.opened.settlement((), closes=False, starts=True))
             argument, work = self._prepare()
             return self._succeeded(self.service.handler(argument, work))
         except BaseException as error:  # a handler may raise anything at all; the worker goes on
-            self.seconds = self._elapsed()
+            self.seconds = max(0.0, self.opened.context.now() - self.began)
             return None if isinstance(error, WorkRefused) else self.failed(error)
         finally:
             CURRENT.set(None)
@@ -220,7 +217,8 @@ class Call:
         spans = self.opened.context.spans
         if spans is None or is_unsampled(self.delivery.trace):
             return await self._run_async()
-        with self._start_span(spans) as span:
+        self.span = spans.start_try(self.service.name, self.delivery, self.ids, self.opened.context.worker)
+        with self.span as span:
             span.record(settlement := await self._run_async())
             return settlement
 
@@ -229,7 +227,7 @@ class Call:
         self.began = self.opened.context.now()
         try:
             if self.delivery.careful:
-                await self._commit(self._start())
+                await self._commit(self.opened.settlement((), closes=False, starts=True))
             argument, work = self._prepare()
             returned = await self.service.handler(argument, work)
             # Judging what failed may ask a health call, which must not block the loop.
@@ -247,25 +245,24 @@ class Call:
         return self.opened.context.stopping and not self.timed_out
 
     async def _failed_async(self, error: BaseException) -> Settlement | None:
-        self.seconds = self._elapsed()
-        found = call_failure.classified(self, error)
-        health: Health | None = None
-        if call_failure.asks_health(self, found):
+        self.seconds = max(0.0, self.opened.context.now() - self.began)
+        found = failure_policy.classified(self, error)
+        problem: str | None = None
+        if failure_policy.asks_health(self, found):
             try:
-                health = await asyncio.to_thread(call_failure.health_of, self, found)
+                problem = await asyncio.to_thread(failure_policy.health_problem, self, found)
             except asyncio.CancelledError:  # out of time; then the failure is judged by itself
                 if self._stopped():
                     return self.released()
-        return None if isinstance(error, WorkRefused) else call_failure.settled(self, error, found, health)
+        return None if isinstance(error, WorkRefused) else failure_policy.settled(self, error, found, problem)
 
     def _prepare(self) -> tuple[Any, Work]:
         """Return the argument of the handler, and its work."""
         event = self.opened.read_event()
-        kind = self.service.finishes
-        if kind is None:
+        if self.service.finishes is None:
             self.work = Work(self, event, ())
             return event, self.work
-        documents = self._documents(kind)
+        documents = self._documents(self.service.finishes)
         self.work = Work(self, event, documents)
         return (documents if self.service.batch else documents[0]), self.work
 
@@ -279,10 +276,6 @@ class Call:
             for given in self.inputs:
                 given.body = found.get(given.id, given.body)
         return [kind.from_json(given.body) for given in self.inputs if given.body is not None]
-
-    def _start_span(self, spans: SpanFactory) -> TrySpan:
-        self.span = spans.start_try(self.service.name, self.delivery, self.ids, self.opened.context.worker)
-        return self.span
 
     # -- for its work
 
@@ -313,10 +306,6 @@ class Call:
         settlement = self.written(work, (), closes=False)
         settlement.cursor = json.dumps(self.opened.cursors)
         return self._commit(settlement)
-
-    def _start(self) -> Settlement:
-        """Record that the handler is about to run."""
-        return self.opened.settlement((), closes=False, starts=True)
 
     def _commit(self, settlement: Settlement) -> Checkpointed:
         """Commit a settlement in the middle of the call: at once in a `def` handler, else when it is awaited."""
@@ -351,21 +340,19 @@ class Call:
     # -- its outcome
 
     def _succeeded(self, returned: object) -> Settlement:
-        self.seconds = self._elapsed()
+        self.seconds = max(0.0, self.opened.context.now() - self.began)
         work = self.work
         assert work is not None, "a call that ran has begun"
         work.close()
         if returned is not None:
             raise HandlerReturned(f"{self} returned {_shown(returned)}")
         if work.failed or work.aside or self.service.needs or work.waits_until is not None:
-            return call_failure.mixed(self, work)
+            return failure_policy.mixed(self, work)
         return self.written(work, [Processed(self.ids)])  # as nearly always
-
-    def _elapsed(self) -> float:
-        return max(0.0, self.opened.context.now() - self.began)
 
     def written(self, work: Work, parts: Sequence[SettlementPart], *, closes: bool = True) -> Settlement:
         """Return the settlement that writes what a work holds."""
+        # Not by `opened.settlement`: this is made for each event, and keywords that are passed on cost time.
         delivery, context = self.delivery, self.opened.context
         return Settlement(
             delivery.row,
@@ -386,8 +373,8 @@ class Call:
 
     def failed(self, error: BaseException) -> Settlement:
         """Return the settlement of a failed call."""
-        found = call_failure.classified(self, error)
-        settlement = call_failure.settled(self, error, found, call_failure.health_of(self, found))
+        found = failure_policy.classified(self, error)
+        settlement = failure_policy.settled(self, error, found, failure_policy.health_problem(self, found))
         if self.span is not None:
             self.span.record(settlement)
         return settlement
@@ -410,10 +397,6 @@ class FinishedCall:
     reply: Future[CommitStatus] | None = None
     """Set for a checkpoint and for a careful start: the call waits for the result of the commit."""
     counted: bool = False  # it was decided whether this closes its delivery
-
-    @property
-    def opened(self) -> OpenDelivery:
-        return self.of.opened if isinstance(self.of, Call) else self.of
 
 
 def _shown(returned: object) -> str:

@@ -32,9 +32,14 @@ class Distribution:
     counts: list[int]
     sum: float = 0.0
 
-    def add(self, other: Distribution) -> None:
-        self.counts = [mine + more for mine, more in zip(self.counts, other.counts, strict=True)]
-        self.sum += other.sum
+    @classmethod
+    def of(cls, name: str) -> Distribution:
+        """Return an empty distribution with the buckets of a histogram."""
+        return cls([0] * (len(buckets_of(name)) + 1))
+
+    def __add__(self, other: Distribution) -> Distribution:
+        counts = [mine + more for mine, more in zip(self.counts, other.counts, strict=True)]
+        return Distribution(counts, self.sum + other.sum)
 
 
 @dataclass(slots=True)
@@ -63,7 +68,7 @@ class Metrics:
         """The series of a kind, a name and labels as they were given."""
         self._kinds: dict[str, tuple[str, tuple[str, ...]]] = {}  # the kind and the label names of each metric
         self._said: set[str] = set()
-        self._also: list[Callable[[], Counted]] = []
+        self.also: list[Callable[[], Counted]] = []  # return their own new counts each time metrics are collected
 
     def increment(self, name: str, by: float = 1.0, /, **labels: str) -> None:
         """Count something that happened."""
@@ -80,7 +85,7 @@ class Metrics:
             with self._lock:
                 seen = self._now.histograms.get(series)
                 if seen is None:
-                    seen = self._now.histograms[series] = Distribution([0] * (len(buckets_of(name)) + 1))
+                    seen = self._now.histograms[series] = Distribution.of(name)
                 seen.counts[bisect.bisect_left(buckets_of(name), value)] += 1
                 seen.sum += value
 
@@ -91,10 +96,6 @@ class Metrics:
                 self._now.gauges[series] = value
 
     # -- handing on
-
-    def also(self, counted: Callable[[], Counted]) -> None:
-        """Add a callback that returns its own new counts each time metrics are collected."""
-        self._also.append(counted)
 
     def take(self) -> Counted:
         """Return the counts since the last call, and the last value of each gauge."""
@@ -110,16 +111,13 @@ class Metrics:
                 if self._admits("counter", series):
                     self._now.counters[series] = self._now.counters.get(series, 0.0) + by
             for series, seen in counted.histograms.items():
-                if not self._admits("histogram", series):
-                    continue
-                if series in self._now.histograms:
-                    self._now.histograms[series].add(seen)
-                else:
-                    self._now.histograms[series] = Distribution(list(seen.counts), seen.sum)
+                if self._admits("histogram", series):
+                    before = self._now.histograms.get(series) or Distribution.of(series[0])
+                    self._now.histograms[series] = before + seen
             self._now.gauges |= {one: value for one, value in counted.gauges.items() if self._admits("gauge", one)}
 
     def _gather(self) -> None:
-        for counted in self._also:
+        for counted in self.also:
             self.add(counted())
 
     def counted(self) -> Counted:
@@ -158,18 +156,15 @@ class Metrics:
     def _admits(self, kind: str, series: Series) -> bool:
         name, labels = series
         called = tuple(label for label, _ in labels)
-        if name in CATALOGUE and name not in COUNTED:
-            self._say(f"the metric {name} is Onward's own, and read from the store")
-            return False
-        if name not in self._kinds and name in CATALOGUE:
-            about = CATALOGUE[name]
-            self._kinds[name] = (about.kind, tuple(sorted(about.labels)))
-            self._known.setdefault(name, set())
         if name not in self._kinds:
-            if not _NAME.fullmatch(str(name)) or not all(map(_LABEL.fullmatch, called)):
+            about = CATALOGUE.get(name)
+            if about is not None and name not in COUNTED:
+                self._say(f"the metric {name} is Onward's own, and read from the store")
+                return False
+            if about is None and not (_NAME.fullmatch(str(name)) and all(map(_LABEL.fullmatch, called))):
                 self._say(f"the metric {name!r:.100} or one of its labels has a name that Prometheus refuses")
                 return False
-            self._kinds[name] = (kind, called)
+            self._kinds[name] = (kind, called) if about is None else (about.kind, tuple(sorted(about.labels)))
             self._known.setdefault(name, set())
         known_as, known_labels = self._kinds[name]
         if (known_as, known_labels) != (kind, called):

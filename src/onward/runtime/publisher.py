@@ -1,22 +1,26 @@
-"""Publishing from outside of a handler: events and the documents they name, in one transaction."""
+"""Publishing from outside of a handler: events and the documents they name, and events of other programs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from onward.ledger.store_errors import StoreFull, StoreUnavailable
 from onward.model.documents import Document
-from onward.model.events import Envelope, Event
+from onward.model.events import Envelope, Event, data_text, decode, is_text, new_id, read_event, storable_data
+from onward.model.failures import Failure
 from onward.model.ledger import KeptDocument, NewDocument, Published
-from onward.retry import OnwardError
-from onward.runtime.tracing import published_trace
+from onward.retry import Malformed, OnwardError
+from onward.runtime.tracing import published_trace, valid_trace
 
 if TYPE_CHECKING:
     from onward.ledger.store import Store
 
 MAX_PRIORITY = 1_000_000
+MAX_VERSION = 2**31
+MAX_ID = 200
 
 
 class PublishRefused(OnwardError, ValueError):
@@ -79,15 +83,52 @@ def publish(
 
 def _kept(store: Store, documents: Sequence[NewDocument]) -> tuple[KeptDocument, ...]:
     """Return which of these documents are stored with other content."""
-    kept: list[KeptDocument] = []
-    for collection in dict.fromkeys(one.collection for one in documents):
-        given: dict[str, set[str]] = {}
-        for one in documents:
-            if one.collection == collection:
-                given.setdefault(one.id, set()).add(one.body)
-        kept += [
-            KeptDocument(collection, id, revision)
-            for id, revision, body in store.read_bodies(collection, list(given))
-            if given[id] != {body}
-        ]
-    return tuple(kept)
+    given: dict[str, dict[str, set[str]]] = {}
+    for one in documents:
+        given.setdefault(one.collection, {}).setdefault(one.id, set()).add(one.body)
+    return tuple(
+        KeptDocument(collection, id, revision)
+        for collection, bodies in given.items()
+        for id, revision, body in store.read_bodies(collection, list(bodies))
+        if bodies[id] != {body}
+    )
+
+
+# -- events of other programs
+
+
+def enter_foreign_event(
+    store: Store, events: Iterable[type[Event]], raw: bytes, *, message_id: str = ""
+) -> Published | None:
+    """Put an event of another program on the ledger, once by its `event_id`, or by the id of its message.
+
+    An event that cannot be read or stored becomes a dead letter with its bytes; then this returns None.
+    """
+    event_type = ""
+    kinds = {kind.event_type: kind for kind in events}
+    try:
+        envelope = decode(raw)
+        event_type = str(envelope["event_type"])
+        kind = kinds.get(event_type)
+        if kind is None:
+            known = ", ".join(sorted(kinds)) or "none"
+            raise Malformed(f"the event type {event_type!r} is unknown; known are: {known}")
+        return store.publish([_envelope(kind, envelope, message_id, store.now())])[0]
+    except (StoreUnavailable, StoreFull):
+        raise
+    except Exception as error:
+        store.publish_malformed(raw, Failure.of(error, at=store.now(), service=""), event_type=event_type)
+        return None
+
+
+def _envelope(kind: type[Event], envelope: dict[str, Any], message_id: str, now: float) -> Envelope:
+    version = envelope.get("version", kind.version)
+    if not isinstance(version, int) or not 0 < version < MAX_VERSION:
+        raise Malformed(f"the field 'version' is {version!r:.50}, not a whole number from 1 on")
+    data = data_text(envelope)
+    if version <= kind.version:
+        data = storable_data(read_event(kind, data))
+    ids = (id for id in (envelope.get("event_id"), message_id) if is_text(id))
+    given = next((id for id in ids if 0 < len(id) <= MAX_ID and "\x00" not in id), None)
+    trace = valid_trace(envelope.get("trace"))
+    return Envelope(kind.event_type, data, given or new_id(), now, version, trace, foreign=given is not None)

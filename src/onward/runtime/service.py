@@ -24,6 +24,7 @@ Handler = Callable[..., Any]
 Requeue = Callable[[Sequence[DocumentState], Reader], Iterable[Event]]  # makes the events that put documents back
 
 HEALTH_SECONDS = 10.0  # how long a health call may take; after it, the dependency counts as down
+SHARED_SECONDS = 1.0  # how long the result of a health call is reused in the same process
 
 
 class RegistrationError(OnwardError, ValueError):
@@ -160,32 +161,28 @@ class Dependency:
     name: str
     health: Callable[[], bool | Awaitable[bool | None] | None] | None = None
 
-    def problem(self) -> str | None:
-        """Ask the health call and return what is wrong with the dependency, or None.
+    def problem(self) -> str:
+        """Ask the health call and return what is wrong with the dependency; empty: nothing.
 
         It runs in a thread of its own: it may be a coroutine where a loop is running, and it may hang.
         """
-        if self.health is None:
-            return None
-        answers: list[str | None] = []
+        answers: list[str] = []
         asking = threading.Thread(target=lambda: answers.append(self._ask()), daemon=True)
         asking.start()
         asking.join(HEALTH_SECONDS)
         return answers[0] if answers else f"its health call did not answer within {HEALTH_SECONDS:g} s"
 
-    def _ask(self) -> str | None:
-        assert self.health is not None, "only a dependency with a health call is asked"
+    def _ask(self) -> str:
+        async def awaited(answer: Awaitable[bool | None]) -> bool | None:
+            return await answer
+
         try:
-            answer = self.health()
+            answer = self.health() if self.health is not None else None
             if inspect.isawaitable(answer):
-                answer = asyncio.run(_awaited(answer))
+                answer = asyncio.run(awaited(answer))
         except BaseException as error:  # whatever it raises, the dependency is not well
             return Failure.of(error, at=0.0, service=self.name).message or type(error).__name__
-        return "its health call says no" if answer is False else None
-
-
-async def _awaited(answer: Awaitable[bool | None]) -> bool | None:
-    return await answer
+        return "its health call says no" if answer is False else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +239,7 @@ class Registry:
         self.periodic[job.name] = job
 
     def select(self, names: Sequence[str] | None) -> list[Service]:
-        """The services with these names, or all."""
+        """Return the services with these names, or all."""
         for name in names or ():
             if name not in self.services:
                 known = ", ".join(sorted(self.services)) or "none"
@@ -254,3 +251,35 @@ class Registry:
 
     def events(self) -> Iterator[type[Event]]:
         yield from dict.fromkeys(service.on for service in self.services.values())
+
+
+class HealthCalls:
+    """Asks the health calls of dependencies, one at a time for each; callable from any thread."""
+
+    def __init__(self, registry: Registry, now: Callable[[], float]) -> None:
+        self._registry = registry
+        self._now = now
+        self._lock = threading.Lock()
+        self._asking: dict[str, threading.Lock] = {}  # a second caller waits here for the first
+        self._problems: dict[str, tuple[str, float]] = {}  # the last result of each, and when it was asked
+
+    def has(self, name: str) -> bool:
+        """Whether a dependency has a health call."""
+        known = self._registry.dependencies.get(name)
+        return known is not None and known.health is not None
+
+    def ask(self, name: str) -> str | None:
+        """Return what is wrong with a dependency, empty if nothing is; None if it has no health call.
+
+        It may take `HEALTH_SECONDS`.
+        """
+        if not self.has(name):
+            return None
+        with self._lock:
+            asking = self._asking.setdefault(name, threading.Lock())
+        with asking:
+            known = self._problems.get(name)
+            if known is None or not 0 <= self._now() - known[1] < SHARED_SECONDS:
+                problem = self._registry.dependencies[name].problem()
+                known = self._problems[name] = (problem, self._now())
+            return known[0]

@@ -97,8 +97,6 @@ class ServiceSlots:
 
     def longest_running(self, now: float) -> float:
         """Return for how many seconds the longest running call has been running."""
-        if not self.running:
-            return 0.0
         return max((now - call.began for call in list(self.running.values()) if call.began), default=0.0)
 
     def overdue(self, now: float) -> list[Call]:
@@ -106,13 +104,22 @@ class ServiceSlots:
         calls = list(self.running.values())
         return [call for call in calls if call.began and now - call.began > call.time_limit]
 
-    def withdraw(self) -> list[Call]:
-        """Remove and return the calls that have not begun."""
-        withdrawn: list[Call] = []
+    def withdraw(self) -> bool:
+        """Give back the calls that have not begun; return whether there were any."""
+        deliveries: dict[int, list[Call]] = {}
+        for call in self._take_waiting():
+            # By delivery, not by row: a worker that slept past its lease may hold a row twice.
+            deliveries.setdefault(id(call.opened), []).append(call)
+        for first, *others in deliveries.values():
+            # Together: settled singly, each would come back as an event of its own.
+            first.ids = [*first.ids, *(id for call in others for id in call.ids)]
+            first.opened.left -= len(others)
+            self._finished.append(FinishedCall(first, first.released()))
+        return bool(deliveries)
+
+    def _take_waiting(self) -> list[Call]:
         with self._moving:  # else a slot that has just seen a waiting call would find none
-            while self.waiting:
-                withdrawn.append(self.waiting.pop())
-        return withdrawn
+            return [self.waiting.pop() for _ in range(len(self.waiting))]
 
     def _begin(self, slot: int) -> Call | None:
         """Return the next call for a slot, without those whose delivery was lost."""
@@ -144,10 +151,11 @@ class ServiceSlots:
         self._wake()
 
     def feed(self, calls: Iterable[Call]) -> None:
-        raise NotImplementedError
+        self.waiting.extend(calls)
 
     def stop(self) -> None:
-        raise NotImplementedError
+        """Begin nothing more."""
+        self._take_waiting()
 
 
 class ThreadSlots(ServiceSlots):
@@ -156,12 +164,9 @@ class ThreadSlots(ServiceSlots):
     def __init__(self, service: Service, count: int, *given: Any, **more: Any) -> None:
         super().__init__(service, count, *given, **more)
         self._tokens: SimpleQueue[bool] = SimpleQueue()
-        self._threads = [
-            threading.Thread(target=self._work, args=(self._first + n,), name=f"{service.name}-{n}", daemon=True)
-            for n in range(count)
-        ]
-        for thread in self._threads:
-            thread.start()
+        for n in range(count):
+            name, slot = f"{service.name}-{n}", self._first + n
+            threading.Thread(target=self._work, args=(slot,), name=name, daemon=True).start()
 
     def feed(self, calls: Iterable[Call]) -> None:
         for call in calls:
@@ -170,8 +175,8 @@ class ThreadSlots(ServiceSlots):
 
     def stop(self) -> None:
         """Begin nothing more. What runs cannot be stopped, and its outcome is ignored."""
-        self.withdraw()
-        for _ in self._threads:
+        super().stop()
+        for _ in range(self.count):
             self._tokens.put(False)
 
     def _work(self, slot: int) -> None:
@@ -193,13 +198,13 @@ class LoopSlots(ServiceSlots):
         self.tasks = {slot: loop.create_task(self._work(slot)) for slot in slots}
 
     def feed(self, calls: Iterable[Call]) -> None:
-        self.waiting.extend(calls)
+        super().feed(calls)
         self._fed.set()
 
     def stop(self) -> None:
         """Cancel what is running; each call returns a settlement that releases its delivery."""
         self._stopped = True
-        self.withdraw()
+        super().stop()
         for task in self.tasks.values():
             task.cancel()
 
@@ -218,29 +223,23 @@ class LoopSlots(ServiceSlots):
                 self._fed.clear()
                 await self._fed.wait()
                 continue
-            self._end(slot, call, await self._run(call))
+            try:
+                settlement = await call.run_async()
+            except asyncio.CancelledError:  # the handler had returned, and its outcome was not judged yet
+                settlement = call.failed(call.timeout()) if call.timed_out else call.released()
+            except Exception:
+                log.exception("a call of %s could not be made; it is given back", call.service.name)
+                settlement = call.released()
+            if call.timed_out and (task := asyncio.current_task()) is not None:
+                task.uncancel()  # else the next call of this slot would begin cancelled
+            self._end(slot, call, settlement)
             calls += 1
             if calls % YIELD_EVERY == 0:
                 await asyncio.sleep(0)
 
-    async def _run(self, call: Call) -> Settlement | None:
-        try:
-            settlement = await call.run_async()
-        except asyncio.CancelledError:  # the handler had returned, and its outcome was not judged yet
-            settlement = call.failed(call.timeout()) if call.timed_out else call.released()
-        except Exception:
-            log.exception("a call of %s could not be made; it is given back", call.service.name)
-            settlement = call.released()
-        if call.timed_out and (task := asyncio.current_task()) is not None:
-            task.uncancel()  # else the next call of this slot would begin cancelled
-        return settlement
-
 
 class InlineSlots(ServiceSlots):
     """Run handlers one after the other in the engine's own thread: for simulations, which must be repeatable."""
-
-    def feed(self, calls: Iterable[Call]) -> None:
-        self.waiting.extend(calls)
 
     def run_next(self) -> bool:
         """Run a call that waits; return whether there was one."""
@@ -254,16 +253,12 @@ class InlineSlots(ServiceSlots):
         self._end(self._first, call, settlement)
         return True
 
-    def stop(self) -> None:
-        self.withdraw()
-
 
 def run_guarded(call: Call) -> Settlement | None:
     """Run a `def` handler; whatever goes wrong around it, the slot survives."""
     try:
         return call.run()
-    except Exception:
-        # Not the handler's: that is judged in there.
+    except Exception:  # not the handler's: that is judged in there
         log.exception("a call of %s could not be made; it is given back", call.service.name)
         return call.released()
 
@@ -339,10 +334,10 @@ class RunningSlots:
     def commit(self, rows: list[int]) -> Iterator[None]:
         """Show which rows are being committed: if the process dies of it, one of them is the reason."""
         thread = threading.get_ident()
-        with self._lock:
-            self._commits[thread] = rows
-            self.committing([row for some in self._commits.values() for row in some])
         try:
+            with self._lock:
+                self._commits[thread] = rows
+                self.committing([row for some in self._commits.values() for row in some])
             yield
         finally:
             with self._lock:

@@ -61,8 +61,7 @@ class SpanFactory:
             "onward.worker": worker,
         }
         if ids:
-            attributes["onward.collection"] = delivery.collection or ""
-            attributes["onward.documents"] = _shown(ids)
+            attributes |= {"onward.collection": delivery.collection or "", "onward.documents": _shown(ids)}
             attributes["onward.document_count"] = len(ids)
         # Without the span that is current around the worker: that has nothing to do with the event.
         context = Context() if remote is None else api.set_span_in_context(NonRecordingSpan(remote), Context())
@@ -107,11 +106,17 @@ class TrySpan:
         A successful try stays open until its commit, which may fail.
         """
         self._ended_at = self._ended_at or time.time_ns()
-        if self._span is None or (settlement is not None and _succeeded(settlement)):
+        if self._span is None or (settlement is not None and settlement.all_done):
             return
         try:
-            if settlement is not None:
-                self._remember(settlement)
+            for part in settlement.parts if settlement is not None else ():
+                # The trace is stored with the failures, so that the next try, by any worker, can link to this one.
+                if isinstance(part, Processed):
+                    continue
+                if part.failure is not None:
+                    part.failure = replace(part.failure, trace=f"{self._parent} {self.trace}")
+                if isinstance(part, DeadLettered | InFailedBatch) and part.notice is not None:
+                    part.notice.trace = self.trace
             if not self._is_over:
                 _add_events(self._span, settlement)
         except Exception as error:
@@ -126,20 +131,6 @@ class TrySpan:
                 self._span.end(self._ended_at)
             except Exception as error:
                 log_problem("ended", error)
-
-    def _remember(self, settlement: Settlement) -> None:
-        """Store the trace with the failures, so that the next try, by any worker, can link to this one."""
-        for part in settlement.parts:
-            if isinstance(part, Processed):
-                continue
-            if part.failure is not None:
-                part.failure = replace(part.failure, trace=f"{self._parent} {self.trace}")
-            if isinstance(part, DeadLettered | InFailedBatch) and part.notice is not None:
-                part.notice.trace = self.trace
-
-
-def _succeeded(settlement: Settlement) -> bool:
-    return all(isinstance(part, Processed) for part in settlement.parts)
 
 
 def _add_events(span: Span, settlement: Settlement | None) -> None:
@@ -164,16 +155,14 @@ def _add_events(span: Span, settlement: Settlement | None) -> None:
             failures.append(part.failure)
     for failure in failures[:MAX_DOCUMENTS]:
         # As OpenTelemetry describes exceptions; the failure has no secrets any more.
-        span.add_event(
-            "exception",
-            {
-                "exception.type": failure.error_type,
-                "exception.message": failure.message,
-                "exception.stacktrace": failure.traceback,
-                "onward.fingerprint": failure.fingerprint,
-                "onward.kind": failure.kind,
-            },
-        )
+        described: dict[str, AttributeValue] = {
+            "exception.type": failure.error_type,
+            "exception.message": failure.message,
+            "exception.stacktrace": failure.traceback,
+            "onward.fingerprint": failure.fingerprint,
+            "onward.kind": failure.kind,
+        }
+        span.add_event("exception", described)
     if failures:
         description = f"{failures[0].error_type}: {failures[0].message}"
         span.set_status(api.Status(api.StatusCode.ERROR, description))

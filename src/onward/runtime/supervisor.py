@@ -11,16 +11,16 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
 from onward.ledger.store_errors import StoreError, StoreFull, StoreGone, StoreUnavailable
-from onward.model.ledger import Delivery
 from onward.retry import OnwardError, redact
 from onward.runtime.child_process import Child, ExitCode, RestartBackoff, Spawn
-from onward.runtime.engine_settings import LEASE_SECONDS
+from onward.runtime.engine import LEASE_SECONDS
 from onward.runtime.handler_call import Call, Context, OpenDelivery
-from onward.runtime.outcome_log import log_outcome
+from onward.runtime.outcomes import Hooks, report_outcome
 from onward.runtime.process_identity import is_gone
 from onward.runtime.service import Service
 from onward.runtime.slots import RunningSlots
@@ -45,56 +45,42 @@ class WorkersFail(OnwardError):
     """Worker processes end before they do anything, over and over."""
 
 
+@dataclass(eq=False)
 class Supervisor:
     """Runs worker processes until it is stopped.
 
     A crash, a kill for memory or a hung handler of one process ends neither the run nor the others.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        services: Sequence[Service],
-        context: Context,
-        spawn: Spawn,
-        *,
-        name: Callable[[], str],
-        processes: int = 1,
-        lease: float = LEASE_SECONDS,
-        idle_within: float | None = None,
-        reload: Callable[[], object] | None = None,
-        on_poll: Callable[[], None] | None = None,
-        also_due: Callable[[], float | None] | None = None,
-        on_message: Callable[[str, Any], None] | None = None,
-        record: Callable[[], RunningSlots] = RunningSlots.shared,
-        monotonic: Callable[[], float] = time.monotonic,
-        poll: float = POLL_SECONDS,
-    ) -> None:
-        """`on_message` is given what worker processes send, each in a thread of its own; None: it is dead."""
-        self.store = store
-        self.services = {service.name: service for service in services}
-        self.context = context
+    store: Store
+    services: Sequence[Service]
+    context: Context
+    spawn: Spawn
+    _: KW_ONLY
+    name: Callable[[], str]
+    processes: int = 1
+    lease: float = LEASE_SECONDS
+    idle_within: float | None = None
+    reload: Callable[[], object] | None = None
+    on_poll: Callable[[], None] | None = None
+    also_due: Callable[[], float | None] | None = None
+    on_message: Callable[[str, Any], None] | None = None
+    """It is given what worker processes send, each in a thread of its own; None: the process is dead."""
+    record: Callable[[], RunningSlots] = RunningSlots.shared
+    monotonic: Callable[[], float] = time.monotonic
+    poll: float = POLL_SECONDS
+
+    def __post_init__(self) -> None:
         self.children: list[Child] = []
-        self._spawn = spawn
-        self._name = name
-        self._processes = processes
-        self._lease = lease
-        self._idle_within = idle_within
-        self._reload = reload
-        self._on_poll = on_poll
-        self._also_due = also_due
-        self._on_message = on_message
-        self._record = record
-        self._monotonic = monotonic
-        self._poll = poll
+        self.suspects = RestartBackoff()
+        self._restarts = RestartBackoff()
+        self._by_name = {service.name: service for service in self.services}
         self._trouble = ""
         self._renewed_at = -math.inf
         self._stopping = self._announced = 0
         self._hangup = False
         self._ended = threading.Event()
-        self._restarts = RestartBackoff()
-        self.suspects = RestartBackoff()
-        self._began = store.now()
+        self._began = self.store.now()
         self._looked = self._orphans_checked = self._complained = -math.inf
         self._fatal: OnwardError | None = None
         self._without_events: set[str] = set()  # services of which it was logged that they get no events
@@ -102,8 +88,8 @@ class Supervisor:
     @property
     def trouble(self) -> str:
         """Why leases are not renewed, if they are not."""
-        silent = self._monotonic() - self._renewed_at
-        if self._trouble or silent < self._lease / 2:
+        silent = self.monotonic() - self._renewed_at
+        if self._trouble or silent < self.lease / 2:
             return self._trouble
         return "no leases were renewed yet" if silent == math.inf else f"no lease was renewed for {silent:.0f} s"
 
@@ -118,7 +104,7 @@ class Supervisor:
         threading.Thread(target=self._keep_leases, name="onward-leases", daemon=True).start()
         try:
             while self.step():
-                wait([child.process.sentinel for child in self.children], timeout=self._poll)
+                wait([child.process.sentinel for child in self.children], timeout=self.poll)
         finally:
             self._ended.set()
             for child in self.children:
@@ -130,7 +116,7 @@ class Supervisor:
 
     def step(self) -> bool:
         """Look after the worker processes once; return whether to go on."""
-        now = self._monotonic()
+        now = self.monotonic()
         for child in [child for child in self.children if not child.process.is_alive()]:
             self.children.remove(child)
             child.process.join()
@@ -139,29 +125,42 @@ class Supervisor:
             self._end_children(now)
             if not self.children:
                 return False
-        else:
-            self._start_missing(now)
+        elif now >= self._restarts.ready_at:
+            # Processes that are about to end have their successors already.
+            regular = sum(not child.alone and not child.order for child in self.children)
+            for _ in range(self.processes - regular):
+                self._start(alone=False)
         for child in self.children:
             self._check_hung(child, now)
         if self._hangup:
             self._hangup = False
             self._roll(now)
-        if not self._stopping:
-            self._look_at_store(now)
         try:
-            if self._on_poll is not None:
-                self._on_poll()
+            if not self._stopping:
+                self._look_at_store(now)
+        except StoreFull:
+            raise
+        except StoreError as error:
+            self._complain(error, now)
+        try:
+            if self.on_poll is not None:
+                self.on_poll()
         except StoreUnavailable as error:
-            self._complain(error)
+            self._complain(error, now)
         return True
+
+    def _complain(self, error: StoreError, now: float) -> None:
+        if now - self._complained > COMPLAINT_SECONDS:
+            self._complained = now
+            log.error("%s", error)
 
     def _read_messages(self, child: Child) -> None:
         """Read from a worker process; one that stops in the middle of a message blocks nobody else."""
         while True:
             try:
                 message = child.pipe.recv()
-                if self._on_message is not None:
-                    self._on_message(child.worker, message)
+                if self.on_message is not None:
+                    self.on_message(child.worker, message)
             except (EOFError, OSError):
                 return  # it is dead, or about to be
             except Exception as error:
@@ -181,25 +180,18 @@ class Supervisor:
 
     # -- children
 
-    def _start_missing(self, now: float) -> None:
-        """Keep the number of processes; those that are about to end have their successors already."""
-        regular = sum(not child.alone and not child.order for child in self.children)
-        if now >= self._restarts.ready_at:
-            for _ in range(self._processes - regular):
-                self._start(alone=False)
-
     def _start(self, *, alone: bool) -> None:
-        worker, record = self._name(), self._record()
+        worker, record = self.name(), self.record()
         try:
-            process, pipe = self._spawn(worker, record, alone)
+            process, pipe = self.spawn(worker, record, alone)
         except OSError as error:
             record.close()
             backoff = self.suspects if alone else self._restarts
-            backoff.count(backoff.failures + 1, self._monotonic())
+            backoff.count(backoff.failures + 1, self.monotonic())
             log.error("no worker process can be started: %s; again in %.1f s", error, backoff.delay)
             return
         child = Child(process, pipe, record, worker, alone)
-        if self._on_message is not None:
+        if self.on_message is not None:
             child.reader = threading.Thread(
                 target=self._read_messages, args=(child,), name="onward-messages", daemon=True
             )
@@ -209,11 +201,8 @@ class Supervisor:
     def _end_children(self, now: float) -> None:
         if self._stopping > self._announced:
             self._announced = self._stopping
-            log.info(
-                "ending: what runs is finished; a signal once more gives it back"
-                if self._stopping == 1
-                else "ending: what runs is given back"
-            )
+            more = "finished; a signal once more gives it back" if self._stopping == 1 else "given back"
+            log.info("ending: what runs is %s", more)
         for child in self.children:
             child.send("release" if self._stopping > 1 else "drain", now)
             if self._stopping > 2 or (child.order == "release" and now - child.ordered_at > RELEASE_GRACE_SECONDS):
@@ -227,119 +216,107 @@ class Supervisor:
         self._count_failures(child, code, explained)
         if child.reader is not None:
             child.reader.join(LAST_MESSAGE_SECONDS)
-        if self._on_message is not None:
-            self._on_message(child.worker, None)
+        if self.on_message is not None:
+            self.on_message(child.worker, None)
         child.record.close()
         child.pipe.close()
         if code == ExitCode.STORE_FULL:
-            self._fatal = StoreFull("a worker could not write to the store; see its message above")
-            self._stopping = max(1, self._stopping)
+            self._fail(StoreFull("a worker could not write to the store; see its message above"))
         if not explained:
             log.error(
                 "worker process %s died (%s) with %d events running; they are tried again, and alone from the "
                 "second time on",
-                child.worker,
-                child.cause,
-                len(running),
+                *(child.worker, child.cause, len(running)),
             )
         try:
             if child.hung:
                 self._charge_hung(child)
             self.store.record_crash(child.worker, running, finished)
         except StoreGone as error:
-            self._fatal = error
-            self._stopping = max(1, self._stopping)
+            self._fail(error)
         except StoreError as error:
             log.error("%s; the leases of %s will lapse by themselves", error, child.worker)
 
     def _count_failures(self, child: Child, code: int | None, explained: bool) -> None:
-        backoff, now = self.suspects if child.alone else self._restarts, self._monotonic()
+        backoff, now = self.suspects if child.alone else self._restarts, self.monotonic()
         if code in (ExitCode.FAILED, ExitCode.IDLE) or not (explained or child.record.has_finished_any()):
             backoff.count(backoff.failures + 1, now)
             hopeless = self._restarts.failures >= MAX_FAILED_STARTS and self._fatal is None
-            if hopeless and self._idle_within is not None:
+            if hopeless and self.idle_within is not None:
                 # A caller waits for this run to end. A service keeps trying: the cause may pass.
-                self._fatal = WorkersFail(
-                    f"worker processes ended {self._restarts.failures} times in a row before they had done "
-                    "anything; their messages above say why"
+                self._fail(
+                    WorkersFail(
+                        f"worker processes ended {self._restarts.failures} times in a row before they had done "
+                        "anything; their messages above say why"
+                    )
                 )
-                self._stopping = max(1, self._stopping)
         else:
             # It was able to work. If it crashes over and over, it is still not restarted in a busy loop.
             backoff.count(0 if explained else 1, now)
 
+    def _fail(self, error: OnwardError) -> None:
+        """Drain the workers, and raise this at the end of the run."""
+        self._fatal = error
+        self._stopping = max(1, self._stopping)
+
     def _charge_hung(self, child: Child) -> None:
         """Charge a failed try to the events that exceeded their time limit, and to no others."""
         for delivery in self.store.claimed(child.worker):
-            service = self.services.get(delivery.service)
-            if delivery.row not in child.hung or service is None:
-                continue
-            call = _call_of(service, delivery, self.context)
-            settlement = call.failed(call.timeout())
-            (settled,) = self.store.settle([settlement])
-            log_outcome(call, settlement, settled)
+            service = self._by_name.get(delivery.service)
+            if delivery.row in child.hung and service is not None:
+                opened = OpenDelivery(service, delivery, self.context, left=1)
+                call = Call(opened, opened.ready)
+                settlement = call.failed(call.timeout())
+                (settled,) = self.store.settle([settlement])
+                report_outcome(Hooks(), call, settlement, settled)
 
     # -- looking after them
 
     def _look_at_store(self, now: float) -> None:
-        names = list(self.services)
-        try:
-            if now - self._orphans_checked > ORPHAN_CHECK_SECONDS:
-                self._orphans_checked = now
-                self._take_over_names()
-                self._take_over_orphans()
-            if now - self._looked >= 2 * self._poll:
-                self._looked = now
-                alone = any(child.alone for child in self.children)
-                if not alone and now >= self.suspects.ready_at and self.store.overdue_suspects(names):
-                    self._start(alone=True)
-                if self._idle_within is not None and self._is_idle(names, self._idle_within):
-                    log.info("nothing falls due within %g s", self._idle_within)
-                    self._stopping = self._announced = 1
-        except StoreFull:
-            raise
-        except StoreError as error:
-            self._complain(error)
+        names = list(self._by_name)
+        if now - self._orphans_checked > ORPHAN_CHECK_SECONDS:
+            self._orphans_checked = now
+            self._take_over_names()
+            # Put back what workers of this machine held whose supervisor died with them.
+            own = {child.worker for child in self.children}
+            for about in self.store.workers(alive_within=math.inf):
+                if about["worker"] not in own and is_gone(about):
+                    returned = self.store.reclaim(about["worker"])
+                    log.info("worker %s is gone; %d events it held are tried again", about["worker"], returned)
+        if now - self._looked >= 2 * self.poll:
+            self._looked = now
+            alone = any(child.alone for child in self.children)
+            if not alone and now >= self.suspects.ready_at and self.store.overdue_suspects(names):
+                self._start(alone=True)
+            if self.idle_within is not None and self._is_idle(names, self.idle_within):
+                log.info("nothing falls due within %g s", self.idle_within)
+                self._stopping = self._announced = 1
 
     def _take_over_names(self) -> None:
         """Subscribe renamed services; one takes over when no worker runs its former name any more."""
-        if missing := self._without_subscription():
-            self.store.subscribe([self.services[name].subscription() for name in missing])
-            for name in set(self._without_subscription()) - self._without_events:
+
+        def missing() -> list[str]:
+            known = {subscription.service for subscription in self.store.subscriptions()}
+            return [name for name in self._by_name if name not in known]
+
+        if names := missing():
+            self.store.subscribe([self._by_name[name].subscription() for name in names])
+            for name in set(missing()) - self._without_events:
                 self._without_events.add(name)
                 log.warning("%s gets no events while a service of another name has them: onward services", name)
-
-    def _take_over_orphans(self) -> None:
-        """Put back what workers of this machine held whose supervisor died with them."""
-        own = {child.worker for child in self.children}
-        for about in self.store.workers(alive_within=math.inf):
-            if about["worker"] not in own and is_gone(about):
-                returned = self.store.reclaim(about["worker"])
-                log.info("worker %s is gone; %d events it held are tried again", about["worker"], returned)
-
-    def _without_subscription(self) -> list[str]:
-        known = {subscription.service for subscription in self.store.subscriptions()}
-        return [name for name in self.services if name not in known]
-
-    def _complain(self, error: StoreError) -> None:
-        """Log that the store is away, once in `COMPLAINT_SECONDS`."""
-        now = self._monotonic()
-        if now - self._complained > COMPLAINT_SECONDS:
-            self._complained = now
-            log.error("%s", error)
 
     def _keep_leases(self) -> None:
         """Renew the workers' leases, in a thread of its own: what else waits for the store must not end them."""
         pause = 0.0
         while not self._ended.wait(pause):
-            pause = self._lease / 3 if self.renew_leases() else min(1.0, self._lease / 3)
+            pause = self.lease / 3 if self.renew_leases() else min(1.0, self.lease / 3)
 
     def renew_leases(self) -> bool:
         """Renew the leases of all workers; return whether that succeeded."""
         trouble = ""
         for child in list(self.children):
             try:
-                self.store.renew(child.worker, self._lease)
+                self.store.renew(child.worker, self.lease)
             except Exception as error:
                 problem = str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
                 trouble = self._trouble = f"leases cannot be renewed: {redact(problem)}"
@@ -347,7 +324,7 @@ class Supervisor:
         if self._trouble and not trouble and self._renewed_at > -math.inf:
             log.info("leases are renewed again")
         self._trouble = trouble
-        self._renewed_at = self._renewed_at if trouble else self._monotonic()
+        self._renewed_at = self._renewed_at if trouble else self.monotonic()
         return not trouble
 
     def _check_hung(self, child: Child, now: float) -> None:
@@ -368,13 +345,13 @@ class Supervisor:
     def _is_idle(self, names: list[str], within: float) -> bool:
         if self.store.claimed_count(names):
             return False
-        also_due = self._also_due() if self._also_due is not None else None
+        also_due = self.also_due() if self.also_due else None
         # Read after that: what was published before it, and is due since, is not to be taken for later work.
         now = self.store.now()
         if also_due is not None and also_due <= now + within:
             return False
         down = {breaker.dependency for breaker in self.store.breakers() if breaker.open}
-        free = [name for name in names if down.isdisjoint(self.services[name].needs)]
+        free = [name for name in names if down.isdisjoint(self._by_name[name].needs)]
         if (due := self.store.next_due(free, suspects=True)) is not None and due <= now + within:
             return False
         held_up = self.store.next_due([name for name in names if name not in free], suspects=True)
@@ -385,17 +362,12 @@ class Supervisor:
 
     def _roll(self, now: float) -> None:
         """Read the settings again, and replace the processes by ones that know them."""
-        if self._reload is not None:
+        if self.reload is not None:
             try:
-                self._reload()
+                self.reload()
             except Exception as error:
                 log.error("the settings stay as they are: %s", error)
                 return
         log.info("the settings were read again; new worker processes take over")
         for child in self.children:
             child.send("drain", now)
-
-
-def _call_of(service: Service, delivery: Delivery, context: Context) -> Call:
-    opened = OpenDelivery(service, delivery, context, left=1)
-    return Call(opened, opened.ready)

@@ -84,13 +84,9 @@ def requeued_trace(states: Iterable[DocumentState]) -> str | None:
 
     Documents of several traces go into the first one's; the others are linked to.
     """
-    parent, links = "", dict[str, None]()
-    for state in states:
-        if trace := _last_trace(state.attempts):
-            first, *tries = trace.split(" ")
-            parent = parent or first
-            links |= dict.fromkeys(tries[-1:])
-    return " ".join([parent, *list(links)[:MAX_LINKS]]) if parent else None
+    traces = [trace.split(" ") for state in states if (trace := _last_trace(state.attempts))]
+    links = dict.fromkeys(tries[-1] for _, *tries in traces if tries)
+    return " ".join([traces[0][0], *list(links)[:MAX_LINKS]]) if traces else None
 
 
 def _last_trace(attempts: dict[str, Any]) -> str:

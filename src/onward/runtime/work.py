@@ -68,7 +68,6 @@ class Work:
         self.event = event  # the event that brought the documents
         self._call = call
         self._now = call.opened.context.now
-        self._service = call.service.name
         self._documents = documents
         self.cursor: Any = call.cursor if call.opened.cursors else None
         """The cursor of the last `checkpoint` of an earlier try, or None."""
@@ -138,19 +137,13 @@ class Work:
             self._refuse_if(priority_problem(priority))
         if parent is HANDLED:
             parent = self._documents[0] if len(self._documents) == 1 else None
-        failure = None if failed is None else Failure.of(failed, at=self._now(), service=self._service)
-        new = NewDocument(
-            document.collection,
-            document.id,
-            self._body(document),
-            source=source,
-            parent=f"{parent.collection}/{parent.id}" if parent else None,
-            priority=priority,
-            keys=document.key_values(),
-            failure=failure,
-        )
+        failure = None if failed is None else Failure.of(failed, at=self._now(), service=self._call.service.name)
+        descends = f"{parent.collection}/{parent.id}" if parent else None
+        body, keys = self._body(document), document.key_values()
         self._added.append(document)
-        self.adds.append(new)
+        self.adds.append(
+            NewDocument(document.collection, document.id, body, source, descends, priority, keys, failure)
+        )
         return document
 
     def added(self, kind: type[D]) -> list[D]:
@@ -232,14 +225,12 @@ class Work:
     def fail(self, document: Document, error: BaseException) -> None:
         """One document of the batch failed; the others are finished without it."""
         self._must_be(BaseException, error, "fail a document with")
-        self._must_be_given(document, "fail")
-        self.failed[document.id] = error
+        self.failed[self._given_id(document, "fail")] = error
 
     def set_aside(self, document: Document, error: BaseException) -> None:
         """One document of the batch failed: it joins the failed batch of its source, to be retried later."""
         self._must_be(BaseException, error, "set a document aside with")
-        self._must_be_given(document, "set aside")
-        self.aside[document.id] = error
+        self.aside[self._given_id(document, "set aside")] = error
 
     def checkpoint(self, cursor: Any) -> Awaitable[None]:
         """Commit the work so far; a redelivery continues from `work.cursor`.
@@ -266,7 +257,8 @@ class Work:
     # -- checks
 
     def _must_be(self, kind: Any, given: object, verb: str) -> None:
-        self._must_be_open(verb)
+        if not self._open:
+            self._must_be_open(verb)
         # Most are of a class that says so; asking isinstance() is slow where there is a metaclass.
         if kind not in type(given).__mro__ and not isinstance(given, kind):
             wanted = getattr(kind, "__name__", str(kind))
@@ -274,12 +266,11 @@ class Work:
                 f"{self._call}: work can {verb} a {wanted}, not {given!r:.100} ({type(given).__name__})"
             )
 
-    def _must_be_given(self, document: Document, verb: str) -> None:
+    def _given_id(self, document: Document, verb: str) -> str:
         if document.id not in {given.id for given in self._documents}:
-            raise WorkMisused(
-                f"{self._call}: work can {verb} what the handler was given, "
-                f"not {document.collection}/{document.id}"
-            )
+            named = f"{document.collection}/{document.id}"
+            raise WorkMisused(f"{self._call}: work can {verb} what the handler was given, not {named}")
+        return document.id
 
     def _refuse_if(self, problem: str) -> None:
         if problem:
@@ -304,12 +295,12 @@ class Work:
                 f"{len(body):,} bytes, more than {MAX_COMMIT_BYTES:,}; keep what is so large in a file, or "
                 "divide it into several documents"
             )
-        self._grow(len(body), documents=1)
+        self._count += 1
+        self._grow(len(body))
         return body
 
-    def _grow(self, size: int, documents: int = 0) -> None:
+    def _grow(self, size: int) -> None:
         self._size += size
-        self._count += documents
         if self._count > MAX_COMMIT_DOCUMENTS or self._size > MAX_COMMIT_BYTES:
             raise WorkTooLarge(
                 f"{self._call}: a work of more than {MAX_COMMIT_DOCUMENTS:,} "
@@ -318,7 +309,8 @@ class Work:
 
     def close(self) -> None:
         """End the work: its handler has returned."""
-        self._must_have_awaited()
+        if self._pending_checkpoint is not None:
+            self._must_have_awaited()
         self._open = False
 
 

@@ -29,7 +29,7 @@ from onward.app import App
 from onward.model.documents import Document, Status
 from onward.model.events import Event, names
 from onward.retry import Permanent
-from onward.runtime.observers import AnySignal, Dropped
+from onward.runtime.outcomes import AnySignal, Dropped
 from onward.runtime.work import Work
 from onward.settings import Settings
 

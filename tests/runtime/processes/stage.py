@@ -11,8 +11,8 @@ from onward.model.documents import Document, DocumentState
 from onward.model.events import Event, names
 from onward.retry import RetryPolicy
 from onward.retry.backoff import Exponential
-from onward.runtime import observers
-from onward.runtime.engine_settings import Ending
+from onward.runtime import outcomes
+from onward.runtime.engine import Ending
 
 PATIENCE = 60.0
 """Seconds that a test waits for what must come; reaching it is a failure."""
@@ -100,34 +100,34 @@ class Observed:
     """What an app's observers were told, with a signal for each kind of it."""
 
     def __init__(self, app: App) -> None:
-        self.all: list[observers.AnySignal] = []
+        self.all: list[outcomes.AnySignal] = []
         self._news = threading.Condition()
         app.observe(self._note)
 
-    def _note(self, signal: observers.AnySignal) -> None:
+    def _note(self, signal: outcomes.AnySignal) -> None:
         with self._news:
             self.all.append(signal)
             self._news.notify_all()
 
-    def of(self, kind: type[observers.AnySignal]) -> list[tuple[str, tuple[str, ...]]]:
+    def of(self, kind: type[outcomes.AnySignal]) -> list[tuple[str, tuple[str, ...]]]:
         """Service and documents of each signal of a kind."""
         return [
             (one.service, one.ids)
             for one in self.all
-            if isinstance(one, kind) and isinstance(one, observers.Signal)
+            if isinstance(one, kind) and isinstance(one, outcomes.Signal)
         ]
 
     def finished(self, count: int, service: str | None = None) -> bool:
         """Wait until so many works are committed."""
 
         def enough() -> bool:
-            done = self.of(observers.Finished)
+            done = self.of(outcomes.Finished)
             return sum(service in (None, name) for name, _ in done) >= count
 
         with self._news:
             return self._news.wait_for(enough, PATIENCE)
 
-    def saw(self, kind: type[observers.AnySignal]) -> bool:
+    def saw(self, kind: type[outcomes.AnySignal]) -> bool:
         """Wait for a signal of a kind."""
         with self._news:
             return self._news.wait_for(lambda: any(isinstance(one, kind) for one in self.all), PATIENCE)

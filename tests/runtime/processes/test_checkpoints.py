@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onward.app import App
-from onward.runtime import observers
+from onward.runtime import outcomes
 from onward.runtime.work import Work
 from tests.runtime.processes.stage import AT_ONCE, Observed, Page, PagesFound, Word, bring, state, words
 
@@ -80,5 +80,5 @@ def test_a_checkpoint_that_is_refused_is_told_as_a_dropped_work(app: App, neighb
     app.service("reading", on=PagesFound, finishes=Page)(read if kind == "def" else read_async)
     bring(app, "a")
     app.work_until_idle()
-    assert observed.of(observers.Dropped) == [("reading", ("a",))], "once: nothing more came of it"
-    assert observed.of(observers.Finished) == [("reading", ("a",))], "by whoever took it over"
+    assert observed.of(outcomes.Dropped) == [("reading", ("a",))], "once: nothing more came of it"
+    assert observed.of(outcomes.Finished) == [("reading", ("a",))], "by whoever took it over"

@@ -15,8 +15,8 @@ import pytest
 from onward.app import App
 from onward.ledger.sqlite import dialect
 from onward.ledger.store_errors import StoreFull
-from onward.runtime import group_halving, observers
-from onward.runtime.engine_settings import Ending
+from onward.runtime import group_halving, outcomes
+from onward.runtime.engine import Ending
 from onward.runtime.work import Work
 from tests.runtime.processes.stage import (
     AT_ONCE,
@@ -132,12 +132,12 @@ def test_a_locked_file_loses_nothing_and_costs_no_try(app: App, tmp_path: Path) 
             file.execute("BEGIN IMMEDIATE")
             go_on.set()
             assert came(unavailable)
-            assert observed.of(observers.Finished) == []
+            assert observed.of(outcomes.Finished) == []
             file.execute("ROLLBACK")
         assert observed.finished(6)
     assert app.store.document_counts()["pages"] == {"processed": 6}
     assert words(app) == 6
-    assert observed.of(observers.Retried) == []
+    assert observed.of(outcomes.Retried) == []
 
 
 @pytest.mark.usefixtures("impatient")
@@ -153,23 +153,23 @@ def test_a_file_that_is_locked_while_works_are_redone_singly_loses_none(
 
     bring(app, "a", "poison", "b")
     refuse(tmp_path, "poison")
-    commit_alone, commits = group_halving._commit_alone, 0
+    commit_first, commits = group_halving._commit_first, 0
 
     with connected(tmp_path) as file:
 
         def lock_before_the_second(*given: Any) -> bool:
             nonlocal commits
-            commits += 1
+            commits += given[-1] == 1  # a work alone
             if commits == 2:
                 file.execute("BEGIN IMMEDIATE")
-            return commit_alone(*given)
+            return commit_first(*given)
 
-        monkeypatch.setattr(group_halving, "_commit_alone", lock_before_the_second)
+        monkeypatch.setattr(group_halving, "_commit_first", lock_before_the_second)
         with log_says("Nothing is claimed until it is back") as unavailable, Running(app):
             assert came(unavailable)
             file.execute("ROLLBACK")
             assert observed.finished(2)
-            assert observed.saw(observers.GaveUp)
+            assert observed.saw(outcomes.GaveUp)
     assert app.store.document_counts()["pages"] == {"failed": 1, "processed": 2}
     assert words(app) == 2
 

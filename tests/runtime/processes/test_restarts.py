@@ -13,7 +13,7 @@ import pytest
 
 from onward.app import App
 from onward.runtime.child_process import FIRST_RESTART_SECONDS, SLOWEST_RESTART_SECONDS, RestartBackoff
-from onward.runtime.engine_settings import Ending
+from onward.runtime.engine import Ending
 from onward.runtime.process_identity import describe_process, is_gone
 from onward.runtime.work import Work
 from tests.runtime.processes.stage import Page, PagesFound, bring

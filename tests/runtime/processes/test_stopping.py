@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable
 
 from onward.app import App
-from onward.runtime import observers
-from onward.runtime.engine_settings import Ending
+from onward.runtime import outcomes
+from onward.runtime.engine import Ending
 from onward.runtime.work import Work
 from tests.runtime.processes.stage import Noticed, Observed, Page, PagesFound, Running, Word, bring, came, state
 from tests.support.supervised_workers import until
@@ -61,7 +61,7 @@ def test_a_second_stop_cancels_async_handlers_and_charges_nothing(app: App) -> N
         running.engine.stop()
         assert running.join() is Ending.RELEASED
     assert cleaned_up.is_set()
-    assert observed.of(observers.Retried) == []
+    assert observed.of(outcomes.Retried) == []
     assert untouched(app, "a", "b")
 
 

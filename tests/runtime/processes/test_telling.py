@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from onward.app import App
-from onward.runtime.observers import AnySignal, Finished, GaveUp
+from onward.runtime.outcomes import AnySignal, Finished, GaveUp
 from onward.runtime.work import Work
 from tests.runtime.processes.stage import Page, PagesFound, bring
 

@@ -11,8 +11,8 @@ from contextlib import suppress
 import pytest
 
 from onward.app import App
-from onward.runtime import observers
-from onward.runtime.engine_settings import Ending
+from onward.runtime import outcomes
+from onward.runtime.engine import Ending
 from onward.runtime.work import Work
 from tests.runtime.processes.stage import AT_ONCE, Observed, Page, PagesFound, Running, bring, came, state
 
@@ -29,7 +29,7 @@ def test_an_async_handler_is_cancelled_and_charged_a_try(app: App) -> None:
     observed = Observed(app)
     bring(app, "slow", "quick")
     with Running(app):
-        assert observed.saw(observers.GaveUp)
+        assert observed.saw(outcomes.GaveUp)
         assert observed.finished(1)
     assert tries == [1, 2, 3]
     (letter,) = app.store.dead_letters()
@@ -86,7 +86,7 @@ def test_a_def_handler_is_charged_a_try_and_the_process_has_to_end(app: App) -> 
     bring(app, "slow", "quick")
     with Running(app) as running:
         assert running.join() is Ending.STUCK
-    assert observed.of(observers.Retried) == [("reading", ("slow",))]
+    assert observed.of(outcomes.Retried) == [("reading", ("slow",))]
     (waiting,) = app.store.claim("somebody else", "reading", limit=10, lease=60)
     assert (waiting.inputs[0].id, waiting.tries) == ("slow", 1)
     assert state(app, "quick").status == "processed"
@@ -109,7 +109,7 @@ def test_a_neighbour_of_a_stuck_handler_is_finished_first(app: App) -> None:
     observed = Observed(app)
     bring(app, "a")
     with Running(app) as running:
-        assert observed.saw(observers.Retried)
+        assert observed.saw(outcomes.Retried)
         go_on.set()
         assert running.join() is Ending.STUCK
     assert state(app, "a").status == "processed"
