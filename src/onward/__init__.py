@@ -87,34 +87,10 @@ if TYPE_CHECKING:
     from onward.runtime.work import Work
     from onward.settings import Settings
 
-__all__ = [
-    "App",
-    "Classified",
-    "DeadLetter",
-    "Document",
-    "DocumentNotFoundError",
-    "DocumentState",
-    "Event",
-    "Exponential",
-    "Kind",
-    "Ladder",
-    "NotReady",
-    "OnwardError",
-    "Passage",
-    "Permanent",
-    "Reader",
-    "RetryConfig",
-    "RetryPolicy",
-    "Schedule",
-    "Settings",
-    "Status",
-    "Unavailable",
-    "Work",
-    "classify",
-    "handle_event_with_retry",
-    "names",
-    "retrying",
-]
+__all__ = ["App", "Classified", "DeadLetter", "Document", "DocumentNotFoundError", "DocumentState", "Event"]
+__all__ += ["Exponential", "Kind", "Ladder", "NotReady", "OnwardError", "Passage", "Permanent", "Reader"]
+__all__ += ["RetryConfig", "RetryPolicy", "Schedule", "Settings", "Status", "Unavailable", "Work"]
+__all__ += ["classify", "handle_event_with_retry", "names", "retrying"]
 
 _MODULES = {
     "App": "onward.app",

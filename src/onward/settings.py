@@ -22,12 +22,10 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
-from onward.retry.backoff import Exponential
 from onward.retry.errors import OnwardError
-from onward.retry.event_retry import RetryConfig
-from onward.retry.ladder import Ladder
-from onward.retry.policy import RetryPolicy
+from onward.retry.policy import Exponential, Ladder, RetryPolicy
 from onward.retry.redact import redact
+from onward.retry.retry_call import RetryConfig
 
 FILE = "onward.toml"
 PREFIX = "ONWARD_"  # the prefix of the variables that only Onward uses

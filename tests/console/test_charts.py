@@ -14,7 +14,7 @@ from onward.console.charts import (
     timeline,
 )
 from onward.model.ledger import FailedBatch
-from onward.retry.ladder import Ladder
+from onward.retry.policy import Ladder
 
 NOW = 1_800_000_000.0
 

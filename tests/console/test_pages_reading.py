@@ -18,7 +18,7 @@ from onward.ops.queries.policies import describe_ladder
 from onward.ops.queries.threads import ThreadPosition, first_lines, list_threads
 from onward.pipeline.documents import Message, Summary, SummaryCitation, Thread
 from onward.pipeline.sources import submit
-from onward.retry.ladder import Ladder
+from onward.retry.policy import Ladder
 from onward.settings import Settings, load_settings, variable
 from tests.support.command_runs import mail, write_mailbox
 from tests.support.console_client import Site, serving

@@ -1,15 +1,89 @@
-"""The retry policy: how often and how long to retry, and when to give up."""
+"""The retry policy: how long to wait after a failure, how often to retry, and when to give up."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from random import Random
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
-from onward.retry.backoff import Backoff
 from onward.retry.classify import Classified, Kind, classify
+
+
+class Backoff(Protocol):
+    """A pure function from the number of failures to a wait in seconds."""
+
+    def delay(self, n: int, random: Random) -> float:
+        """Return the wait after failure `n`, which counts from 1."""
+        ...
+
+    def bounds(self, n: int) -> tuple[float, float]:
+        """Return the shortest and the longest wait that `delay` may return."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Exponential:
+    """Wait `base` seconds, then `factor` times as long each time, never longer than `cap`.
+
+    With `jitter` the wait is drawn evenly from zero to that value, so that clients that failed together do
+    not retry together.
+    """
+
+    base: float
+    factor: float = 2.0
+    cap: float = 60.0
+    jitter: bool = False
+
+    def __post_init__(self) -> None:
+        # As floats, so that a large power overflows at once instead of growing into a huge integer.
+        for name, least in (("base", 0.0), ("factor", 1.0), ("cap", 0.0)):
+            object.__setattr__(self, name, _number(f"Exponential({name}=…)", getattr(self, name), least))
+
+    def delay(self, n: int, random: Random) -> float:
+        longest = self._longest(n)
+        return longest * random.random() if self.jitter else longest
+
+    def bounds(self, n: int) -> tuple[float, float]:
+        longest = self._longest(n)
+        return (0.0 if self.jitter else longest, longest)
+
+    def _longest(self, n: int) -> float:
+        try:
+            return min(self.base * self.factor ** (n - 1), self.cap)
+        except OverflowError:
+            return self.cap if self.base else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Wait as listed, in seconds; the last wait repeats."""
+
+    delays: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        given: Iterable[float] = self.delays
+        delays = tuple(_number("Schedule(delays=…)", delay, 0.0) for delay in given)
+        if not delays:
+            raise ValueError("Schedule(delays=()): name at least one wait in seconds")
+        object.__setattr__(self, "delays", delays)
+
+    def delay(self, n: int, random: Random) -> float:
+        return self.delays[min(n, len(self.delays)) - 1]
+
+    def bounds(self, n: int) -> tuple[float, float]:
+        wait = self.delays[min(n, len(self.delays)) - 1]
+        return (wait, wait)
+
+
+def _number(what: str, value: float, least: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{what}: {value!r} is not a number")
+    if not math.isfinite(value) or value < least:
+        raise ValueError(f"{what}: {value!r} must be a finite number of at least {least:g}")
+    return float(value)
 
 
 class Reason(StrEnum):
@@ -120,3 +194,38 @@ class RetryPolicy:
         """Return the bounds of the first `n` waits, or of all of them if there are fewer."""
         waits = n if self.max_tries is None else min(n, self.max_tries - 1)
         return tuple(self.backoff.bounds(k) for k in range(1, waits + 1))
+
+
+# -- the ladder: one policy for each time scale
+
+_MINUTE = 60.0
+OTHER_ROUNDS = 5  # the maximum for collections that `Ladder.rounds` does not name
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """The policies of the rungs that need no operator, with their default numbers.
+
+    `not_ready` and `transient` (or `fetching`) count tries within a round; `failed_batch` counts retries of
+    a batch; `retry_job` counts rounds, whose maximum depends on the collection.
+    """
+
+    # The first try and 8 retries.
+    not_ready: RetryPolicy = RetryPolicy(
+        Exponential(0.25, cap=60.0, jitter=True), max_tries=9, max_elapsed=30 * _MINUTE, name="not ready"
+    )
+    transient: RetryPolicy = RetryPolicy(Exponential(5.0, cap=60.0), max_tries=3, name="transient")
+    fetching: RetryPolicy = RetryPolicy(Exponential(2.0, cap=60.0), max_tries=3, name="fetching")
+    failed_batch: RetryPolicy = RetryPolicy(
+        Schedule(tuple(minutes * _MINUTE for minutes in (1, 5, 10, 20, 40, 60))),
+        persistent_from=10,
+        name="failed batch",
+    )
+    retry_job: RetryPolicy = RetryPolicy(Exponential(300.0, cap=3600.0), name="retry job")
+    rounds: Mapping[str, int] = field(
+        default_factory=lambda: {"archives": 3, "messages": 3, "chunks": 5, "threads": 5}, hash=False
+    )
+
+    def max_rounds(self, collection: str) -> int:
+        """Return the maximum number of rounds for a document of this collection."""
+        return self.rounds.get(collection, OTHER_ROUNDS)

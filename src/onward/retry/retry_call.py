@@ -1,30 +1,35 @@
-"""Retry a function or a block of code in place."""
+"""Retry in place: a function, a block of code, or the handling of one event."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
 import inspect
+import itertools
 import logging
+import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, fields
+from datetime import UTC, datetime
 from random import Random
-from types import TracebackType
 from typing import Any, ParamSpec, TypeVar, cast
 
-from onward.retry.classify import Classifier, classify
-from onward.retry.ladder import Ladder
-from onward.retry.policy import GiveUp, RetryPolicy
+from onward.retry.classify import Classified, Classifier, Kind, classify
+from onward.retry.policy import Exponential, GiveUp, Ladder, RetryPolicy
 from onward.retry.redact import redact_error
 
+E = TypeVar("E")
 P = ParamSpec("P")
 T = TypeVar("T")
 
 log = logging.getLogger("onward.retry")
-_TRANSIENT = Ladder().transient
 _RANDOM = Random()
+MAX_ERRORS = 20  # errors kept in a dead letter: the first and the latest
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Retrying:
     """Retries transient errors as `policy` says; raises permanent ones at once.
 
@@ -39,25 +44,14 @@ class Retrying:
     retried function is async.
     """
 
-    __slots__ = ("_clock", "_on", "_policy", "_random", "_sleep")
-
-    def __init__(
-        self,
-        policy: RetryPolicy = _TRANSIENT,
-        *,
-        on: Classifier = classify,
-        clock: Callable[[], float] | None = None,
-        sleep: Callable[[float], object] | None = None,
-        random: Random | None = None,
-    ) -> None:
-        self._policy = policy
-        self._on = on
-        self._clock = clock or time.monotonic
-        self._sleep = sleep
-        self._random = random or _RANDOM
+    policy: RetryPolicy = Ladder().transient
+    _: KW_ONLY
+    on: Classifier = classify
+    clock: Callable[[], float] | None = None
+    sleep: Callable[[float], object] | None = None
+    random: Random | None = None
 
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
-        """Return the function, retried."""
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise TypeError(
                 f"retrying cannot decorate the generator {function.__qualname__!r}, whose body runs later: "
@@ -70,7 +64,7 @@ class Retrying:
         return self._retried(function)
 
     def _retried(self, function: Callable[P, T]) -> Callable[P, T]:
-        clock, wait_after = self._clock, self._wait_after
+        clock, wait_after = self.clock or time.monotonic, self._wait_after
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -83,13 +77,13 @@ class Retrying:
                     if (wait := wait_after(n, started, error)) is None:
                         raise
                 # Outside of `except`, so that the next error does not get this one as its context.
-                self._pause(wait)
+                (self.sleep or time.sleep)(wait)
                 n += 1
 
         return call
 
     def _retried_async(self, function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-        clock, wait_after = self._clock, self._wait_after
+        clock, wait_after = self.clock or time.monotonic, self._wait_after
 
         @functools.wraps(function)
         async def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -107,32 +101,30 @@ class Retrying:
         return call
 
     def __iter__(self) -> Iterator[Attempt]:
-        attempt = Attempt(self, 1, self._clock())
-        yield attempt
-        while attempt.wait is not None:
-            self._pause(attempt.wait)
-            attempt = attempt.next()
-            yield attempt
+        started = (self.clock or time.monotonic)()
+        for number in itertools.count(1):
+            yield (attempt := Attempt(self, number, started))
+            if attempt.wait is None:
+                return
+            (self.sleep or time.sleep)(attempt.wait)
 
     async def __aiter__(self) -> AsyncIterator[Attempt]:
-        attempt = Attempt(self, 1, self._clock())
-        yield attempt
-        while attempt.wait is not None:
+        started = (self.clock or time.monotonic)()
+        for number in itertools.count(1):
+            yield (attempt := Attempt(self, number, started))
+            if attempt.wait is None:
+                return
             await self._pause_async(attempt.wait)
-            attempt = attempt.next()
-            yield attempt
-
-    def _pause(self, seconds: float) -> None:
-        (self._sleep or time.sleep)(seconds)
 
     async def _pause_async(self, seconds: float) -> None:
-        slept = (self._sleep or asyncio.sleep)(seconds)
+        slept = (self.sleep or asyncio.sleep)(seconds)
         if inspect.isawaitable(slept):
             await slept
 
     def _wait_after(self, n: int, started: float, error: Exception) -> float | None:
-        elapsed = self._clock() - started
-        decision = self._policy.decide(n, elapsed=elapsed, error=self._on(error), random=self._random)
+        elapsed = (self.clock or time.monotonic)() - started
+        random = self.random or _RANDOM
+        decision = self.policy.decide(n, elapsed=elapsed, error=self.on(error), random=random)
         if isinstance(decision, GiveUp):
             tries = "1 try" if n == 1 else f"{n} tries"
             error.add_note(f"Given up after {tries} over {elapsed:.3g} s: {decision.reason}.")
@@ -149,28 +141,138 @@ class Retrying:
 retrying = Retrying
 
 
+@dataclass(slots=True, eq=False)
 class Attempt:
     """One try of a block of code; enter it with `with`."""
 
-    __slots__ = ("_retrying", "_started", "number", "wait")
-
-    def __init__(self, retrying: Retrying, number: int, started: float) -> None:
-        self._retrying = retrying
-        self._started = started
-        self.number = number
-        self.wait: float | None = None
-
-    def next(self) -> Attempt:
-        """Return the attempt that follows this one."""
-        return Attempt(self._retrying, self.number + 1, self._started)
+    _retrying: Retrying
+    number: int
+    _started: float
+    wait: float | None = None
 
     def __enter__(self) -> Attempt:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         if not isinstance(error, Exception):
             return False
         self.wait = self._retrying._wait_after(self.number, self._started, error)
         return self.wait is not None
+
+
+# -- one event
+
+
+@dataclass(frozen=True, slots=True)
+class RetryConfig:
+    """How an event that came too early is retried; each field is a `RETRY_…` variable.
+
+    `max_attempts` counts the retries, so the handler runs at most `max_attempts + 1` times.
+    """
+
+    max_attempts: int = 8
+    base_delay_ms: float = 250.0
+    backoff_factor: float = 2.0
+    max_delay_seconds: float = 60.0
+    ttl_minutes: float = 30.0
+
+    def __post_init__(self) -> None:
+        if type(self.max_attempts) is not int or self.max_attempts < 0:
+            raise ValueError(
+                f"RetryConfig(max_attempts={self.max_attempts!r}): must be a whole number of at least 0"
+            )
+        self.policy()  # raises if a number makes no sense
+
+    def policy(self) -> RetryPolicy:
+        """Return the policy with these numbers: full jitter, capped, within the time to live."""
+        return RetryPolicy(
+            Exponential(self.base_delay_ms / 1000, self.backoff_factor, cap=self.max_delay_seconds, jitter=True),
+            max_tries=self.max_attempts + 1,
+            max_elapsed=self.ttl_minutes * 60,
+            name="not ready",
+        )
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] = os.environ) -> RetryConfig:
+        """Read `RETRY_MAX_ATTEMPTS`, `RETRY_BASE_DELAY_MS`, …; variables that are not set keep their default."""
+        values: dict[str, Any] = {}  # int or float, by field
+        for item in fields(cls):
+            variable = f"RETRY_{item.name.upper()}"
+            if not (text := environ.get(variable, "").strip()):
+                continue
+            whole = item.name == "max_attempts"
+            try:
+                values[item.name] = int(text) if whole else float(text)
+            except ValueError:
+                kind = "a whole number" if whole else "a number"
+                raise ValueError(f"{variable} is {text!r}, but must be {kind}") from None
+        return cls(**values)
+
+
+def handle_event_with_retry(
+    handler: Callable[[E], object],
+    event: E,
+    *,
+    config: RetryConfig | None = None,
+    idempotency_key: str,
+    service_name: str,
+    dead_letter: Callable[[dict[str, Any]], object] | None = None,
+    on: Classifier = classify,
+    clock: Callable[[], float] = time.time,
+    sleep: Callable[[float], object] = time.sleep,
+    random: Random | None = None,
+) -> bool:
+    """Run `handler(event)`, and again while it raises `NotReady`; return True when it succeeded.
+
+    After any other error, or one `NotReady` too many, the event is a dead letter: `dead_letter` is called
+    with it, and the function returns False. Without `dead_letter` the error is raised. `clock` returns Unix
+    seconds.
+    """
+    policy = (config or RetryConfig()).policy()
+    random = random or Random()
+    errors: list[dict[str, Any]] = []
+    started = clock()
+    n = 0
+    while True:
+        n += 1
+        try:
+            handler(event)
+        except Exception as error:
+            now = clock()
+            kind, text = type(error).__name__, redact_error(f"{type(error).__name__}: {error}")
+            timestamp = datetime.fromtimestamp(now, UTC).isoformat().replace("+00:00", "Z")
+            errors.append({"timestamp": timestamp, "error_type": kind, "error": text})
+            if len(errors) > MAX_ERRORS:
+                del errors[1]
+            found = on(error)
+            if found.kind is Kind.TRANSIENT:  # only `NotReady` is retried in place
+                found = Classified(Kind.PERMANENT)
+            decision = policy.decide(n, elapsed=now - started, error=found, random=random)
+            if isinstance(decision, GiveUp):
+                trace = redact_error("".join(traceback.format_exception(error)))
+                log.error("%s gave up event %s: %s\n%s", service_name, idempotency_key, decision.reason, trace)
+                if dead_letter is None:
+                    raise
+                dead_letter(
+                    {
+                        "original_event": event,
+                        "idempotency_key": idempotency_key,
+                        "attempt_count": n,
+                        "last_error": text,
+                        "error_type": kind,
+                        "abandoned_reason": decision.reason.value,
+                        "service_name": service_name,
+                        "timestamp": timestamp,
+                        "errors": errors,
+                    }
+                )
+                return False
+            log.log(
+                logging.WARNING if decision.last else logging.INFO,
+                "%s retries event %s in %.3g s after try %d%s: %s",
+                *(service_name, idempotency_key, decision.after, n),
+                *(", for the last time" if decision.last else "", text),
+            )
+        else:
+            return True
+        sleep(decision.after)

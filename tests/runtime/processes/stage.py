@@ -10,7 +10,7 @@ from onward.app import App
 from onward.model.documents import Document, DocumentState
 from onward.model.events import Event, names
 from onward.retry import RetryPolicy
-from onward.retry.backoff import Exponential
+from onward.retry.policy import Exponential
 from onward.runtime import outcomes
 from onward.runtime.engine import Ending
 

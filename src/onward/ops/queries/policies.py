@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onward.retry.ladder import OTHER_ROUNDS, Ladder
-from onward.retry.policy import RetryPolicy
+from onward.retry.policy import OTHER_ROUNDS, Ladder, RetryPolicy
 
 _SHOWN_WAITS = 8
 

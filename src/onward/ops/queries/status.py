@@ -18,7 +18,7 @@ from onward.ops.text.needs import Need, due_events, find_needs
 from onward.recovery.diagnosis import diagnose, evidence_of, waiting_events
 from onward.recovery.next_step import describe_error
 from onward.recovery.retry_decision import RetryAction, RetryJobRules, decide
-from onward.retry.ladder import OTHER_ROUNDS
+from onward.retry.policy import OTHER_ROUNDS
 from onward.retry.redact import redact
 from onward.runtime.process_identity import alive_workers
 
