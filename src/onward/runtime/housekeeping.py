@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from onward.ledger.store_errors import StoreError
 from onward.ledger.dialect import Bus
+from onward.ledger.store_errors import StoreError
 from onward.model.breaker import is_health_probe_due
 from onward.runtime.handler_call import Context
 from onward.runtime.outcomes import BreakerMoved, Hooks

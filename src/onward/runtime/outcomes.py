@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from onward.model.failures import Failure
-from onward.model.metric_catalogue import buckets_of
 from onward.model.ledger import (
     Charge,
     CommitResult,
@@ -21,6 +20,7 @@ from onward.model.ledger import (
     RetryLater,
     Settlement,
 )
+from onward.model.metric_catalogue import buckets_of
 from onward.retry import Reason
 from onward.runtime.metrics import Counted, Distribution, Metrics
 from onward.runtime.tracing import parent_of
