@@ -106,7 +106,7 @@ class TrySpan:
         A successful try stays open until its commit, which may fail.
         """
         self._ended_at = self._ended_at or time.time_ns()
-        if self._span is None or (settlement is not None and settlement.all_done):
+        if self._span is None or (settlement is not None and _succeeded(settlement)):
             return
         try:
             for part in settlement.parts if settlement is not None else ():
@@ -131,6 +131,10 @@ class TrySpan:
                 self._span.end(self._ended_at)
             except Exception as error:
                 log_problem("ended", error)
+
+
+def _succeeded(settlement: Settlement) -> bool:
+    return all(isinstance(part, Processed) for part in settlement.parts)
 
 
 def _add_events(span: Span, settlement: Settlement | None) -> None:
