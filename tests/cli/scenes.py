@@ -157,14 +157,35 @@ def failed_batch(home: Path, *, retries: int) -> None:
     retry_job_ran(home, 0.0)
 
 
+def write(home: Path, statement: str, *values: object) -> None:
+    """Change a store as a person with an editor would."""
+    with closing(sqlite3.connect(home / "onward.db")) as connection, connection:
+        connection.execute(statement, values)
+
+
 def invalid_fields(home: Path) -> None:
     """A document whose fields another program has changed to values that make no sense."""
     run(failing_app(home, TimeoutError("too slow")), "note-1")
-    with closing(sqlite3.connect(home / "onward.db")) as connection, connection:
-        connection.execute(
-            "UPDATE documents SET status = 'processing', attempt_count = 'many', created_at = 'once', "
-            "last_attempt_time = 'soon', last_error = 'oops', attempts = '[3]'"
-        )
+    write(
+        home,
+        "UPDATE documents SET status = 'processing', attempt_count = 'many', created_at = 'once', "
+        "last_attempt_time = 'soon', last_error = 'oops', attempts = '[3]'",
+    )
+
+
+def one_document(home: Path) -> None:
+    app = app_of(home)
+    app.add(Note(id="note-1", text=""))
+    app.close()
+
+
+def inconsistent(home: Path) -> None:
+    """A worker vanished; a document was changed in the future, and points to no row."""
+    app = app_of(home, seconds_ago=HOUR)
+    app.store.register_worker("box:17:f00d", {})
+    app.close()
+    one_document(home)
+    write(home, "UPDATE documents SET row = 4711, updated_at = ?", time.time() + 24 * HOUR)
 
 
 # -- many of a kind

@@ -1,4 +1,4 @@
-"""`onward doctor` checks what Onward stands on, changes nothing, and always checks to the end."""
+"""`onward doctor` checks everything that Onward depends on, to the end, and changes nothing."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from onward.ledger.postgres import inspection
 from onward.ledger.sqlite.dialect import SCHEMA_VERSION
 from onward.settings import load_settings
 from onward.testing import SimulatedClock
+from tests.cli import scenes
+from tests.cli.scenes import write
 from tests.support.command_runs import onward
 from tests.support.failed_pages import stage
 from tests.support.gateway_broker import RecordingGateway, by_hand
@@ -36,9 +38,7 @@ class Note(Document):
 @pytest.fixture
 def store(home: Path) -> Path:
     """A store with one document."""
-    app = App(settings=load_settings({"ONWARD_HOME": str(home)}))
-    app.add(Note(id="note-1"))
-    app.close()
+    scenes.one_document(home)
     return home / "onward.db"
 
 
@@ -55,20 +55,14 @@ def examine(home: Path, **more: str) -> tuple[int, dict[str, dict[str, Any]]]:
     return result.exit_code, found
 
 
-def write(store: Path, statement: str, *values: object) -> None:
-    """Change a store as a person with an editor would."""
-    eye = sqlite3.connect(store)
-    with eye:
-        eye.execute(statement, values)
-    eye.close()
-
-
-def test_a_healthy_store_is_said_to_be_so_and_stays_as_it_is(store: Path, home: Path) -> None:
+def test_a_healthy_store_passes_all_checks_and_stays_as_it_is(
+    store: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "LOW_FREE_BYTES", 0)
     before = {one: one.read_bytes() for one in home.rglob("*") if one.is_file()}
-    result = onward(home, "doctor")
-    assert result.exit_code == 0
-    assert f"schema version {SCHEMA_VERSION}, intact\n" in result.stdout
-    assert result.stdout.endswith("Nothing is wrong.\n")
+    code, found = examine(home)
+    assert (code, {one["level"] for one in found.values()}) == (0, {"ok"})
+    assert f"version {SCHEMA_VERSION}" in found["store"]["text"]
     assert {one: one.read_bytes() for one in home.rglob("*") if one.is_file()} == before
 
 
@@ -84,7 +78,7 @@ def test_a_store_is_checked_while_somebody_writes_to_it(store: Path, home: Path)
 def test_without_a_store_none_is_made(home: Path) -> None:
     code, found = examine(home)
     assert (code, found["store"]["level"]) == (0, "ok")
-    assert "there is none yet" in found["store"]["text"]
+    assert f"{home}/onward.db" in found["store"]["text"]
     assert not home.exists()
 
 
@@ -92,18 +86,20 @@ def test_settings_that_differ_are_shown_with_their_origin_but_no_secret(home: Pa
     more = {"ONWARD_CONCURRENCY": "7", "ONWARD_TOKEN": "sesame-open", "ONWARD_BUS": "amqp://me:sesame@host/"}
     result = onward(home, "doctor", more=more)
     assert "concurrency = 7, from ONWARD_CONCURRENCY\n" in result.stdout
-    assert "token is set, but not shown, from ONWARD_TOKEN\n" in result.stdout
+    assert "from ONWARD_TOKEN\n" in result.stdout
     assert "sesame" not in result.stdout
 
 
 def test_a_variable_that_sets_nothing_is_worth_a_look(store: Path, home: Path) -> None:
     code, found = examine(home, ONWARD_STROE="sqlite:///other.db")
     assert (code, found["settings"]["level"]) == (0, "warning")
-    assert found["settings"]["text"].startswith("ONWARD_STROE is set")
+    assert "ONWARD_STROE" in found["settings"]["text"]
     assert found["settings"]["remedy"] == "set ONWARD_STORE"
 
 
-def test_settings_of_the_file_are_told_so(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_of_the_file_are_shown_with_its_name(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "onward.toml").write_text("concurrency = 5\n")
     monkeypatch.chdir(tmp_path)
     assert "concurrency = 5, from onward.toml\n" in onward(home, "doctor").stdout
@@ -113,7 +109,7 @@ def test_a_wrong_setting_is_named_and_the_rest_is_checked(store: Path, home: Pat
     code, found = examine(home, ONWARD_CONCURRENCY="none")
     assert (code, found["settings"]["level"]) == (1, "wrong")
     assert "ONWARD_CONCURRENCY is 'none'" in found["settings"]["text"]
-    assert "intact" in found["store"]["text"]
+    assert found["store"]["level"] == "ok"
 
 
 def test_a_settings_file_that_cannot_be_read_stops_nothing(
@@ -122,16 +118,15 @@ def test_a_settings_file_that_cannot_be_read_stops_nothing(
     (tmp_path / "onward.toml").write_text("concurrency = = 5\n")
     monkeypatch.chdir(tmp_path)
     code, found = examine(home)
-    assert code == 1
-    assert "not valid TOML" in found["settings"]["text"]
-    assert "intact" in found["store"]["text"]
+    assert (code, found["settings"]["level"], found["store"]["level"]) == (1, "wrong", "ok")
+    assert "TOML" in found["settings"]["text"]
 
 
 def test_a_file_that_is_no_database(store: Path, home: Path) -> None:
     store.write_bytes(b"Dear diary, " * 500)
     code, found = examine(home)
     assert (code, found["store"]["level"]) == (1, "wrong")
-    assert "no SQLite database" in found["store"]["text"]
+    assert str(store) in found["store"]["text"]
     assert "move it away" in found["store"]["remedy"]
 
 
@@ -156,29 +151,30 @@ def test_a_store_with_a_broken_page(library: Path, tmp_path: Path) -> None:
 
 
 def test_a_store_of_a_newer_version_is_not_touched(store: Path, home: Path) -> None:
-    write(store, "PRAGMA user_version = 99")
+    write(home, "PRAGMA user_version = 99")
     code, found = examine(home)
-    assert code == 1
-    assert "schema version 99" in found["store"]["text"]
+    assert (code, found["store"]["level"]) == (1, "wrong")
+    assert "version 99" in found["store"]["text"]
     assert "upgrade" in found["store"]["remedy"]
 
 
-def test_an_older_store_is_announced_to_be_migrated_and_is_not(store: Path, home: Path) -> None:
-    write(store, "PRAGMA user_version = 2")
+def test_an_older_store_is_not_migrated_by_the_check(store: Path, home: Path) -> None:
+    write(home, "PRAGMA user_version = 2")
     code, found = examine(home)
-    assert code == 0
-    told = f"schema version 2, intact; the next start brings it to version {SCHEMA_VERSION}"
-    assert told in found["store"]["text"]
+    assert (code, found["store"]["level"]) == (0, "ok")
+    assert "version 2," in found["store"]["text"]
+    assert f"to version {SCHEMA_VERSION}" in found["store"]["text"]
     assert sqlite3.connect(store).execute("PRAGMA user_version").fetchone() == (2,)
     assert "workers" not in found
 
 
 def test_a_database_of_somebody_else(home: Path) -> None:
     home.mkdir()
-    write(home / "onward.db", "CREATE TABLE cats (name)")
+    write(home, "CREATE TABLE cats (name)")
     code, found = examine(home)
     assert (code, found["store"]["level"]) == (1, "wrong")
-    assert "no store of Onward" in found["store"]["text"]
+    assert str(home / "onward.db") in found["store"]["text"]
+    assert "ONWARD_STORE" in found["store"]["remedy"]
 
 
 def test_a_folder_where_the_store_should_be(home: Path) -> None:
@@ -192,28 +188,29 @@ def test_a_file_where_the_data_folder_should_be(home: Path) -> None:
     home.write_text("")
     code, found = examine(home)
     assert (code, found["data folder"]["level"]) == (1, "wrong")
-    assert "is not a folder" in found["data folder"]["text"]
+    assert str(home) in found["data folder"]["text"]
+    assert "ONWARD_HOME" in found["data folder"]["remedy"]
 
 
 def test_a_backend_that_there_is_not(home: Path) -> None:
     code, found = examine(home, ONWARD_STORE="oracle://me:sesame@host/x")
     assert (code, found["settings"]["level"]) == (1, "wrong")
-    assert "ONWARD_STORE is 'oracle://***@host/x', but must be a URL such as" in found["settings"]["text"]
-    assert "there is none yet" in found["store"]["text"], "the usual store is checked in its place"
+    assert "ONWARD_STORE is 'oracle://***@host/x'" in found["settings"]["text"]
+    assert found["store"]["level"] == "ok", "the usual store is checked in its place"
 
 
-def test_a_setting_from_a_file_is_told_with_the_variable_that_names_it(home: Path, tmp_path: Path) -> None:
+def test_a_setting_from_a_file_is_shown_with_the_variable_that_names_it(home: Path, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("sesame-open")
     result = onward(home, "doctor", more={"ONWARD_TOKEN_FILE": str(tmp_path / "secret")})
-    assert "token is set, but not shown, from ONWARD_TOKEN_FILE\n" in result.stdout
+    assert "from ONWARD_TOKEN_FILE\n" in result.stdout
     assert "sesame" not in result.stdout
 
 
 def test_a_file_of_a_setting_that_is_missing_stops_nothing(store: Path, home: Path, tmp_path: Path) -> None:
     code, found = examine(home, ONWARD_TOKEN_FILE=str(tmp_path / "secret"))
-    assert code == 1
-    assert "ONWARD_TOKEN_FILE names the file" in found["settings"]["text"]
-    assert "intact" in found["store"]["text"]
+    assert (code, found["settings"]["level"], found["store"]["level"]) == (1, "wrong", "ok")
+    assert "ONWARD_TOKEN_FILE" in found["settings"]["text"]
+    assert str(tmp_path / "secret") in found["settings"]["text"]
 
 
 def test_little_disk_space_is_worth_a_look(store: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +220,7 @@ def test_little_disk_space_is_worth_a_look(store: Path, home: Path, monkeypatch:
     assert "free some disk space" in found["disk"]["remedy"]
 
 
-def test_a_full_disk_is_wrong_and_it_is_said_how_much_is_needed(
+def test_a_full_disk_is_wrong_and_the_space_that_is_needed_is_named(
     store: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda place: shutil._ntuple_diskusage(10**9, 10**9 - 4096, 4096))
@@ -249,27 +246,28 @@ def test_the_disk_of_the_blobs_is_checked_as_well(
 
 
 def test_documents_that_point_to_no_row(store: Path, home: Path) -> None:
-    write(store, "UPDATE documents SET row = 4711")
+    write(home, "UPDATE documents SET row = 4711")
     code, found = examine(home)
     assert (code, found["ledger"]["level"]) == (0, "warning")
-    assert "1 document points to ledger rows that do not exist" in found["ledger"]["text"]
+    assert "1 document " in found["ledger"]["text"]
+    assert "onward worker" in found["ledger"]["remedy"]
 
 
 def test_documents_that_were_changed_in_the_future(store: Path, home: Path) -> None:
-    write(store, "UPDATE documents SET updated_at = ?", time.time() + 86_400)
+    write(home, "UPDATE documents SET updated_at = ?", time.time() + 86_400)
     code, found = examine(home)
     assert (code, found["times"]["level"]) == (0, "warning")
-    assert "1 document was changed in the future" in found["times"]["text"]
+    assert "1 document " in found["times"]["text"]
 
 
-def test_workers_alive_and_vanished(store: Path, home: Path) -> None:
+def test_a_worker_that_vanished_is_named(store: Path, home: Path) -> None:
     clock = SimulatedClock(time.time() - 3600)
     app = App(settings=load_settings({"ONWARD_HOME": str(home)}), clock=clock)
     app.store.register_worker("box:17:f00d", {})
     app.close()
     code, found = examine(home)
     assert (code, found["workers"]["level"]) == (0, "warning")
-    assert found["workers"]["text"] == "1 worker vanished: box:17, last heard of 60 min ago"
+    assert "box:17" in found["workers"]["text"]
 
 
 def test_an_open_breaker_is_named_with_its_remedy(store: Path, home: Path) -> None:
@@ -277,14 +275,15 @@ def test_an_open_breaker_is_named_with_its_remedy(store: Path, home: Path) -> No
     app.store.open_breaker("printer", "no paper", remedy="buy some")
     app.close()
     _, found = examine(home)
-    assert "printer is down since" in found["dependencies"]["text"]
+    assert found["dependencies"]["level"] == "warning"
+    assert "printer" in found["dependencies"]["text"]
     assert found["dependencies"]["remedy"] == "buy some"
 
 
 def test_a_model_that_there_is_not(home: Path) -> None:
     code, found = examine(home, ONWARD_EMBEDDER="crystal-ball")
     assert (code, found["embedder"]["level"]) == (1, "wrong")
-    assert "'crystal-ball' names no embedder" in found["embedder"]["text"]
+    assert "'crystal-ball'" in found["embedder"]["text"]
 
 
 class _Refusing(BaseHTTPRequestHandler):
@@ -337,28 +336,29 @@ def test_a_check_that_fails_itself_is_a_finding(home: Path, monkeypatch: pytest.
 
 
 def test_an_index_that_is_missing_can_be_made_again(store: Path, home: Path) -> None:
-    write(store, "DROP INDEX documents_check")
+    write(home, "DROP INDEX documents_check")
     code, found = examine(home)
     assert (code, found["store"]["level"]) == (1, "wrong")
-    assert found["store"]["text"] == f"{store} lacks the index documents_check"
+    assert str(store) in found["store"]["text"]
+    assert "documents_check" in found["store"]["text"]
     program, file, statement = shlex.split(found["store"]["remedy"].partition(": ")[2])
     assert (program, file) == ("sqlite3", str(store))
-    write(store, statement)
+    write(home, statement)
     assert examine(home)[0] == 0
 
 
 @pytest.mark.parametrize(
     ("change", "missing"),
     (
-        ("DROP TABLE openings", "the table openings"),
-        ("ALTER TABLE workers RENAME COLUMN last_seen TO seen", "the column last_seen of workers"),
+        ("DROP TABLE openings", "table openings"),
+        ("ALTER TABLE workers RENAME COLUMN last_seen TO seen", "column last_seen of workers"),
     ),
 )
 def test_a_table_or_column_that_is_missing_is_named(store: Path, home: Path, change: str, missing: str) -> None:
-    write(store, change)
+    write(home, change)
     code, found = examine(home)
     assert (code, found["store"]["level"]) == (1, "wrong")
-    assert found["store"]["text"] == f"{store} lacks {missing}"
+    assert missing in found["store"]["text"]
     assert "restore it from a copy" in found["store"]["remedy"]
 
 
@@ -381,37 +381,32 @@ def schema_of(url: str) -> str:
 def test_a_healthy_store_on_a_server(home: Path, served: str) -> None:
     code, found = examine(home, ONWARD_STORE=served)
     assert code == 0, found
-    assert {found[name]["level"] for name in ("server", "store", "rights", "connections", "vacuum")} == {"ok"}
-    assert re.match(r"PostgreSQL \d+.* at 127.0.0.1, not encrypted$", found["server"]["text"])
-    assert re.fullmatch(r"[\d.]+ ms for a question and its answer", found["latency"]["text"])
-    assert re.fullmatch(r"the server's clock is .* this machine's", found["clocks"]["text"])
-    assert re.search(r", schema t_\w+, [\d.]+ [kM]B, schema version \d+$", found["store"]["text"])
-    assert re.fullmatch(r"\d+ of 97 are free; a worker process takes up to 9", found["connections"]["text"])
-    assert found["blobs"]["text"] == "in the store's database"
-    assert found["workers"]["text"] == "none runs just now"
+    names = ("server", "clocks", "store", "rights", "connections", "vacuum", "blobs", "workers")
+    assert {found[name]["level"] for name in names} == {"ok"}
+    assert found["server"]["text"].startswith("PostgreSQL ")
+    assert schema_of(served) in found["store"]["text"]
 
 
 def test_without_tables_none_are_made(home: Path, postgres_server: PostgresServer, postgres_url: str) -> None:
     code, found = examine(home, ONWARD_STORE=postgres_url)
     assert (code, found["store"]["level"]) == (0, "ok")
-    assert f"has no tables in the schema {schema_of(postgres_url)} yet" in found["store"]["text"]
+    assert schema_of(postgres_url) in found["store"]["text"]
     with pytest.raises(psycopg.errors.InvalidSchemaName):
         postgres_server.execute(f"DROP SCHEMA {schema_of(postgres_url)}", "app")
 
 
 @pytest.mark.parametrize("command", ("status", "workers", "documents", "failed", "breakers", "doctor", "worker"))
-def test_a_server_that_does_not_answer_is_told_in_one_line(home: Path, command: str) -> None:
+def test_a_server_that_does_not_answer_is_reported_without_a_traceback(home: Path, command: str) -> None:
     args = [command, "list"] if command in ("failed", "documents") else [command]
     result = onward(home, *args, more={"ONWARD_STORE": "postgresql://app:sesame@127.0.0.1:9/app"})
     assert result.exit_code == 1
     assert "Traceback" not in result.output
     assert "sesame" not in result.output
-    said = " ".join(result.output.split())
-    assert "postgresql://app:***@127.0.0.1:9/app cannot be reached" in said
-    assert "Check host and port in ONWARD_STORE, and that the server runs" in said
+    assert "postgresql://app:***@127.0.0.1:9/app" in result.output
+    assert "ONWARD_STORE" in result.output
 
 
-def test_a_user_without_rights_is_told_what_to_grant(
+def test_the_rights_that_a_user_lacks_are_named_as_grants(
     home: Path, postgres_server: PostgresServer, served: str
 ) -> None:
     schema, user = schema_of(served), f"poor_{schema_of(served)}"
@@ -420,11 +415,11 @@ def test_a_user_without_rights_is_told_what_to_grant(
         url = f"{postgres_server.url(user=user, password='sesame')}?schema={schema}"
         code, found = examine(home, ONWARD_STORE=url)
         assert (code, found["rights"]["level"]) == (1, "wrong")
-        assert found["rights"]["text"] == f"user {user} may not use the schema (USAGE)"
+        assert user in found["rights"]["text"]
         for grant in found["rights"]["remedy"].split("; "):
             postgres_server.execute(grant, "app")
         code, found = examine(home, ONWARD_STORE=url)
-        assert (code, found["rights"]["text"]) == (0, f"user {user} may do all that is needed")
+        assert (code, found["rights"]["level"]) == (0, "ok")
     finally:
         postgres_server.execute(f"DROP OWNED BY {user}; DROP ROLE {user}", "app")
 
@@ -449,7 +444,7 @@ def test_an_index_that_a_server_lacks_can_be_made_again(
     postgres_server.execute(f"DROP INDEX {schema_of(served)}.ledger_due", "app")
     code, found = examine(home, ONWARD_STORE=served)
     assert (code, found["store"]["level"]) == (1, "wrong")
-    assert found["store"]["text"].endswith(" lacks the index ledger_due")
+    assert "index ledger_due" in found["store"]["text"]
     postgres_server.execute(found["store"]["remedy"].partition("psql: ")[2], "app")
     assert examine(home, ONWARD_STORE=served)[0] == 0
 
@@ -463,7 +458,7 @@ def test_an_index_that_is_not_valid_is_to_be_made_anew(
     postgres_server.execute(broken, "app")
     code, found = examine(home, ONWARD_STORE=served)
     assert (code, found["store"]["level"]) == (1, "wrong")
-    assert found["store"]["text"].endswith(" lacks a valid index ledger_due")
+    assert "index ledger_due" in found["store"]["text"]
     postgres_server.execute(found["store"]["remedy"].partition("psql: ")[2], "app")
     assert examine(home, ONWARD_STORE=served)[0] == 0
 
@@ -472,7 +467,7 @@ def test_a_table_that_a_server_lacks(home: Path, postgres_server: PostgresServer
     postgres_server.execute(f"DROP TABLE {schema_of(served)}.openings", "app")
     code, found = examine(home, ONWARD_STORE=served)
     assert (code, found["store"]["level"]) == (1, "wrong")
-    assert found["store"]["text"].endswith(" lacks the table openings")
+    assert "table openings" in found["store"]["text"]
 
 
 def test_tables_of_a_newer_version_are_left_alone(
@@ -480,8 +475,8 @@ def test_tables_of_a_newer_version_are_left_alone(
 ) -> None:
     postgres_server.execute(f"UPDATE {schema_of(served)}.schema_version SET version = 99, serves = 98", "app")
     code, found = examine(home, ONWARD_STORE=served)
-    assert code == 1
-    assert "has schema version 99, this Onward knows" in found["store"]["text"]
+    assert (code, found["store"]["level"]) == (1, "wrong")
+    assert "version 99" in found["store"]["text"]
     assert "upgrade" in found["store"]["remedy"]
 
 
@@ -500,19 +495,20 @@ def test_transactions_that_hold_back_vacuum_are_named_with_what_ends_them(
         (pid,) = sleeper.execute("SELECT pg_backend_pid()").fetchone() or (0,)
         code, found = examine(home, ONWARD_STORE=served)
     assert (code, found["vacuum"]["level"]) == (0, "warning")
-    assert f"(process {pid}, user app, a report, idle in transaction)" in found["vacuum"]["text"]
-    assert found["vacuum"]["remedy"] == f"end it: SELECT pg_terminate_backend({pid})"
+    for fact in (f"process {pid}", "user app", "a report"):
+        assert fact in found["vacuum"]["text"]
+    assert f"SELECT pg_terminate_backend({pid})" in found["vacuum"]["remedy"]
 
 
-def test_a_user_with_few_connections_is_told(home: Path, postgres_server: PostgresServer, served: str) -> None:
+def test_few_connections_are_a_warning(home: Path, postgres_server: PostgresServer, served: str) -> None:
     postgres_server.execute("ALTER ROLE app CONNECTION LIMIT 5", "app")
     try:
         code, found = examine(home, ONWARD_STORE=served)
     finally:
         postgres_server.execute("ALTER ROLE app CONNECTION LIMIT -1", "app")
     assert (code, found["connections"]["level"]) == (0, "warning")
-    assert re.match(r"\d of 5 are free", found["connections"]["text"])
-    assert "raise max_connections" in found["connections"]["remedy"]
+    assert re.match(r"\d of 5 ", found["connections"]["text"])
+    assert "max_connections" in found["connections"]["remedy"]
 
 
 def test_a_server_that_only_lets_read(home: Path, postgres_server: PostgresServer, served: str) -> None:
@@ -522,7 +518,7 @@ def test_a_server_that_only_lets_read(home: Path, postgres_server: PostgresServe
     finally:
         postgres_server.execute("ALTER DATABASE app RESET default_transaction_read_only")
     assert (code, found["server"]["level"]) == (1, "wrong")
-    assert "cannot be written: default_transaction_read_only is on" in found["server"]["text"]
+    assert "default_transaction_read_only" in found["server"]["text"]
 
 
 def test_documents_on_a_server_that_were_changed_in_the_future_or_point_to_no_row(
@@ -548,19 +544,20 @@ def reading(home: Path) -> Path:
 def test_a_healthy_bus(reading: Path, rabbit_url: str) -> None:
     code, found = examine(reading, ONWARD_BUS=rabbit_url)
     assert code == 0, found
-    assert re.match(r"RabbitMQ 3\.\d+\.\d+ at 127.0.0.1:\d+, [\d.]+ ms to confirm", found["bus"]["text"])
-    assert "queue onward.inbox is not made yet" in found["inbox"]["text"]
+    assert re.match(r"RabbitMQ 3\.\d+\.\d+ at 127.0.0.1:\d+", found["bus"]["text"])
+    assert "not made yet" in found["inbox"]["text"]
     assert "not made yet" in examine(reading, ONWARD_BUS=rabbit_url)[1]["inbox"]["text"], "a look makes nothing"
     RecordingGateway(rabbit_url).check()
     code, found = examine(reading, ONWARD_BUS=rabbit_url)
-    assert (code, found["inbox"]["text"]) == (0, "queue onward.inbox is as it should be, 0 messages in it")
+    assert (code, found["inbox"]["level"]) == (0, "ok")
+    assert "0 messages" in found["inbox"]["text"]
 
 
 def test_a_queue_that_is_not_as_it_should_be(reading: Path, rabbit_url: str) -> None:
     by_hand(rabbit_url, lambda channel: channel.queue_declare("onward.inbox", durable=False))
     code, found = examine(reading, ONWARD_BUS=rabbit_url)
     assert (code, found["inbox"]["level"]) == (1, "wrong")
-    assert "queue 'onward.inbox' on RabbitMQ at" in found["inbox"]["text"]
+    assert "'onward.inbox'" in found["inbox"]["text"]
     assert "delete it" in found["inbox"]["remedy"]
 
 
@@ -571,15 +568,15 @@ def test_a_broker_that_is_short_of_space(reading: Path, rabbit_server: RabbitSer
     finally:
         rabbit_server.evaluate("rabbit_alarm:clear_alarm({resource_limit, disk, node()})")
     assert (code, found["bus"]["level"]) == (0, "warning")
-    assert "takes no messages: low on disk" in found["bus"]["text"]
-    assert "free memory or disk space" in found["bus"]["remedy"]
+    assert "low on disk" in found["bus"]["text"]
+    assert "disk space" in found["bus"]["remedy"]
 
 
 def test_a_broker_that_does_not_answer_or_does_not_know_the_user(home: Path, rabbit_url: str) -> None:
     code, found = examine(home, ONWARD_BUS="amqp://me:sesame@127.0.0.1:9/")
     assert (code, found["bus"]["level"]) == (1, "wrong")
-    assert found["bus"]["text"] == "nothing listens at 127.0.0.1:9"
+    assert "127.0.0.1:9" in found["bus"]["text"]
     code, found = examine(home, ONWARD_BUS=rabbit_url.replace("guest:guest", "me:sesame"))
     assert (code, found["bus"]["level"]) == (1, "wrong")
-    assert "refused to let user 'me' in" in found["bus"]["text"]
+    assert "'me'" in found["bus"]["text"]
     assert "sesame" not in json.dumps(found)

@@ -16,11 +16,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from onward import App
 from onward.cli import COMMANDS
 from onward.cli.pipeline_run import PlainDisplay, picture
 from onward.model.ledger import DeadLettered, Processed
 from onward.pipeline.documents import source_id
 from onward.pipeline.progress import OutageProgress, RunProgress
+from onward.settings import load_settings
 from tests.cli import scenes
 from tests.cli.transcripts import FOLDER, Transcript
 from tests.support.command_runs import SAMPLE, mail, onward, write_mailbox
@@ -53,6 +55,38 @@ STATUS_SCENES: dict[str, Callable[[Path], None]] = {
     "more sources than are shown": scenes.many_sources,
     "more failures than are shown": scenes.many_failures,
 }
+
+
+def damaged(home: Path) -> None:
+    home.mkdir()
+    (home / "onward.db").write_bytes(b"Dear diary, " * 500)
+
+
+def database_of_another_program(home: Path) -> None:
+    home.mkdir()
+    scenes.write(home, "CREATE TABLE cats (name)")
+
+
+def changed_store(statement: str) -> Callable[[Path], None]:
+    """A store with one document that a statement has changed."""
+
+    def build(home: Path) -> None:
+        scenes.one_document(home)
+        scenes.write(home, statement)
+
+    return build
+
+
+DOCTOR_SCENES: tuple[tuple[str, Callable[[Path], None], int], ...] = (
+    ("a vanished worker, a time in the future, a row that does not exist", scenes.inconsistent, 0),
+    ("dependencies are down", scenes.outages, 0),
+    ("documents wait for the retry job, which has never run", lambda home: scenes.retry_job(home, None), 0),
+    ("documents are due to be retried", lambda home: scenes.overdue(home, "note-1", "note-2"), 0),
+    ("no database", damaged, 1),
+    ("a database of another program", database_of_another_program, 1),
+    ("a store of a newer version", changed_store("PRAGMA user_version = 99"), 1),
+    ("a store without a table", changed_store("DROP TABLE openings"), 1),
+)
 
 
 def documents(home: Path, collection: str) -> list[dict[str, Any]]:
@@ -482,13 +516,65 @@ def test_retry_job(home: Path, shop: Path, monkeypatch: pytest.MonkeyPatch) -> N
     text.check()
 
 
-def test_doctor(shop: Path) -> None:
+@pytest.fixture
+def _large_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage("/")._replace(free=10**12)
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: usage)
+
+
+@pytest.mark.usefixtures("_large_disk")
+def test_doctor(tmp_path: Path, shop: Path) -> None:
     text = Transcript("doctor", shop)
     text.run("doctor")
+    text.scene("no store yet", tmp_path / "none")
+    text.run("doctor")
+    text.scene("settings that are wrong, unknown or changed", tmp_path / "none")
+    text.run("doctor", code=1, more={"ONWARD_CONCURRENCY": "none", "ONWARD_STROE": "sqlite:///other.db"})
+    changed = {
+        "ONWARD_CONCURRENCY": "7",
+        "ONWARD_TOKEN": "sesame-open",
+        "ONWARD_BUS": "amqp://me:sesame@127.0.0.1:9/",
+    }
+    text.run("doctor", code=1, more={**changed, "ONWARD_EMBEDDER": "crystal-ball"})
+    for number, (title, build, code) in enumerate(DOCTOR_SCENES):
+        home = tmp_path / f"scene-{number}"
+        build(home)
+        text.scene(f"{title}; without what is ok", home)
+        result = onward(home, "doctor")
+        assert result.exit_code == code, result.output
+        text.add(re.sub(r"(?m)^ok .*\n(?: {22}.*\n)*", "", result.output), "doctor", code=code)
     text.check()
 
 
+@pytest.mark.usefixtures("_large_disk")
+def test_doctor_of_a_server(home: Path, postgres_url: str) -> None:
+    text = Transcript("doctor-of-a-server", home)
+    text.scene("no tables yet")
+    run_doctor(text, home, postgres_url)
+    App(settings=load_settings({"ONWARD_STORE": postgres_url})).store.close()
+    text.scene("a healthy store")
+    run_doctor(text, home, postgres_url)
+    text.check()
+
+
+def run_doctor(text: Transcript, home: Path, url: str) -> None:
+    result = onward(home, "doctor", more={"ONWARD_STORE": url})
+    assert result.exit_code == 0, result.output
+    output = result.output.replace(url.rpartition("=")[2], "<schema>")
+    for pattern, name in (
+        (r"127\.0\.0\.1:\d+", "127.0.0.1:<port>"),
+        (r"PostgreSQL \d\S*(?: \([^)]*\))?", "PostgreSQL <version>"),
+        (r"\d+ of \d+ are free", "<number> of <number> are free"),
+        # On a machine that is busy, the server is slow.
+        (r"(?m)^\w+ +latency .*\n(?: {22}.*\n)*", ""),
+        (r"(?m)^Nothing is wrong.*", "Nothing is wrong"),
+    ):
+        output = re.sub(pattern, name, output)
+    text.add(output, "doctor", more={"ONWARD_STORE": "postgresql://…"})
+
+
 def test_no_golden_file_is_left_over() -> None:
-    parts = {"status-of-the-pipeline", "show-of-the-pipeline", "ingest-progress", "ingest-stopped"}
+    parts = {"status-of-the-pipeline", "show-of-the-pipeline", "doctor-of-a-server"}
+    parts |= {"ingest-progress", "ingest-stopped"}
     named = {"onward", *COMMANDS, *(f"help-{name}" for name in COMMANDS), *parts}
     assert {file.stem for file in FOLDER.iterdir()} <= named

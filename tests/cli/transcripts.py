@@ -24,6 +24,7 @@ _VARYING = (
     (r"Python \d+\.\d+\.\d+\S*, \S+ \S+", "<python>"),
     (r"SQLite \d+\.\d+\.\d+", "<sqlite>"),
     (r"schema version \d+", "schema version <n>"),
+    (r"this Onward knows \d+", "this Onward knows <n>"),
     (r"<time> \S+ \(UTC[+-]\d{4}\)", "<time>"),
     (r"(?m)^\w+ +disk .*\n(?: {22}.*\n)*", ""),
 )
