@@ -109,7 +109,7 @@ def open_embedder(settings: Settings) -> Embedder:
         return StaticEmbedder()
     _check_model_server("embedder", settings.embedder, settings.embedder_model, "static", "nomic-embed-text")
     try:
-        from onward.models.http_embedder import HTTPEmbedder
+        from onward.models.http_models import HTTPEmbedder
     except ImportError as error:
         raise MissingExtra("the embedder", error.name or str(error), "pipeline") from error
     return HTTPEmbedder(
@@ -131,7 +131,7 @@ def open_summarizer(settings: Settings) -> Summarizer:
         return ExtractiveSummarizer()
     _check_model_server("summarizer", settings.summarizer, settings.summarizer_model, "extractive", "llama3")
     try:
-        from onward.models.http_summarizer import HTTPSummarizer
+        from onward.models.http_models import HTTPSummarizer
     except ImportError as error:
         raise MissingExtra("the summarizer", error.name or str(error), "pipeline") from error
     return HTTPSummarizer(

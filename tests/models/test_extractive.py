@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from onward import Settings
 from onward.backend_urls import ModelUnknown, open_summarizer
-from onward.models.extractive_summarizer import ExtractiveSummarizer, author_and_date
-from onward.models.prose_sentences import sentences
+from onward.models.extractive_summarizer import ExtractiveSummarizer, author_and_date, sentences
 from onward.models.protocol import Passage, Summarizer, WrittenSummary
 
 DAY = 86_400.0

@@ -11,8 +11,7 @@ import pytest
 
 from onward import Settings
 from onward.backend_urls import ModelUnknown, open_embedder
-from onward.models.http_embedder import HTTPEmbedder
-from onward.models.http_endpoint import ModelHTTPError
+from onward.models.http_models import HTTPEmbedder, ModelHTTPError
 from onward.retry import Kind, OnwardError, Permanent, Unavailable, classify
 from tests.support.model_server import DIMENSIONS, ModelServer, vector
 

@@ -9,8 +9,7 @@ import pytest
 
 from onward import Settings
 from onward.backend_urls import open_summarizer
-from onward.models.http_endpoint import ModelAnswerError
-from onward.models.http_summarizer import HTTPSummarizer
+from onward.models.http_models import HTTPSummarizer, ModelAnswerError
 from onward.models.protocol import Passage
 from onward.retry import Kind, Unavailable, classify
 from tests.support.model_server import ModelServer

@@ -17,20 +17,16 @@ class Model(Protocol):
     @property
     def model(self) -> str:
         """The name: of an embedder's vector space (`static:wordllama-l2-256`), or of a summarizer."""
-        ...
 
     @property
     def remote(self) -> bool:
         """Whether it is a dependency that may be down, and has a health call."""
-        ...
 
     def healthy(self) -> bool:
         """Return whether it can be used now; a local model always can."""
-        ...
 
     def close(self) -> None:
         """Close its connections."""
-        ...
 
 
 class Embedder(Model, Protocol):
@@ -39,24 +35,20 @@ class Embedder(Model, Protocol):
     @property
     def dimensions(self) -> int | None:
         """The length of a vector; None before the first response of a remote model."""
-        ...
 
     @property
     def max_tokens(self) -> int:
         """The longest text that is embedded whole; a longer one is embedded in parts."""
-        ...
 
     @property
     def batch(self) -> int:
         """The number of texts that a call should contain."""
-        ...
 
     def embed(self, texts: Sequence[str], *, key: str = "") -> NDArray[np.float32]:
         """Return one vector of length 1 for each text, of length 0 for a blank text.
 
         `key` identifies the call, so that a server can return the same result without computing it again.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,4 +87,3 @@ class Summarizer(Model, Protocol):
 
     def summarize(self, subject: str, passages: Sequence[Passage], *, key: str = "") -> WrittenSummary:
         """Summarise the messages of a thread, given in their order."""
-        ...

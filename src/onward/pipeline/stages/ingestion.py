@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import shutil
 import sys
 import time
@@ -12,16 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from onward import App, Document, DocumentState, OnwardError, Permanent, Reader, Status, Work
-from onward.pipeline.documents import (
-    MAIL,
-    Archive,
-    Message,
-    Report,
-    SkippedItem,
-    Thread,
-    origin_of,
-    report_id,
-)
+from onward.pipeline.documents import MAIL, Archive, Message, Report, SkippedItem, Thread, origin_of, report_id
 from onward.pipeline.events import ArchiveIngested, EmbeddingsGenerated, SourceSubmitted
 from onward.pipeline.fetch import FetchedItem, FetchLimits, SkippedFiles, fetch
 from onward.pipeline.fetch.fetch_errors import NothingToIngest
@@ -35,18 +27,6 @@ LEFTOVER_SECONDS = 86_400.0
 
 class PlaceGone(Permanent):
     """A place of a source that was ingested before no longer exists."""
-
-
-def limits_of(app: App) -> FetchLimits:
-    """Return the limits of a fetch from the settings."""
-    settings = app.settings
-    return FetchLimits(
-        max_bytes=settings.fetch_max_bytes,
-        seconds=settings.fetch_seconds,
-        max_redirects=settings.fetch_max_redirects,
-        max_unpacked_bytes=settings.unpack_max_bytes,
-        allow_private=settings.fetch_allow_private,
-    )
 
 
 def ingest(app: App, request: Archive, work: Work) -> None:
@@ -80,34 +60,38 @@ class _Ingestion:
         self._committed_at = time.monotonic()
 
     def run(self) -> None:
-        scratch = Path(self.app.settings.home) / "scratch"
+        settings = self.app.settings
+        scratch = Path(settings.home) / "scratch"
         scratch.mkdir(parents=True, exist_ok=True)
-        _sweep(scratch)
+        for folder in scratch.glob("fetch-*"):  # of killed processes
+            with suppress(FileNotFoundError):  # its process may be removing it now
+                if time.time() - folder.stat().st_mtime > LEFTOVER_SECONDS:
+                    shutil.rmtree(folder, ignore_errors=True)
+        limits = FetchLimits(
+            max_bytes=settings.fetch_max_bytes,
+            seconds=settings.fetch_seconds,
+            max_redirects=settings.fetch_max_redirects,
+            max_unpacked_bytes=settings.unpack_max_bytes,
+            allow_private=settings.fetch_allow_private,
+        )
+        opener = self.app.blobs.open
         try:
-            self._fetch(scratch)
+            for item in fetch(self.request.source, limits, scratch, open_blob=opener, skipped=self.skipped):
+                self._take(item)
+                self._checkpoint_if_due(after_seconds=CHECKPOINT_SECONDS)
         except NothingToIngest:
             # The error drops this work; a checkpoint keeps the report on what was skipped.
             self._report()
             self._checkpoint()
             raise
         self._settle_others()
-        if self.contested and self._lost_any():
-            self.work.wait(seconds=1.0)  # then fetch again, for the archives that were removed meanwhile
-            return
+        if self.contested:
+            # Archives that counted as unchanged may have been replaced by a newer one during this run.
+            found = self.work.store.find(Archive, "source_id", [self.request.id])
+            if not {row.id for row in found} >= self.current & self.known.keys():
+                self.work.wait(seconds=1.0)  # then fetch again, for the archives that were removed meanwhile
+                return
         self._report()
-
-    def _fetch(self, scratch: Path) -> None:
-        items = fetch(
-            self.request.source,
-            limits_of(self.app),
-            scratch,
-            open_blob=self.app.blobs.open,
-            skipped=self.skipped,
-        )
-        for item in items:
-            self._take(item)
-            if self._uncommitted >= CHECKPOINT_ITEMS or time.monotonic() - self._committed_at > CHECKPOINT_SECONDS:
-                self._checkpoint()
 
     def _report(self) -> None:
         """Write the report. It descends from the request, so the next submission removes it."""
@@ -132,6 +116,10 @@ class _Ingestion:
         self._uncommitted = 0
         self._committed_at = time.monotonic()
 
+    def _checkpoint_if_due(self, *, after_seconds: float = math.inf) -> None:
+        if self._uncommitted >= CHECKPOINT_ITEMS or time.monotonic() - self._committed_at > after_seconds:
+            self._checkpoint()
+
     def _cursor(self) -> dict[str, int]:
         """Return the most items of any try: a try that gets no further than the one before makes no progress."""
         before: dict[str, int] = self.work.cursor or {}
@@ -152,18 +140,29 @@ class _Ingestion:
                 raise  # the disk is full: not a problem of this item
             self._keep_failed(item, error)
             return
-        self._announce(
-            self._archive(
-                Document.make_id("archive", self.request.source, item.path, blob.digest),
-                item,
-                kind=item.kind,
-                blob=blob.digest,
-                size=blob.size,
-            )
-        )
+        id = Document.make_id("archive", self.request.source, item.path, blob.digest)
+        self.current.add(id)
+        store = self.work.store
+        if id in self.known:
+            self.counts["unchanged"] += 1
+            if self.known[id] in (Status.FAILED, Status.FAILED_MAX_RETRIES):
+                # A new submission retries the archives that failed.
+                self._reread(store.get_many(Archive, [id]))
+            return
+        self.counts["new"] += 1
+        archive = self._archive(id, item, kind=item.kind, blob=blob.digest, size=blob.size)
+        # The archive of an earlier try of this submission at the same place is older: it is removed.
+        found = store.find(Archive, "origin", [archive.origin]) if self.known else []
+        for other in store.get_many(Archive, [row.id for row in found]):
+            if other.submission == archive.submission and other.blob is not None:
+                self.known.pop(other.id, None)
+                self.work.remove(other)
+        self.work.add(archive, parent=None)
+        self.work.emit(ArchiveIngested.of(archive))
 
     def _archive(self, id: str, item: FetchedItem, **more: object) -> Archive:
         request = self.request
+        charset = item.media_type.lower().partition("charset=")[2].partition(";")[0].strip("\"' ")
         return Archive.model_validate(
             {
                 "id": id,
@@ -173,33 +172,12 @@ class _Ingestion:
                 "url": item.url,
                 "name": item.name if item.url else "",
                 "language": item.language,
-                "charset": _charset(item.media_type),
+                "charset": charset,
                 "submission": request.submission,
                 "origin": origin_of(request.source, item.path),
                 **more,
             }
         )
-
-    def _announce(self, archive: Archive) -> None:
-        self.current.add(archive.id)
-        if archive.id in self.known:
-            self.counts["unchanged"] += 1
-            if self.known[archive.id] in (Status.FAILED, Status.FAILED_MAX_RETRIES):
-                # A new submission retries the archives that failed.
-                self._reread(self.work.store.get_many(Archive, [archive.id]))
-            return
-        self.counts["new"] += 1
-        self._drop_earlier_try(archive)
-        self.work.add(archive, parent=None)
-        self.work.emit(ArchiveIngested.of(archive))
-
-    def _drop_earlier_try(self, archive: Archive) -> None:
-        """Remove the archive of an earlier try of this submission at the same place: it is older."""
-        found = self.work.store.find(Archive, "origin", [archive.origin]) if self.known else []
-        for other in self.work.store.get_many(Archive, [row.id for row in found]):
-            if other.submission == archive.submission and other.blob is not None:
-                self.known.pop(other.id, None)
-                self.work.remove(other)
 
     def _keep_failed(self, item: FetchedItem, error: Exception) -> None:
         """Keep an item that cannot be fetched, with its error; the others are ingested."""
@@ -215,14 +193,15 @@ class _Ingestion:
         others = self.work.store.get_many(Archive, sorted(self.known.keys() - self.current))
         removed: list[Archive] = []
         for archive in others:
-            if archive.path not in self.paths and not self._hidden(archive.path):
-                removed.append(self._remove(archive))
-            elif archive.path not in self.paths:
-                self.counts["unchanged"] += 1
-            elif archive.blob is None:
+            path = archive.path
+            if path in self.paths and archive.blob is None:
                 self._drop(archive)  # it could not be fetched before, and can be now
-            else:
+            elif path in self.paths:
                 self._bring_back(archive)
+            elif any(not above or path.startswith(above.rstrip("/") + "/") for above in self.unreadable):
+                self.counts["unchanged"] += 1
+            else:
+                removed.append(self._remove(archive))
         if any(mark.kind in MAIL for mark in removed):
             read_others_again(self.work, self.request.id, self._checkpoint)
         for mark in removed:
@@ -232,27 +211,20 @@ class _Ingestion:
         """Remove an archive without messages, with a checkpoint every `CHECKPOINT_ITEMS`."""
         self.work.remove(archive)
         self._uncommitted += 1
-        if self._uncommitted >= CHECKPOINT_ITEMS:
-            self._checkpoint()
-
-    def _hidden(self, path: str) -> bool:
-        return any(not above or path.startswith(above.rstrip("/") + "/") for above in self.unreadable)
+        self._checkpoint_if_due()
 
     def _remove(self, archive: Archive) -> Archive:
         """Remove an archive and its messages; a marker document remains until all are removed."""
         self.counts["removed"] += 1
-        id = Document.make_id("archive", self.request.source, archive.path, "gone")
-        mark = Archive(
-            id=id, source=archive.source, source_id=archive.source_id, path=archive.path, kind=archive.kind
-        )
+        source, path = archive.source, archive.path
+        id = Document.make_id("archive", self.request.source, path, "gone")
+        mark = Archive(id=id, source=source, source_id=archive.source_id, path=path, kind=archive.kind)
         if archive.id != id:
-            self.work.add(
-                mark, parent=None, failed=PlaceGone(f"{archive.title} is gone; its messages are being removed")
-            )
+            gone = PlaceGone(f"{archive.title} is gone; its messages are being removed")
+            self.work.add(mark, parent=None, failed=gone)
             self.work.remove(archive)
             self._checkpoint()  # from now on no message is read from it
-        origin = origin_of(archive.source, archive.path)
-        ids = self.work.store.ids(Message, "origin", origin)
+        ids = self.work.store.ids(Message, "origin", origin_of(source, path))
         remove_messages(self.work, ids, cursor=self._cursor())
         return mark
 
@@ -267,35 +239,16 @@ class _Ingestion:
             self.work.remove(other)  # from an earlier try: both would be of this submission
         self._reread(archives)
 
-    def _lost_any(self) -> bool:
-        """Return whether an archive that counted as unchanged was replaced by a newer one during this run."""
-        found = self.work.store.find(Archive, "source_id", [self.request.id])
-        return not {row.id for row in found} >= self.current & self.known.keys()
-
     def _reread(self, archives: Sequence[Archive]) -> None:
         for archive in archives:
             read_again(self.work, archive, submission=self.request.submission)
             self._uncommitted += 1
-        if self._uncommitted >= CHECKPOINT_ITEMS:
-            self._checkpoint()
+        self._checkpoint_if_due()
 
 
 def _is_full(error: Exception) -> bool:
     full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
     return full or (isinstance(error, OnwardError) and not isinstance(error, Permanent))
-
-
-def _sweep(scratch: Path) -> None:
-    """Remove the temporary folders of killed processes."""
-    for folder in scratch.glob("fetch-*"):
-        with suppress(FileNotFoundError):  # its process may be removing it now
-            if time.time() - folder.stat().st_mtime > LEFTOVER_SECONDS:
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def _charset(media_type: str) -> str:
-    _, _, found = media_type.lower().partition("charset=")
-    return found.partition(";")[0].strip("\"' ")
 
 
 def read_again(work: Work, archive: Archive, **changes: object) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -47,18 +47,16 @@ def after_failed_archives(event: ParsingFailed, work: Work) -> None:
 
 def after_failed_messages(event: ChunkingFailed, work: Work) -> None:
     """Check the threads of messages that were given up."""
-    messages = work.store.get_many(Message, event.message_doc_ids)
-    _check_threads((message.thread_id for message in messages), work)
+    _check_threads(work.store.get_many(Message, event.message_doc_ids), work)
 
 
 def after_failed_chunks(event: EmbeddingGenerationFailed, work: Work) -> None:
     """Check the threads of chunks that were given up or set aside."""
-    chunks = work.store.get_many(Chunk, event.chunk_ids)
-    _check_threads((chunk.thread_id for chunk in chunks), work)
+    _check_threads(work.store.get_many(Chunk, event.chunk_ids), work)
 
 
-def _check_threads(threads: Iterable[str], work: Work) -> None:
-    if found := sorted(set(threads)):
+def _check_threads(documents: Sequence[Message | Chunk], work: Work) -> None:
+    if found := sorted({document.thread_id for document in documents}):
         work.emit(EmbeddingsGenerated(thread_ids=found))
 
 
@@ -97,7 +95,7 @@ class _ThreadContent:
     processed: int = 0
     waits: bool = False
     _covered: int = 0
-    _absent: int = 0
+    absent: int = 0  # the sum of the numbers of missing chunks
     _earliest: list[tuple[float, int, str]] = field(default_factory=list)
     """A heap with the latest first; times and places are negative."""
     _latest: list[tuple[float, int, str]] = field(default_factory=list)  # a heap with the earliest first
@@ -117,14 +115,9 @@ class _ThreadContent:
         push = heapq.heappush if len(self._earliest) < EARLIEST else heapq.heappushpop
         push(self._earliest, (-at, -place, id))
 
-    def add_missing(self, chunk: str) -> None:
-        """Add a chunk without a vector."""
-        self._absent += _number(chunk)
-        self.missing += 1
-
     def digest(self) -> str:
         """Return a digest of the messages and missing chunks, independent of their order."""
-        return Thread.make_id("covers", self.messages, str(self._covered), self.missing, str(self._absent))
+        return Thread.make_id("covers", self.messages, str(self._covered), self.missing, str(self.absent))
 
     def context(self) -> list[str]:
         """Return the messages to summarise: all, or the first and the last ones of a long thread."""
@@ -142,29 +135,24 @@ def _request_summaries(ids: Sequence[str], work: Work) -> None:
     contents = _thread_contents(ids, work.store)
     whole = [id for id, content in contents.items() if content.messages and not content.waits]
     empty = [id for id, content in contents.items() if not content.messages and not content.waits]
+    threads = work.store.get_many(Thread, whole)
     requested = [
         _with_content(thread, contents[thread.id])
-        for thread in work.store.get_many(Thread, whole)
+        for thread in threads
         if thread.covers != contents[thread.id].digest()
     ]
     for thread in requested:
         work.replace(thread)
-    lost = [_with_content(thread, contents[thread.id]) for thread in _removed_threads(whole, contents, work)]
-    requested += [work.add(thread, parent=None) for thread in lost]
+    # Threads that were removed as empty while a message of theirs was added. One that could not be read has none.
+    gone = sorted(set(whole) - {thread.id for thread in threads})
+    read = [context[0] for id in gone if (context := contents[id].context())]
+    for message in work.store.get_many(Message, read):
+        thread = _with_content(thread_of(message), contents[message.thread_id])
+        requested.append(work.add(thread, parent=None))
     if requested:
         work.emit(SummarizationRequested.of(requested))
-    for thread in work.store.get_many(Thread, empty):
-        work.remove(thread)
-    for summary in work.store.get_many(Summary, empty):
-        work.remove(summary)
-
-
-def _removed_threads(whole: Sequence[str], contents: dict[str, _ThreadContent], work: Work) -> list[Thread]:
-    """Return threads that were removed as empty while a message of theirs was added."""
-    gone = set(whole) - work.store.statuses(Thread, whole).keys()
-    # A message that could not be read has no thread.
-    read = [contents[id].context() for id in sorted(gone)]
-    return [thread_of(message) for message in work.store.get_many(Message, [ids[0] for ids in read if ids])]
+    for document in (*work.store.get_many(Thread, empty), *work.store.get_many(Summary, empty)):
+        work.remove(document)
 
 
 def _thread_contents(ids: Sequence[str], store: Reader) -> dict[str, _ThreadContent]:
@@ -184,35 +172,34 @@ def _thread_contents(ids: Sequence[str], store: Reader) -> dict[str, _ThreadCont
         for message in page:
             contents[message.thread].add_message(message)
         for chunk in store.children(Chunk, Message, list(of_message), unlike=Status.PROCESSED):
-            of_message[str(chunk.value)].add_missing(chunk.id)
+            content = of_message[str(chunk.value)]
+            content.absent += _number(chunk.id)
+            content.missing += 1
     return contents
 
 
 def _message_pages(threads: Sequence[str], store: Reader) -> Iterator[list[_ThreadMessage]]:
     """Yield the messages of threads, `MESSAGE_PAGE` at a time; those of long threads with their dates."""
     counts = store.value_counts(Message, "thread_id", threads)
-    together: list[str] = []
+    pages: list[list[str]] = [[]]
     messages = 0
     for thread in threads:
         size = sum(counts.get(thread, {}).values())
         if size > MAX_CONTEXT:
-            for page in store.find_pages(Message, "thread_id", thread, beside="date"):
+            for found in store.find_pages(Message, "thread_id", thread, beside="date"):
                 yield [
                     _ThreadMessage(thread, row.id, row.revision, row.status, float(date or 0))
-                    for row, date in page
+                    for row, date in found
                 ]
             continue
         if messages + size > MESSAGE_PAGE:
-            yield _messages_of(together, store)
-            together, messages = [], 0
-        together.append(thread)
+            pages.append([])
+            messages = 0
+        pages[-1].append(thread)
         messages += size
-    yield _messages_of(together, store)
-
-
-def _messages_of(threads: Sequence[str], store: Reader) -> list[_ThreadMessage]:
-    found = store.find(Message, "thread_id", threads)
-    return [_ThreadMessage(str(row.value), row.id, row.revision, row.status) for row in found]
+    for page in pages:
+        rows = store.find(Message, "thread_id", page)
+        yield [_ThreadMessage(str(row.value), row.id, row.revision, row.status) for row in rows]
 
 
 def _with_content(thread: Thread, content: _ThreadContent) -> Thread:

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
 from onward import App, Document, DocumentState, Permanent, Reader, Work
@@ -20,6 +20,7 @@ from onward.pipeline.stages.ingestion import read_others_again, remove_messages
 CHECKPOINT_MESSAGES = 250
 CHECKPOINT_BYTES = 1_000_000
 MAX_JSON_BYTES = 5_000_000  # the size of a message as JSON, without its indexed text
+_OUTCOMES = ("messages", "parsed", "failed", "duplicates", "new")
 _MESSAGE_ID = re.compile(rb"message-id:\s*<?([^\s<>]+)", re.IGNORECASE)
 _BODY = re.compile(rb"\r?\n\r?\n")
 
@@ -41,17 +42,6 @@ def requeue(states: Sequence[DocumentState], store: Reader) -> Iterator[ArchiveI
 
 
 @dataclass(slots=True)
-class _MessageCounts:
-    """The messages of an archive by outcome."""
-
-    messages: int = 0
-    parsed: int = 0
-    failed: int = 0
-    duplicates: int = 0
-    new: int = 0
-
-
-@dataclass(slots=True)
 class _ArchiveParser:
     """Parses one archive."""
 
@@ -60,42 +50,30 @@ class _ArchiveParser:
     work: Work
     seen: set[bytes] = field(default_factory=set)
     index: MessageIndex = field(default_factory=MessageIndex)
-    counts: _MessageCounts = field(default_factory=_MessageCounts)
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_OUTCOMES, 0))
     removes: bool = False  # an earlier try has removed messages that other archives may also have
 
     def run(self) -> None:
-        blob = self.archive.blob
-        if blob is None:
-            raise Permanent(f"archive {self.archive.id} has no blob; ingest {self.archive.source} again")
-        with closing(self.app.blobs.open(blob)) as stream:
-            start = self._resume(stream)
-            self._read(stream, start)
-        # Before older archives are removed: their messages are then found by the index of the report.
-        self._report()
-        self._replace_older_archives()
-        self.work.emit(EmbeddingsGenerated(origin=self.archive.origin))
-
-    def _report(self) -> None:
         archive, counts = self.archive, self.counts
+        if archive.blob is None:
+            raise Permanent(f"archive {archive.id} has no blob; ingest {archive.source} again")
+        with closing(self.app.blobs.open(archive.blob)) as stream:
+            self._read(stream, self._resume(stream))
+        # Before older archives are removed: their messages are then found by the index of the report.
         index = None
-        if archive.kind == "mbox" and counts.new < counts.parsed + counts.failed:
+        if archive.kind == "mbox" and counts["new"] < counts["parsed"] + counts["failed"]:
             index = self.app.blobs.put(self.index.write).digest
-        self.work.add(
-            Report(
-                id=report_id(archive),
-                source=archive.source,
-                archive_id=archive.id,
-                counts=asdict(counts),
-                index=index,
-            )
-        )
+        id, source = report_id(archive), archive.source
+        self.work.add(Report(id=id, source=source, archive_id=archive.id, counts=dict(counts), index=index))
+        self._replace_older_archives()
+        self.work.emit(EmbeddingsGenerated(origin=archive.origin))
 
     def _resume(self, stream: BinaryIO) -> int:
         """Return where to continue; the ids before that are computed again, too many for a cursor."""
         cursor: dict[str, Any] = self.work.cursor or {}
         if not cursor:
             return 0
-        self.counts = _MessageCounts(**cursor["counts"])
+        self.counts.update(cursor["counts"])
         self.removes = cursor.get("removes", False)
         start: int = cursor["end"]
         for raw in _split(self.archive, stream):
@@ -119,13 +97,13 @@ class _ArchiveParser:
             # Stored text is longer than the raw bytes, so a large message gets a commit of its own.
             if len(batch) >= CHECKPOINT_MESSAGES or (batch and size + len(raw.raw) > CHECKPOINT_BYTES):
                 self._write(batch)
-                self.work.checkpoint({"end": end, "counts": asdict(self.counts)})
+                self.work.checkpoint({"end": end, "counts": dict(self.counts)})
                 batch, size = [], 0
             end = raw.end
-            self.counts.messages += 1
+            self.counts["messages"] += 1
             id = message_id(self.archive, raw)
             if not self._is_new(bytes.fromhex(id), raw):
-                self.counts.duplicates += 1
+                self.counts["duplicates"] += 1
                 continue
             batch.append((id, raw))
             size += len(raw.raw)
@@ -134,10 +112,10 @@ class _ArchiveParser:
     def _write(self, batch: list[tuple[str, RawMessage]]) -> None:
         known = self.work.store.statuses(Message, [id for id, _ in batch])
         failed = sum(status == "failed" for status in known.values())
-        self.counts.failed += failed
-        self.counts.parsed += len(known) - failed
+        self.counts["failed"] += failed
+        self.counts["parsed"] += len(known) - failed
         new = [(id, raw) for id, raw in batch if id not in known]
-        self.counts.new += len(new)
+        self.counts["new"] += len(new)
         with self.work.computing():
             outcomes = [_try_reading(self.archive, id, raw) for id, raw in new]
         messages: list[Message] = []
@@ -145,7 +123,7 @@ class _ArchiveParser:
             if isinstance(read, Permanent):
                 self._keep_failed(id, raw, read)
                 continue
-            self.counts.parsed += 1
+            self.counts["parsed"] += 1
             self.work.add(thread_of(read.message), parent=None)
             self.work.index(read.message, title=read.message.subject, text=read.text, quoted=read.quoted)
             messages.append(self.work.add(read.message, parent=None))
@@ -154,9 +132,17 @@ class _ArchiveParser:
 
     def _keep_failed(self, id: str, raw: RawMessage, error: Permanent) -> None:
         """Keep an unreadable message with its bytes, as failed; the others of the archive are parsed."""
-        self.counts.failed += 1
+        self.counts["failed"] += 1
         with closing(self.app.blobs.open(str(self.archive.blob))) as stream:
-            blob = self.app.blobs.put(lambda file: _copy(stream, file, raw.offset, raw.end))
+
+            def copy(file: BinaryIO) -> None:
+                stream.seek(raw.offset)
+                left = raw.end - raw.offset
+                while left > 0 and (block := stream.read(min(left, 1 << 20))):
+                    file.write(block)
+                    left -= len(block)
+
+            blob = self.app.blobs.put(copy)
         message = Message.from_archive(
             self.archive,
             id,
@@ -179,7 +165,7 @@ class _ArchiveParser:
             return  # a newer archive will do this
         for other in others:
             work.remove(other)
-        end = {"end": archive.size, "counts": asdict(self.counts), "removes": self.removes}
+        end = {"end": archive.size, "counts": dict(self.counts), "removes": self.removes}
         if others:
             work.checkpoint(end)  # from now on no message is read from them
         stored = work.store.ids(Message, "origin", archive.origin)
@@ -192,28 +178,21 @@ class _ArchiveParser:
 
 def _try_reading(archive: Archive, id: str, raw: RawMessage) -> ReadMessage | Permanent:
     """Return the message, or the error if its bytes cannot be read."""
+    place = f"the message at byte {raw.offset:,} of {archive.title}"
+    if raw.problem:
+        return UnreadableMessage(f"{place}: {raw.problem}")
     try:
-        return _read_one(archive, id, raw)
+        read = read_message(archive, id, raw) if archive.kind in MAIL else read_file(archive, id, raw.raw)
+        size = len(read.message.to_json())
     except Permanent as error:
         return error
     except Exception as error:  # a reader has no other input, so any error is about these bytes
-        why = f"{type(error).__name__}: {error}"
-        unreadable = UnreadableMessage(
-            f"the message at byte {raw.offset:,} of {archive.title} cannot be read: {why}"
-        )
+        unreadable = UnreadableMessage(f"{place} cannot be read: {type(error).__name__}: {error}")
         unreadable.__cause__ = error
         return unreadable
-
-
-def _read_one(archive: Archive, id: str, raw: RawMessage) -> ReadMessage:
-    if raw.problem:
-        raise UnreadableMessage(f"the message at byte {raw.offset:,} of {archive.title}: {raw.problem}")
-    read = read_message(archive, id, raw) if archive.kind in MAIL else read_file(archive, id, raw.raw)
-    size = len(read.message.to_json())
     if len(raw.raw) > CHECKPOINT_BYTES and size > MAX_JSON_BYTES:
-        raise UnreadableMessage(
-            f"the message at byte {raw.offset:,} of {archive.title} is hardly text: "
-            f"it would take {size:,} bytes to store, more than {MAX_JSON_BYTES:,}"
+        return UnreadableMessage(
+            f"{place} is hardly text: it would take {size:,} bytes to store, more than {MAX_JSON_BYTES:,}"
         )
     return read
 
@@ -255,19 +234,16 @@ def message_id(archive: Archive, raw: RawMessage) -> str:
         return Document.make_id("message", source, archive.path, hashlib.sha256(raw.raw).hexdigest())
     if raw.problem:
         return Document.make_id("message", source, archive.path, raw.offset, raw.end, raw.problem)
-    head, body = _halves(raw.raw)
+    # The headers end at the first empty line; searching for "\n\n" alone is the fast common case.
+    plain = raw.raw.find(b"\n\n")
+    if plain >= 0 > raw.raw.find(b"\r\n\r\n", 0, plain):
+        head, body = raw.raw[:plain], raw.raw[plain + 2 :]
+    else:
+        head, *others = _BODY.split(raw.raw, maxsplit=1)
+        body = b"".join(others)
     named = _MESSAGE_ID.match(head, max(0, head.lower().find(b"\nmessage-id:") + 1))
     digest = hashlib.sha256(body.replace(b"\r\n", b"\n").rstrip(b"\n") if named else raw.raw.rstrip(b"\r\n"))
     return Document.make_id("message", source, named[1] if named else b"", digest.hexdigest())
-
-
-def _halves(raw: bytes) -> tuple[bytes, bytes]:
-    """Split a mail at the first empty line into headers and body."""
-    plain = raw.find(b"\n\n")
-    if raw.find(b"\r\n\r\n", 0, plain if plain >= 0 else len(raw)) < 0 and plain >= 0:
-        return raw[:plain], raw[plain + 2 :]
-    end = _BODY.search(raw)
-    return (raw[: end.start()], raw[end.end() :]) if end else (raw, b"")
 
 
 def find_original(app: App, message: Message) -> tuple[str, int, int] | None:
@@ -284,7 +260,11 @@ def find_original(app: App, message: Message) -> tuple[str, int, int] | None:
     for archive in app.store.get_many(Archive, [row.id for row in found]):
         if archive.blob is None:
             continue
-        offset = _indexed_offset(app, archive, message.id)
+        offset: int | None = 0
+        report = app.get(Report, report_id(archive))
+        if report is not None and report.index is not None:
+            with closing(app.blobs.open(report.index)) as table:
+                offset = find_offset(table, bytes.fromhex(message.id))
         if offset is None:
             continue
         with closing(app.blobs.open(archive.blob)) as stream:
@@ -294,24 +274,7 @@ def find_original(app: App, message: Message) -> tuple[str, int, int] | None:
     return None
 
 
-def _indexed_offset(app: App, archive: Archive, id: str) -> int | None:
-    """Return the offset of a message in an archive, None if it is not there; 0 if the archive has no index."""
-    report = app.get(Report, report_id(archive))
-    if report is None or report.index is None:
-        return 0
-    with closing(app.blobs.open(report.index)) as table:
-        return find_offset(table, bytes.fromhex(id))
-
-
 def thread_of(message: Message) -> Thread:
     """Return the thread of a message, in its initial state."""
     root = message.references[0] if message.references else message.message_id or message.id
     return Thread(id=message.thread_id, source=message.source, root=root, subject=message.subject)
-
-
-def _copy(stream: BinaryIO, file: BinaryIO, start: int, end: int) -> None:
-    stream.seek(start)
-    left = end - start
-    while left > 0 and (block := stream.read(min(left, 1 << 20))):
-        file.write(block)
-        left -= len(block)
