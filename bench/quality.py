@@ -36,11 +36,11 @@ def mean_reciprocal_ranks(app: App, queries: int = QUERIES) -> dict[str, float]:
     for message, subject in asked[:queries]:
         query = Query(subject)
         try:
-            found = {name: rank(app, query, vectors=name == "hybrid", titles=False) for name in totals}
+            found = {name: rank(app, query, vectors=name == "hybrid", titles=False).ids for name in totals}
         except EmptyQuery:
             continue
         count += 1
         for name, ranked in found.items():
-            position = next((n for n, hit in enumerate(ranked, start=1) if hit.id == message.id), None)
+            position = next((n for n, hit in enumerate(ranked, start=1) if hit == message.id), None)
             totals[name] += 1 / position if position else 0.0
     return {name: total / max(count, 1) for name, total in totals.items()}

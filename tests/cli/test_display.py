@@ -35,8 +35,12 @@ def app(home: Path, source: str) -> App:
     return app
 
 
+def stage_of(view: RunProgress, name: str) -> StageProgress:
+    return next(stage for stage in view.stages if stage.name == name)
+
+
 def numbers(view: RunProgress, name: str) -> tuple[int, int]:
-    return view.stage(name).done, view.stage(name).waiting
+    return stage_of(view, name).done, stage_of(view, name).waiting
 
 
 def test_each_stage_counts_its_own_unit(app: App, source: str) -> None:
@@ -47,8 +51,8 @@ def test_each_stage_counts_its_own_unit(app: App, source: str) -> None:
     assert numbers(progress.measure(), "parsing") == (0, 1)
     app.work_until_idle(["parsing"])
     read = progress.measure()
-    assert (read.stage("parsing").unit, *numbers(read, "parsing")) == ("message", 20, 0)
-    assert (read.stage("parsing").share, numbers(read, "chunking")) == (1.0, (0, 20))
+    assert (stage_of(read, "parsing").unit, *numbers(read, "parsing")) == ("message", 20, 0)
+    assert (stage_of(read, "parsing").share, numbers(read, "chunking")) == (1.0, (0, 20))
     app.work_until_idle()
     done = progress.measure()
     assert numbers(done, "chunking") == (20, 0)
@@ -75,7 +79,7 @@ def test_the_share_of_an_archive_that_is_parsed_grows(app: App, source: str) -> 
     half = json.dumps({archive: {"end": Path(source).stat().st_size // 2}})
     app.store.settle([Settlement(delivery.row, delivery.token, closes=False, cursor=half)])
     assert list(app.store.cursors("parsing")) == [archive]
-    assert progress.measure().stage("parsing").share == pytest.approx(0.5, abs=0.01)
+    assert stage_of(progress.measure(), "parsing").share == pytest.approx(0.5, abs=0.01)
     app.store.release("worker")
     assert app.store.cursors("parsing") == {}
     app.close()

@@ -128,7 +128,7 @@ def test_what_matches_is_marked(pipeline: Pipeline) -> None:
 
 def test_pages_are_disjoint_and_complete_and_in_one_order(pipeline: Pipeline) -> None:
     query = Query("garden number filler")
-    whole = [one.id for one in rank(pipeline.app, query)]
+    whole = rank(pipeline.app, query).ids
     assert len(whole) >= 25
     pages = [search(pipeline.app, query, limit=4, offset=start) for start in range(0, len(whole) + 4, 4)]
     assert [hit.message.id for page in pages for hit in page.hits] == whole

@@ -8,7 +8,7 @@ import pytest
 
 from onward.ledger.postgres import PostgresStore
 from onward.model.ledger import IndexedText, Processed
-from onward.search.vector_spaces import MAX_AGE_SECONDS, VectorSpaces
+from onward.search.search_queries import MAX_AGE_SECONDS, VectorSpaces
 from tests.postgres.stage import Asker, Opener
 from tests.support.servers import PostgresServer
 from tests.support.store_pages import Page, Stage, Word, page, word

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from onward import App, Status
 from onward.pipeline.app import STAGES
-from onward.pipeline.documents import Archive, Chunk, Message, Thread, source_id
+from onward.pipeline.documents import Archive, source_id
+from onward.pipeline.sources import GIVEN_UP, SourceStatus
 
 RATE_SECONDS = 10.0  # the period that a rate is measured over
+# Below these, the remaining time is not estimated.
 MIN_SECONDS = 3.0
-MIN_SHARE = 0.05  # below these, the remaining time is not estimated
+MIN_SHARE = 0.05
 MAX_ARCHIVES = 5_000  # of more archives, a sample of this size represents all
 
 
@@ -52,9 +54,6 @@ class RunProgress:
     outages: list[OutageProgress] = field(default_factory=list)
     left: float | None = None  # estimated seconds until everything is done; None if unknown
 
-    def stage(self, name: str) -> StageProgress:
-        return next(stage for stage in self.stages if stage.name == name)
-
 
 class ProgressMeter:
     """Measures one run; documents finished before it began are not counted."""
@@ -63,7 +62,7 @@ class ProgressMeter:
         self._app = app
         self._requests = [source_id(source) for source in sources]
         self._needs = {service.name: service.needs for service in app.registry.services.values()}
-        self._first = _Counts.of(app, self._requests)
+        self._first, _, self._first_final = self._counts()
         self._most: dict[str, int] = {}
         self._sizes: dict[str, int] | None = None
         self._unread: set[str] = set()
@@ -73,40 +72,43 @@ class ProgressMeter:
     def measure(self) -> RunProgress:
         """Return the current progress."""
         now = self._app.store.now()
-        counts = _Counts.of(self._app, self._requests)
         rows = self._app.store.counts()
-        stages = {name: self._stage(name, rows.get(name, {})) for name in STAGES}
-        self._count(stages, counts)
-        self._measure(stages, now)
-        progress = RunProgress(list(stages.values()), now - self._began, self._outages(rows))
+        stages = {name: StageProgress(name) for name in STAGES}
+        for name, stage in stages.items():
+            events = rows.get(name, {})
+            stage.working, stage.failed = events.get("claimed", 0), events.get("dead", 0)
+            stage.waiting = events.get("waiting", 0)
+        self._count(stages)
+        self._measure_rates(stages, now)
+        progress = RunProgress(list(stages.values()), now - self._began, list(self._outages(rows, now)))
         progress.left = None if progress.outages else _left(stages, progress.elapsed)
         return progress
 
-    def _stage(self, name: str, rows: Mapping[str, int]) -> StageProgress:
-        return StageProgress(
-            name, working=rows.get("claimed", 0), failed=rows.get("dead", 0), waiting=rows.get("waiting", 0)
-        )
+    def _counts(self) -> tuple[SourceStatus, int, int]:
+        """Count all documents, and the unfinished and finished requests of this run."""
+        states = self._app.store.statuses(Archive, self._requests)
+        pending = sum(status == Status.PENDING for status in states.values())
+        return SourceStatus("", self._app.store.document_counts()), pending, len(states) - pending
 
-    def _count(self, stages: dict[str, StageProgress], now: _Counts) -> None:
+    def _count(self, stages: dict[str, StageProgress]) -> None:
         """Count documents for a service that finishes some, else its events."""
         first = self._first
+        now, requests_pending, requests_final = self._counts()
         fetching, reading = stages["ingestion"], stages["parsing"]
-        fetching.unit, fetching.waiting = "source", now.requests_pending
-        fetching.done = max(0, now.requests_final - first.requests_final)
+        fetching.unit, fetching.waiting = "source", requests_pending
+        fetching.done = max(0, requests_final - self._first_final)
         reading.unit, reading.waiting_unit = "message", "archive"
-        reading.waiting = max(0, now.pending("archives") - now.requests_pending)
-        reading.done = max(0, now.all("messages") - first.all("messages"))
-        reading.failed += max(0, now.failed("messages") - first.failed("messages") - stages["chunking"].failed)
+        reading.waiting = max(0, now.count("archives", Status.PENDING) - requests_pending)
+        reading.done = max(0, now.count("messages") - first.count("messages"))
+        failed = now.count("messages", *GIVEN_UP) - first.count("messages", *GIVEN_UP)
+        reading.failed += max(0, failed - stages["chunking"].failed)
         if not fetching.waiting:
             reading.share = self._share_read(reading)
-        for name, unit, collection in (
-            ("chunking", "message", Message.collection),
-            ("embedding", "chunk", Chunk.collection),
-            ("summarization", "thread", Thread.collection),
-        ):
-            stage = stages[name]
-            stage.unit, stage.waiting = unit, now.pending(collection)
-            finished = now.final(collection) - first.final(collection)
+        for name, unit in (("chunking", "message"), ("embedding", "chunk"), ("summarization", "thread")):
+            stage, collection = stages[name], unit + "s"
+            stage.unit, stage.waiting = unit, now.count(collection, Status.PENDING)
+            final_before = first.count(collection) - first.count(collection, Status.PENDING)
+            finished = now.count(collection) - stage.waiting - final_before
             # A document that was final and is processed again is not in the difference, but was seen waiting.
             self._most[name] = max(self._most.get(name, 0), stage.waiting)
             stage.done = max(0, finished, self._most[name] - stage.waiting)
@@ -134,20 +136,19 @@ class ProgressMeter:
 
     def _fetched(self) -> dict[str, int]:
         """Return the sizes of the archives of this run; called when all are fetched."""
-        requests = {
-            request.id: request.submission for request in self._app.store.get_many(Archive, self._requests)
-        }
-        found = self._app.store.find(Archive, "source_id", list(requests))
+        store = self._app.store
+        requests = {request.id: request.submission for request in store.get_many(Archive, self._requests)}
+        found = store.find(Archive, "source_id", list(requests))
         ids = sorted(row.id for row in found if row.id not in requests)[:MAX_ARCHIVES]
         pending = {row.id for row in found if row.status == Status.PENDING}
         return {
             archive.id: archive.size
             for start in range(0, len(ids), 500)
-            for archive in self._app.store.get_many(Archive, ids[start : start + 500])
+            for archive in store.get_many(Archive, ids[start : start + 500])
             if archive.id in pending or archive.submission == requests.get(archive.source_id)
         }
 
-    def _measure(self, stages: dict[str, StageProgress], now: float) -> None:
+    def _measure_rates(self, stages: dict[str, StageProgress], now: float) -> None:
         self._samples.append((now, {name: stage.done for name, stage in stages.items()}))
         while now - self._samples[0][0] > RATE_SECONDS:
             self._samples.popleft()
@@ -158,68 +159,29 @@ class ProgressMeter:
             if now - then >= MIN_SECONDS / 2:
                 stage.rate = max(0.0, (stage.done - before[name]) / (now - then))
 
-    def _outages(self, rows: Mapping[str, Mapping[str, int]]) -> list[OutageProgress]:
-        now = self._app.store.now()
-        found = []
+    def _outages(self, rows: Mapping[str, Mapping[str, int]], now: float) -> Iterator[OutageProgress]:
         for breaker in self._app.store.breakers():
-            paused = breaker.paused_until is not None and breaker.paused_until > now
-            if not breaker.open and not paused:
-                continue
-            waiting = sum(
-                rows.get(name, {}).get("waiting", 0)
-                for name, needs in self._needs.items()
-                if breaker.dependency in needs
-            )
-            until = breaker.next_probe if breaker.open else breaker.paused_until
-            reason = breaker.reason if breaker.open else "it asks for a pause"
-            found.append(
-                OutageProgress(breaker.dependency, breaker.opened_at, until, reason, breaker.remedy, waiting)
-            )
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Counts:
-    """Counts of documents by collection and status."""
-
-    documents: Mapping[str, Mapping[str, int]]
-    requests_pending: int
-    requests_final: int
-
-    @classmethod
-    def of(cls, app: App, requests: Sequence[str]) -> _Counts:
-        states = app.store.statuses(Archive, requests)
-        pending = sum(status == Status.PENDING for status in states.values())
-        return cls(app.store.document_counts(), pending, len(states) - pending)
-
-    def all(self, collection: str) -> int:
-        return sum(self.documents.get(collection, {}).values())
-
-    def pending(self, collection: str) -> int:
-        return self.documents.get(collection, {}).get(Status.PENDING, 0)
-
-    def final(self, collection: str) -> int:
-        return self.all(collection) - self.pending(collection)
-
-    def failed(self, collection: str) -> int:
-        found = self.documents.get(collection, {})
-        return found.get(Status.FAILED, 0) + found.get(Status.FAILED_MAX_RETRIES, 0)
+            name, since, remedy = breaker.dependency, breaker.opened_at, breaker.remedy
+            services = [service for service, needs in self._needs.items() if name in needs]
+            waiting = sum(rows.get(service, {}).get("waiting", 0) for service in services)
+            if breaker.open:
+                yield OutageProgress(name, since, breaker.next_probe, breaker.reason, remedy, waiting)
+            elif breaker.paused_until is not None and breaker.paused_until > now:
+                yield OutageProgress(name, since, breaker.paused_until, "it asks for a pause", remedy, waiting)
 
 
 def _left(stages: Mapping[str, StageProgress], elapsed: float) -> float | None:
     """Estimate the remaining seconds, by the slowest stage; None if it is too early."""
-    reading = stages["parsing"]
-    if stages["ingestion"].waiting or reading.share is None or elapsed < MIN_SECONDS:
+    share = stages["parsing"].share
+    if stages["ingestion"].waiting or share is None or elapsed < MIN_SECONDS or share < MIN_SHARE:
         return None
-    if reading.share < MIN_SHARE:
-        return None
-    left = elapsed * (1 - reading.share) / reading.share
+    left = elapsed * (1 - share) / share
     for name in ("chunking", "embedding", "summarization"):
         stage = stages[name]
-        if not stage.waiting or (name == "summarization" and reading.share < 1):
+        if not stage.waiting or (name == "summarization" and share < 1):
             continue  # summaries begin when an archive is parsed to its end; their rate is unknown before
         if not stage.rate:
             return None
-        expected = (stage.done + stage.waiting) / reading.share
+        expected = (stage.done + stage.waiting) / share
         left = max(left, (expected - stage.done) / stage.rate)
     return left

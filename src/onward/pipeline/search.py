@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from onward import App, OnwardError
@@ -94,115 +94,66 @@ def search(app: App, query: Query, *, limit: int = 10, offset: int = 0) -> Resul
     """Find messages by words and vectors; the order is the same on every page."""
     note = ""
     try:
-        ranking = _rank(app, query, most=offset + limit)
+        ranking = rank(app, query, most=offset + limit)
     except EmptyQuery:
         raise
     except Exception as error:  # of any kind: a search by words needs no model
-        ranking = _rank(app, query, most=offset + limit, vectors=False)
+        ranking = rank(app, query, most=offset + limit, vectors=False)
         note = f"found by words alone: the embedder cannot be used ({error})"
-    page = ranking.first[offset : offset + limit]
+    ids = ranking.ids[offset : offset + limit]
+    near = _nearest(app, ranking.vector, among=ids) if ranking.vector else {}
     wanted, unwanted = query.terms()
-    ids = [ranked.id for ranked in page]
-    near = ranking.vector.similarities(ids) if ranking.vector else {}
     marked = [term for term in wanted if term.lower() not in _COMMON] or wanted
     excerpts = app.store.excerpts(marked, (), Message, ids)
     if plain := [id for id in ids if id not in excerpts]:  # found only by words that are not marked
         excerpts |= app.store.excerpts(wanted, unwanted, Message, plain)
-    messages = {message.id: message for message in app.store.get_many(Message, ids)}
-    hits = [
-        _hit(ranked, near.get(ranked.id, 0.0), messages[ranked.id], excerpts.get(ranked.id))
-        for ranked in page
-        if ranked.id in messages
-    ]
+    hits = []
+    for message in app.store.get_many(Message, ids):
+        id = message.id
+        title, text = excerpts.get(id) or (message.subject, message.new_text()[:400])
+        hits.append(Hit(message, ranking.scores.get(id, 0.0), near.get(id, 0.0), title, " ".join(text.split())))
     return Results(hits, ranking.total, offset, note)
 
 
 @dataclass(frozen=True, slots=True)
-class RankedMessage:
-    """A message and the score of its words."""
+class Ranking:
+    """The first messages that match a query, best first."""
 
-    id: str
-    text: float
-
-
-def rank(app: App, query: Query, *, vectors: bool = True, titles: bool = True) -> list[RankedMessage]:
-    """Return all messages that match a query, best first."""
-    return _rank(app, query, vectors=vectors, titles=titles).first
-
-
-@dataclass(frozen=True, slots=True)
-class _Ranking:
-    """The first ranked messages, the number of all, and the vector of the query."""
-
-    first: list[RankedMessage]
+    ids: list[str]
+    scores: dict[str, float]  # of their words
     total: int
-    vector: _QueryVector | None
+    vector: bytes | None  # of the query
 
 
-def _rank(
-    app: App, query: Query, *, most: int | None = None, vectors: bool = True, titles: bool = True
-) -> _Ranking:
+def rank(app: App, query: Query, *, most: int | None = None, vectors: bool = True, titles: bool = True) -> Ranking:
+    """Return the messages that match a query, or the first `most` of them, best first."""
     wanted, unwanted = query.terms()
-    vector = _QueryVector(app, query) if vectors else None
-    # Unwanted words are only excluded by full text.
-    by_vector = vector.nearest() if vector and not unwanted else []
+    vector, by_vector = None, list[str]()
+    source, filters = query.source, query.filters()
+    if vectors:
+        vector = app.embedder.embed([" ".join(wanted)]).astype("<f4")[0].tobytes()
+        if not unwanted:  # these are only excluded by full text
+            near = _nearest(app, vector, source=source, filters=filters, limit=MAX_VECTOR_HITS)
+            by_vector = [id for id, similarity in near.items() if similarity >= MIN_SIMILARITY]
     found = app.store.match(
-        wanted,
-        unwanted,
-        Message,
-        titles=titles,
-        source=query.source,
-        filters=query.filters(),
-        limit=most,
-        besides=by_vector,
+        wanted, unwanted, Message, titles=titles, source=source, filters=filters, limit=most, besides=by_vector
     )
     best = max((hit.score for hit in found.hits), default=0.0) or 1.0
-    text = {hit.id: hit.score / best for hit in found.hits}
-    only_near = [id for id in by_vector if id not in text][:MAX_VECTOR_ONLY_HITS]
-    joined = _joined(list(text), [id for id in by_vector if id in text or id in only_near])
-    first = [RankedMessage(id, text.get(id, 0.0)) for id in joined[:most]]
-    return _Ranking(first, found.total + len(only_near), vector)
-
-
-def _joined(by_words: list[str], by_vector: list[str]) -> list[str]:
-    near = iter(by_vector)
+    scores = {hit.id: hit.score / best for hit in found.hits}
+    only_near = [id for id in by_vector if id not in scores][:MAX_VECTOR_ONLY_HITS]
+    by_vector = [id for id in by_vector if id in scores or id in only_near]
+    nearest = iter(by_vector)
     joined: dict[str, None] = {}
-    for id in by_words:
+    for id in scores:
         if len(joined) % VECTOR_HIT_EVERY == VECTOR_HIT_EVERY - 1:
-            another = next((id for id in near if id not in joined), None)
-            if another is not None:
-                joined[another] = None
+            joined |= dict.fromkeys(islice((id for id in nearest if id not in joined), 1))
         joined.setdefault(id)
-    joined.update(dict.fromkeys(by_vector))
-    return list(joined)
+    joined |= dict.fromkeys(by_vector)
+    return Ranking(list(joined)[:most], scores, found.total + len(only_near), vector)
 
 
-class _QueryVector:
-    """The vector of a query; the similarity of a message is that of its nearest chunk."""
-
-    def __init__(self, app: App, query: Query) -> None:
-        self._app = app
-        self._query = query
-        wanted, _ = query.terms()
-        (vector,) = app.embedder.embed([" ".join(wanted)]).astype("<f4")
-        self._vector = vector.tobytes()
-
-    def nearest(self) -> list[str]:
-        """Return the nearest messages with at least `MIN_SIMILARITY`."""
-        near = self._search(source=self._query.source, filters=self._query.filters(), limit=MAX_VECTOR_HITS)
-        return [parent for parent, similarity in near.items() if similarity >= MIN_SIMILARITY]
-
-    def similarities(self, ids: Sequence[str]) -> dict[str, float]:
-        """Return the similarity of each of these messages."""
-        return self._search(among=ids)
-
-    def _search(self, **more: Any) -> dict[str, float]:
-        hits = self._app.store.nearest(
-            self._vector, Chunk, model=self._app.embedder.model, parents=Message, each_parent=True, **more
-        )
-        return {parent: max(0.0, score) for _, parent, score in hits}
-
-
-def _hit(ranked: RankedMessage, similarity: float, message: Message, excerpt: tuple[str, str] | None) -> Hit:
-    title, text = excerpt or (message.subject, " ".join(message.new_text()[:400].split()))
-    return Hit(message, ranked.text, similarity, title, " ".join(text.split()))
+def _nearest(app: App, vector: bytes, **more: Any) -> dict[str, float]:
+    """Return the nearest messages; the similarity of a message is that of its nearest chunk."""
+    model = app.embedder.model
+    hits = app.store.nearest(vector, Chunk, model=model, parents=Message, each_parent=True, **more)
+    return {parent: max(0.0, score) for _, parent, score in hits}

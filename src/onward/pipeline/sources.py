@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -13,11 +13,11 @@ from onward.pipeline.documents import Archive, Chunk, Message, Report, Task, rep
 from onward.pipeline.events import ChunksPrepared, SourceSubmitted
 from onward.pipeline.fetch import canonical
 
-UNREFERENCED_SECONDS = 86_400.0
-"""A blob without a document is kept this long: its document may not be committed yet."""
+UNREFERENCED_SECONDS = 86_400.0  # a blob without a document is kept this long: its document may come
 COLLECT_SECONDS = 6 * 3_600.0  # how often blobs without a document are collected
 _BLOB_WRITERS = ("ingestion", "parsing")  # services that write a blob before they commit its document
 _PAGE = 500
+GIVEN_UP = (Status.FAILED, Status.FAILED_MAX_RETRIES)
 
 
 def submit(app: App, location: str) -> Task:
@@ -54,26 +54,24 @@ class SourceStatus:
     def count(self, collection: str, *statuses: str) -> int:
         """Count the documents of a collection, with these statuses or all."""
         found = self.documents.get(collection, {})
-        return sum(found.get(status, 0) for status in statuses) if statuses else sum(found.values())
+        return sum(found.get(status, 0) for status in statuses or found)
 
     @property
     def pending(self) -> int:
         """Unfinished documents, without those set aside."""
-        return sum(found.get(Status.PENDING, 0) for found in self.documents.values()) - self.set_aside
+        return sum(self.count(collection, Status.PENDING) for collection in self.documents) - self.set_aside
 
     @property
     def failed(self) -> int:
         """Documents that were given up."""
-        bad = (Status.FAILED, Status.FAILED_MAX_RETRIES)
-        return sum(found.get(status, 0) for found in self.documents.values() for status in bad)
+        return sum(self.count(collection, *GIVEN_UP) for collection in self.documents)
 
     @property
     def status(self) -> str:
         """`running`, `completed`, `partially_completed` or `failed`: a task's status."""
         if self.pending:
             return "running"
-        given_up = self.count("archives", Status.FAILED, Status.FAILED_MAX_RETRIES)
-        if given_up and not self.count("messages", Status.PROCESSED):
+        if self.count("archives", *GIVEN_UP) and not self.count("messages", Status.PROCESSED):
             return "failed"
         return "partially_completed" if self.failed or self.set_aside else "completed"
 
@@ -96,19 +94,15 @@ def message_counts(app: App, source: str) -> dict[str, int]:
     The result is empty before an archive is parsed to its end. A message that is in several archives, or twice in
     one, counts once. Archives may be parsed at the same time, so the counts come from the store.
     """
-    id = source_id(source)
-    archives = [found.id for found in app.store.find(Archive, "source_id", [id]) if found.id != id]
-    read = found = 0
-    for start in range(0, len(archives), 500):
-        page = app.store.get_many(Archive, archives[start : start + 500])
-        for report in app.store.get_many(Report, [report_id(archive) for archive in page]):
-            read += 1
-            found += report.counts["messages"]
-    if not read:
+    request = source_id(source)
+    reports = [report for _, page in _archive_pages(app, source) for report in page]
+    found = [report.counts["messages"] for report in reports if report.archive_id != request]
+    if not found:
         return {}
-    stored = app.store.document_counts(source).get(Message.collection, {})
-    total, failed = sum(stored.values()), stored.get(Status.FAILED, 0) + stored.get(Status.FAILED_MAX_RETRIES, 0)
-    return {"messages": total, "parsed": total - failed, "failed": failed, "duplicates": max(0, found - total)}
+    stored = SourceStatus(source, app.store.document_counts(source))
+    total, failed = stored.count("messages"), stored.count("messages", *GIVEN_UP)
+    duplicates = max(0, sum(found) - total)
+    return {"messages": total, "parsed": total - failed, "failed": failed, "duplicates": duplicates}
 
 
 def without_text(app: App, source: str) -> list[str]:
@@ -142,15 +136,19 @@ def known_source(app: App, location: str) -> str:
     return similar[0] if len(similar) == 1 else exact
 
 
+def _archive_pages(app: App, source: str) -> Iterator[tuple[list[Archive], list[Report]]]:
+    """Yield the archives of a source and the reports on them, a page at a time."""
+    ids = [row.id for row in app.store.find(Archive, "source_id", [source_id(source)])]
+    for start in range(0, len(ids), _PAGE):
+        page = app.store.get_many(Archive, ids[start : start + _PAGE])
+        yield page, app.store.get_many(Report, [report_id(archive) for archive in page])
+
+
 def _blobs_of(app: App, source: str) -> set[str]:
-    id = source_id(source)
     upload = uploads.read_location(source)
     found = set[str]() if upload is None else {upload.digest}
-    archives = [row.id for row in app.store.find(Archive, "source_id", [id])]
-    for start in range(0, len(archives), 500):
-        page = app.store.get_many(Archive, archives[start : start + 500])
-        found |= {archive.blob for archive in page if archive.blob}
-        reports = app.store.get_many(Report, [report_id(archive) for archive in page])
+    for archives, reports in _archive_pages(app, source):
+        found |= {archive.blob for archive in archives if archive.blob}
         found |= {report.index for report in reports if report.index}
     after = ""
     while failed := app.store.states(Message, status=Status.FAILED, source=source, after=after, limit=500):
@@ -186,9 +184,8 @@ def _delete_unnamed(app: App, marks: Mapping[str, int]) -> int:
 
 def reembed(app: App) -> int:
     """Requeue every chunk without a vector of the current model; return their number."""
-    model = app.embedder.model
     count, after = 0, ""
-    while ids := app.store.ids_without_vector(Chunk, model, after=after, limit=500):
+    while ids := app.store.ids_without_vector(Chunk, app.embedder.model, after=after, limit=500):
         after = ids[-1]
         count += app.atomically(partial(_embed_again, app, ids))
     return count

@@ -25,7 +25,6 @@ class SearchDatabase(Protocol):
     @property
     def fulltext(self) -> FullText:
         """The full-text search of this dialect."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,6 @@ class FullText(Protocol):
 
     def match(self, db: SearchDatabase, query: TextSearch) -> Matches:
         """Return the documents that match, best first."""
-        ...
 
     def excerpts(
         self,
@@ -58,4 +56,3 @@ class FullText(Protocol):
         ids: Sequence[str],
     ) -> dict[str, tuple[str, str]]:
         """Return title and an excerpt of each document that a query finds, with marks around what matches."""
-        ...

@@ -157,7 +157,7 @@ def test_vectors_that_are_gone_are_not_remembered_for_ever(stage: Stage, monkeyp
     """Whoever keeps a space in memory and is too far behind reads it anew."""
     if not isinstance(stage.store, SQLiteStore):
         pytest.skip("PostgreSQL forgets them after a day, by its own clock")
-    monkeypatch.setattr("onward.search.vector_spaces.MAX_CHANGES", 5)
+    monkeypatch.setattr("onward.search.search_queries.MAX_CHANGES", 5)
     ids = [f"page {n}" for n in range(40)]
     place(stage, *ids)
     assert len(near(stage)) == 40

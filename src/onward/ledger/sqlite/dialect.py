@@ -21,7 +21,7 @@ from onward.ledger.sqlite.statements import bulk_statement, statement
 from onward.ledger.sqlite.wakeup import PollingBus
 from onward.ledger.store_errors import StoreError, StoreFull, StoreGone, StoreUnavailable
 from onward.model.clock import Clock, SystemClock
-from onward.search import vector_spaces
+from onward.search import search_queries
 
 if TYPE_CHECKING:
     from onward.ledger.dialect import Bus
@@ -261,7 +261,7 @@ class SQLiteDatabase:
 
     def sweep(self) -> None:
         # A process that is further behind reads its whole vector space again, and needs no older change.
-        self.send("prune_vector_changes", vector_spaces.MAX_CHANGES + 1)
+        self.send("prune_vector_changes", search_queries.MAX_CHANGES + 1)
 
     def changes(self) -> int:
         """Return a number that changes when another connection commits."""
