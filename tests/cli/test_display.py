@@ -15,7 +15,7 @@ from onward import App
 from onward.cli.pipeline_run import PlainDisplay, Problems, picture
 from onward.model.ledger import Settlement
 from onward.pipeline.app import build
-from onward.pipeline.progress import ProgressMeter, RunProgress
+from onward.pipeline.progress import ProgressMeter, RunProgress, StageProgress
 from onward.pipeline.sources import submit
 from onward.settings import load_settings
 from tests.cli import scenes
