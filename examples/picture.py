@@ -139,7 +139,7 @@ def draw_commands(folder: Path, home: Path) -> None:
         submit(app, str(ROOT / SAMPLE))
         app.work_until_idle()
         found = rank(app, Query(QUESTION), vectors=False)
-        (answer,) = app.store.get_many(Message, [found[0].id])
+        (answer,) = app.store.get_many(Message, found.ids[:1])
     draw_command(folder, "search", home, "search", "--limit", "3", *QUESTION.split())
     draw_command(folder, "summary", home, "summaries", "--thread", answer.thread_id[:8])
 

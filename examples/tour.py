@@ -66,8 +66,8 @@ class Tour:
     def _look(self) -> tuple[Message, str]:
         """The message that the search found first, and the id of the one that failed; read as any program may."""
         with closing(App(settings=load_settings({"ONWARD_HOME": str(self._home)}))) as app:
-            first = rank(app, Query(QUESTION), vectors=False)[0]
-            (answer,) = app.store.get_many(Message, [first.id])
+            first = rank(app, Query(QUESTION), vectors=False).ids[:1]
+            (answer,) = app.store.get_many(Message, first)
             (failed,) = app.store.states(Message, status="failed")
             return answer, failed.id
 
