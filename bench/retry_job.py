@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.table import Row, medians
 from onward import App, Document, Event, Settings, Work, names
-from onward.ledger.sqlite.store import SQLiteStore
+from onward.ledger.sqlite import SQLiteStore
 from onward.recovery.retry_decision import RetryJobRules
 from onward.recovery.retry_job import RetryJob
 from onward.testing import SimulatedClock

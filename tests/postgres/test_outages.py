@@ -226,8 +226,8 @@ def test_a_clock_that_cannot_be_asked_goes_on_from_its_last_word(
     def refuse() -> tuple[float, float, float]:
         raise StoreError("the user may not log in")
 
-    monkeypatch.setattr("onward.ledger.postgres.server_clock.REFRESH_SECONDS", 0.0)
-    monkeypatch.setattr(store.db, "clock", refuse)
+    monkeypatch.setattr("onward.ledger.postgres.dialect.REFRESH_SECONDS", 0.0)
+    monkeypatch.setattr(store.db, "server_time", refuse)
     assert before <= store.now() < before + 60
 
 

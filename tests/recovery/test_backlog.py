@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, cast
 
 from onward import Work
+from onward.ledger.sqlite import SQLiteStore
 from onward.ledger.sqlite.dialect import SQLiteDatabase
-from onward.ledger.sqlite.store import SQLiteStore
 from onward.model.events import Envelope
 from onward.model.ledger import Delivery, NewDocument, Processed, Settlement
 from onward.recovery.retry_job import RetryJobRun

@@ -12,9 +12,10 @@ from typing import Any, Protocol
 import psycopg
 import pytest
 
+from onward.ledger.named_statements import load_statements
 from onward.ledger.postgres import PostgresStore
 from onward.ledger.postgres.statements import statement
-from onward.ledger.sqlite import statements as sqlite_statements
+from onward.ledger.sqlite import dialect as sqlite_dialect
 
 # Which index each statement uses, and by which columns, in the words of SQLite's plans.
 HOT = {
@@ -155,7 +156,7 @@ class SQLitePlanner:
             self.database.executescript(step.read_text())
 
     def plan(self, name: str) -> list[str]:
-        text = sqlite_statements.statement(name).text
+        text, _ = sqlite_dialect.statement(name)
         values = dict.fromkeys(re.findall(r":(\w+)", text)) or [None] * text.count("?")
         return [step[3] for step in self.database.execute(f"EXPLAIN QUERY PLAN {text}", values)]
 
@@ -335,7 +336,7 @@ def test_vectors_that_have_changed_are_found_by_index(name: str, step: str) -> N
 
 def test_sqlite_is_given_no_placeholder_that_python_takes_for_a_named_one() -> None:
     """Python before 3.12.4 warns when a statement with `?1` is given a list."""
-    for name in sqlite_statements.names():
-        text, order = sqlite_statements.statement(name)
+    for name in load_statements("onward.ledger.sqlite"):
+        text, order = sqlite_dialect.statement(name)
         assert not re.search(r"\?\d", text), name
         assert not order or text.count("?") == len(order), name

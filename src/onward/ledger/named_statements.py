@@ -1,4 +1,4 @@
-"""Loading named SQL statements from the `queries` folder of a dialect.
+"""Loading named SQL statements and migrations from the `queries` and `migrations` folders of a dialect.
 
 Conventions of the `.sql` files:
 
@@ -33,14 +33,19 @@ class NamedStatement(NamedTuple):
 
 @cache
 def load_statements(package: str) -> dict[str, NamedStatement]:
-    """Return all statements of a dialect's package by name.
-
-    A statement begins with a line `-- name: the_name`, or `-- name: the_name :shape`.
-    """
-    queries = [file for file in files(package).joinpath("queries").iterdir() if file.name.endswith(".sql")]
-    text = "\n".join(file.read_text() for file in sorted(queries, key=lambda file: file.name))
-    parts = _HEADER.split(text)[1:]
+    """Return all statements of a dialect's package by name."""
+    parts = _HEADER.split("\n".join(_texts(package, "queries")))[1:]
     return {
         name: NamedStatement(_COMMENT.sub("", body + "\n").strip().rstrip(";"), shape or "rows")
         for name, shape, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
     }
+
+
+def load_migrations(package: str) -> list[str]:
+    """Return the scripts that make the tables of a dialect, in order."""
+    return _texts(package, "migrations")
+
+
+def _texts(package: str, folder: str) -> list[str]:
+    found = [file for file in files(package).joinpath(folder).iterdir() if file.name.endswith(".sql")]
+    return [file.read_text() for file in sorted(found, key=lambda file: file.name)]

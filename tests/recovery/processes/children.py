@@ -11,8 +11,8 @@ from typing import cast
 
 from onward import App, Document, Event, Settings, Work, names
 from onward.ledger.dialect import Database
+from onward.ledger.sqlite import SQLiteStore
 from onward.ledger.sqlite.dialect import SQLiteDatabase
-from onward.ledger.sqlite.store import SQLiteStore
 from onward.recovery.requeue_documents import DocumentRequeue
 from onward.recovery.retry_decision import RetryJobRules
 from onward.recovery.retry_job import RetryJob, RetryJobRun

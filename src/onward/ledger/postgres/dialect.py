@@ -1,11 +1,11 @@
-"""The PostgreSQL dialect: transactions, locks and named statements of one schema."""
+"""The PostgreSQL dialect: transactions, locks, named statements and the time of one schema."""
 
 from __future__ import annotations
 
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,9 @@ import psycopg
 
 from onward.ledger.postgres import fulltext as postgres_fulltext
 from onward.ledger.postgres import schema_migration
-from onward.ledger.postgres.connections import LOCK_SECONDS, Connections
+from onward.ledger.postgres.connections import LOCK_SECONDS, Connection, Connections
 from onward.ledger.postgres.error_messages import explained
-from onward.ledger.postgres.server_clock import ServerClock
-from onward.ledger.postgres.statements import Shape, Statement, array, statement
+from onward.ledger.postgres.statements import array, statement
 from onward.ledger.postgres.wakeup import ListeningBus
 from onward.ledger.store_errors import StoreConflict, StoreError, StoreFull, StoreUnavailable
 
@@ -26,10 +25,8 @@ if TYPE_CHECKING:
     from onward.search.fulltext import FullText
 
 ID_BLOCK = 1024  # Row ids that a process takes from a sequence at a time
-_COMPLETED: Mapping[str, Callable[[Sequence[Sequence[Any]]], Sequence[Sequence[Any]]]] = {
-    "insert_texts": postgres_fulltext.text_rows
-}
-"""Statements whose rows have columns that only this database needs."""
+REFRESH_SECONDS = 15.0  # After this time the server is asked for its time again
+MAX_LATENCY_SECONDS = 1.0  # A reply about the time that took longer is not accurate enough
 
 
 class PostgresDatabase:
@@ -108,7 +105,7 @@ class PostgresDatabase:
                 self._notify(connection)
 
     @contextmanager
-    def _pipeline(self, connection: psycopg.Connection[Any]) -> Iterator[None]:
+    def _pipeline(self, connection: Connection) -> Iterator[None]:
         """Send statements in a pipeline, without waiting for results that are not needed; wait at the end."""
         pipeline = connection.pipeline()
         self._local.pipeline = pipeline.__enter__()
@@ -125,12 +122,7 @@ class PostgresDatabase:
         finally:
             self._local.pipeline = None
 
-    def _sync(self, connection: psycopg.Connection[Any]) -> None:
-        """Wait until everything that was sent is done, and raise what failed."""
-        with self._explain_errors(connection):
-            self._local.pipeline.sync()
-
-    def _commit(self, connection: psycopg.Connection[Any]) -> None:
+    def _commit(self, connection: Connection) -> None:
         try:
             if self._execute(connection, "COMMIT").statusmessage != "COMMIT":
                 raise StoreConflict("a statement failed without an error: nothing was written")
@@ -140,7 +132,7 @@ class PostgresDatabase:
             # Whatever the error: it is unknown whether the commit was made.
             raise StoreUnavailable(str(error)) from error
 
-    def _roll_back(self, connection: psycopg.Connection[Any]) -> None:
+    def _roll_back(self, connection: Connection) -> None:
         try:
             if not connection.closed:
                 with self.connections.time_limited(connection):
@@ -149,7 +141,7 @@ class PostgresDatabase:
         except psycopg.Error:
             connection.close()
 
-    def _notify(self, connection: psycopg.Connection[Any]) -> None:
+    def _notify(self, connection: Connection) -> None:
         """Wake workers in other processes. After the commit: transactions that notify wait for each other."""
         try:
             with self.connections.time_limited(connection):
@@ -160,18 +152,16 @@ class PostgresDatabase:
     def in_transaction(self) -> bool:
         return self._current() is not None
 
-    def _current(self) -> psycopg.Connection[Any] | None:
+    def _current(self) -> Connection | None:
         return getattr(self._local, "connection", None)
 
     def lock(self, kind: str, names: Sequence[str] = ("",)) -> bool:
-        """Lock these names against other transactions until the end of this one."""
         numbers = sorted({_number(f"{self.schema}/{kind}/{name}") for name in names})
         query = "SELECT pg_advisory_xact_lock(n) FROM unnest($1::bigint[]) n"
         self._execute(self._here(), query, [array(numbers)])
         return True
 
     def notify_on_commit(self, woken: set[str]) -> None:
-        """After the commit, wake workers in other processes, if `woken` has services by then."""
         if self.in_transaction():
             self._local.watched.append(woken)
 
@@ -186,38 +176,30 @@ class PostgresDatabase:
 
     def _read(self, name: str, parameters: Sequence[Any], *, lock: bool) -> Any:
         query = statement(name)
-        rows = self._rows(query, parameters, lock=lock)
+        rows = self._fetch(query.text(lock=lock), query.values(parameters))
         match query.shape:
-            case Shape.ROWS:
+            case "rows":
                 return rows
-            case Shape.COLUMN:
+            case "column":
                 return [row[0] for row in rows]
-            case Shape.ROW:
+            case "row":
                 return list(rows[0]) if rows else None
             case _:
                 return rows[0][0] if rows else None
 
     def fetch(self, name: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a named query, with bytes as bytes, not as text."""
-        return self._rows(statement(name), parameters, lock=self.in_transaction(), binary=True)
-
-    def _rows(
-        self, query: Statement, parameters: Sequence[Any], *, lock: bool, binary: bool = False
-    ) -> list[tuple[Any, ...]]:
-        text, values = query.text(lock=lock), query.values(parameters)
-        if (connection := self._current()) is not None:
-            return self._fetch(connection, text, values, binary=binary)
-        with self.connections.use() as connection:
-            return self._fetch(connection, text, values, binary=binary)
+        query = statement(name)
+        return self._fetch(query.text(lock=self.in_transaction()), query.values(parameters), binary=True)
 
     def run(self, name: str, *parameters: Any) -> int:
-        """Execute a named statement inside a transaction; return how many rows it changed."""
         cursor = self._send(name, parameters)
-        self._sync(self._here())
+        # Wait until everything that was sent is done, and raise what failed.
+        with self._explain_errors(self._here()):
+            self._local.pipeline.sync()
         return cursor.rowcount
 
     def send(self, name: str, *parameters: Any) -> None:
-        """Execute a named statement without waiting for its result; an error is raised later."""
         self._send(name, parameters)
 
     def _send(self, name: str, parameters: Sequence[Any]) -> psycopg.Cursor[Any]:
@@ -231,43 +213,37 @@ class PostgresDatabase:
         if not rows:
             return
         query = statement(name)
-        rows = _COMPLETED[name](rows) if name in _COMPLETED else rows
+        if name == "insert_texts":
+            rows = postgres_fulltext.text_rows(rows)  # with columns that only this database needs
         columns = [list(rows)] if query.as_json else list(zip(*rows, strict=True))
         self._execute(self._here(), *query.spread(columns))
 
-    def _here(self) -> psycopg.Connection[Any]:
+    def _here(self) -> Connection:
         connection = self._current()
         assert connection is not None, "changes are made in a transaction"
         return connection
 
     def _execute(
-        self,
-        connection: psycopg.Connection[Any],
-        text: str,
-        values: Sequence[Any] | None = None,
-        *,
-        binary: bool = False,
+        self, connection: Connection, text: str, values: Sequence[Any] | None = None, *, binary: bool = False
     ) -> psycopg.Cursor[Any]:
         with self._explain_errors(connection):
             return connection.execute(text.encode(), values, binary=binary)
 
     def _fetch(
-        self,
-        connection: psycopg.Connection[Any],
-        text: str,
-        values: Sequence[Any] | None = None,
-        *,
-        binary: bool = False,
+        self, text: str, values: Sequence[Any] | None = None, *, binary: bool = False
     ) -> list[tuple[Any, ...]]:
+        connection = self._current()
+        if connection is None:
+            with self.connections.use() as connection, self._explain_errors(connection):
+                return connection.execute(text.encode(), values, binary=binary).fetchall()
         with self._explain_errors(connection):
             cursor = connection.execute(text.encode(), values, binary=binary)
-            if (pipeline := getattr(self._local, "pipeline", None)) is not None:
-                # Fetching would do, but the server counts idle time in a transaction only after a sync.
-                pipeline.sync()
+            # Fetching would do, but the server counts idle time in a transaction only after a sync.
+            self._local.pipeline.sync()
             return cursor.fetchall()
 
     @contextmanager
-    def _explain_errors(self, connection: psycopg.Connection[Any]) -> Iterator[None]:
+    def _explain_errors(self, connection: Connection) -> Iterator[None]:
         """Limit the time that a call waits for the server, and explain its error."""
         try:
             with self.connections.time_limited(connection):
@@ -289,7 +265,7 @@ class PostgresDatabase:
                     self._ids[table] = (number + 1, end)
                     return number
             # Outside of the lock: the reply comes after all that this transaction has sent.
-            block = self._scalar(f"SELECT nextval('{table}_blocks')") * ID_BLOCK
+            block = self._fetch(f"SELECT nextval('{table}_blocks')")[0][0] * ID_BLOCK
             with self._ids_lock:
                 self._ids[table] = (block, block + ID_BLOCK)
 
@@ -297,16 +273,40 @@ class PostgresDatabase:
         """Return the server's time, between two times of this process's monotonic clock."""
         with self.connections.use() as connection:
             before = time.monotonic()
-            found = self._fetch(connection, "SELECT extract(epoch FROM clock_timestamp())::float8")
-            return before, float(found[0][0]), time.monotonic()
-
-    def _scalar(self, text: str) -> Any:
-        if (connection := self._current()) is not None:
-            return self._fetch(connection, text)[0][0]
-        with self.connections.use() as connection:
-            return self._fetch(connection, text)[0][0]
+            cursor = self._execute(connection, "SELECT extract(epoch FROM clock_timestamp())::float8")
+            ((found,),) = cursor.fetchall()
+            return before, float(found), time.monotonic()
 
 
 def _number(name: str) -> int:
     """Return the number of an advisory lock for a name."""
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), signed=True)
+
+
+class ServerClock:
+    """The server's time, so that all machines agree: this machine's monotonic clock and an offset, refreshed."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._offset = 0.0
+        self._refreshed_at = -REFRESH_SECONDS
+        self._refresh()
+
+    def now(self) -> float:
+        now = time.monotonic()
+        if now - self._refreshed_at > REFRESH_SECONDS and self._lock.acquire(blocking=False):
+            try:
+                self._refresh()
+            except (StoreError, psycopg.Error):
+                self._refreshed_at = time.monotonic()  # the last offset is used until the server is back
+            finally:
+                self._lock.release()
+            now = time.monotonic()
+        return now + self._offset
+
+    def _refresh(self) -> None:
+        before, server_time, after = self._database.server_time()
+        if after - before < MAX_LATENCY_SECONDS or not self._offset:
+            self._offset = server_time - (before + after) / 2
+        self._refreshed_at = after

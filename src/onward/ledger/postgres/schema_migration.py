@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from importlib.resources import files
 
 import psycopg
 from psycopg import errors
 
+from onward.ledger.named_statements import load_migrations
 from onward.ledger.postgres.connections import Connection, Connections
 from onward.ledger.postgres.error_messages import explained
 from onward.ledger.store_errors import StoreError
@@ -44,10 +44,8 @@ def _migrate(connection: Connection, connections: Connections) -> None:
         if not connection.execute(query, [connections.schema]).fetchone():
             name = connections.schema.replace('"', '""')
             connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{name}"'.encode())
-    steps = sorted(files(__package__).joinpath("migrations").iterdir(), key=lambda step: step.name)
-    for number, step in enumerate([step for step in steps if step.name.endswith(".sql")], start=1):
-        if number > found:
-            connection.execute(step.read_text().encode())
+    for script in load_migrations(__package__)[found:]:
+        connection.execute(script.encode())
     connection.execute("DELETE FROM schema_version")
     connection.execute(
         "INSERT INTO schema_version (version, serves) VALUES ($1, $2)", [SCHEMA_VERSION, OLDEST_COMPATIBLE_VERSION]

@@ -6,21 +6,10 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cache
 from typing import Any
 
 from onward.ledger.named_statements import load_statements
-
-
-class Shape(StrEnum):
-    """The shape of a query's result."""
-
-    ROWS = "rows"
-    COLUMN = "column"
-    ROW = "row"
-    VALUE = "value"
-
 
 MIN_ROWS_TO_SPREAD = 32
 """From this many rows, a constant column is sent as one value. The server prepares each variant of a statement."""
@@ -32,7 +21,7 @@ class Statement:
     """A named statement. Its `{lock …}` is left out where nothing is to be locked."""
 
     name: str
-    shape: Shape
+    shape: str  # `rows`, `column`, `row` or `value`
     locking: str
     plain: str
     names: tuple[str, ...] = ()  # The names of its parameters, if they have names
@@ -120,7 +109,7 @@ def _parsed(name: str, shape: str, text: str) -> Statement:
     text = re.sub(r"(?<!:):([a-z_]+)", number, text)
     return Statement(
         name,
-        Shape(shape),
+        shape,
         re.sub(r"\{lock ([^}]*)\}", r"\1", text),
         re.sub(r"\{lock [^}]*\}", "", text),
         tuple(names),

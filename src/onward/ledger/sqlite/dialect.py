@@ -1,24 +1,24 @@
-"""The SQLite dialect: connections, transactions, named statements and errors of one file."""
+"""The SQLite dialect: connections, transactions, named statements, wake-ups and errors of one file."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.resources import files
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json
 
+from onward.ledger.named_statements import load_migrations, load_statements
 from onward.ledger.sqlite import fulltext as sqlite_fulltext
 from onward.ledger.sqlite.connections import ReaderPool
-from onward.ledger.sqlite.statements import bulk_statement, statement
-from onward.ledger.sqlite.wakeup import PollingBus
 from onward.ledger.store_errors import StoreError, StoreFull, StoreGone, StoreUnavailable
 from onward.model.clock import Clock, SystemClock
 from onward.search import search_queries
@@ -30,12 +30,16 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 6
 BUSY_SECONDS = 30.0
 BUSY_STEP_SECONDS = 0.001
-WRITER_CACHE_KB, READER_CACHE_KB = 8_000, 1_000
-"""There is one writer and up to `MAX_READERS` readers: all caches together must stay small."""
+POLL_SECONDS = 0.02
+WRITER_CACHE_KB, READER_CACHE_KB = (
+    8_000,
+    1_000,
+)  # One writer, `MAX_READERS` readers: all must be small
 _LAST_ROW = {
     "ledger": "SELECT seq FROM sqlite_sequence WHERE name = 'ledger'",
     "documents": "SELECT max(doc) FROM documents",
 }
+_NUMBERED = re.compile(r"\?(\d+)")
 _BULK_ROWS = (256, 64, 16, 4, 1)  # Rows per statement: a few fixed sizes, so that prepared statements are reused
 
 
@@ -68,7 +72,9 @@ class SQLiteDatabase:
             self._writer = self._connect(f"cache_size = -{WRITER_CACHE_KB}")
         try:
             with self._errors():
-                self._use_wal()
+                # Changing the mode does not wait for a lock as other statements do, and another process may be
+                # opening the same new file.
+                self._execute_when_free("PRAGMA journal_mode = WAL")
                 self._writer.execute("PRAGMA synchronous = FULL")
                 self._writer.execute("PRAGMA busy_timeout = 0")
             self._migrate()
@@ -79,11 +85,7 @@ class SQLiteDatabase:
 
     def _connect(self, *pragmas: str) -> sqlite3.Connection:
         connection = sqlite3.connect(
-            self.path,
-            timeout=BUSY_SECONDS,
-            isolation_level=None,
-            check_same_thread=False,
-            cached_statements=512,
+            self.path, BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=512
         )
         try:
             for pragma in pragmas:
@@ -93,18 +95,17 @@ class SQLiteDatabase:
             raise
         return connection
 
-    def _use_wal(self) -> None:
-        # Changing the mode does not wait for a lock as other statements do, and another process may be opening the
-        # same new file.
+    def _execute_when_free(self, text: str) -> None:
+        """Execute a statement that takes a lock. SQLite's own busy handler sleeps up to 0.1 s, mostly in vain."""
         gives_up = time.monotonic() + BUSY_SECONDS
         while True:
             try:
-                self._writer.execute("PRAGMA journal_mode = WAL")
+                self._writer.execute(text)
                 return
             except sqlite3.OperationalError as error:
                 if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > gives_up:
                     raise
-            time.sleep(0.01)
+            time.sleep(BUSY_STEP_SECONDS)
 
     def _schema_version(self) -> int:
         (found,) = self._writer.execute("PRAGMA user_version").fetchone()
@@ -121,12 +122,11 @@ class SQLiteDatabase:
                 return
         with self.transaction():
             found = self._schema_version()  # another process may have migrated it
-            steps = sorted(files(__package__).joinpath("migrations").iterdir(), key=lambda step: step.name)
-            for number, step in enumerate(steps, start=1):
-                if number > found:
-                    for statement in _statements(step.read_text()):
-                        self._writer.execute(statement)
-                    self._writer.execute(f"PRAGMA user_version = {number}")
+            for script in load_migrations(__package__)[found:]:
+                # Not by executescript(), which would commit the transaction.
+                for text in _statements(script):
+                    self._writer.execute(text)
+            self._writer.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     def _check_file(self) -> None:
         """Refuse to use a file that was deleted or replaced: SQLite would go on with the deleted one.
@@ -167,7 +167,7 @@ class SQLiteDatabase:
                     self._depth -= 1
                 return
             self._check_file()
-            self._begin()
+            self._execute_when_free("BEGIN IMMEDIATE")
             self._depth = 1
             self._broken = False
             self._reserved.clear()
@@ -183,18 +183,6 @@ class SQLiteDatabase:
             finally:
                 self._depth = 0
 
-    def _begin(self) -> None:
-        # SQLite's own busy handler sleeps up to 0.1 s, most of it while the lock is free.
-        gives_up = time.monotonic() + BUSY_SECONDS
-        while True:
-            try:
-                self._writer.execute("BEGIN IMMEDIATE")
-                return
-            except sqlite3.OperationalError as error:
-                if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > gives_up:
-                    raise
-            time.sleep(BUSY_STEP_SECONDS)
-
     def read(self, name: str, *parameters: Any) -> Any:
         """Return the JSON value of a named query. Outside of a transaction it does not wait for writers."""
         found = self.fetch(name, *parameters)
@@ -204,12 +192,10 @@ class SQLiteDatabase:
         return from_json(value) if isinstance(value, str) else value
 
     def read_unlocked(self, name: str, *parameters: Any) -> Any:
-        """Read: the one writer has locked everything."""
-        return self.read(name, *parameters)
+        return self.read(name, *parameters)  # the one writer has locked everything
 
     def lock(self, kind: str, names: Sequence[str] = ("",)) -> bool:
-        """Do nothing: there is one writer at a time."""
-        return False
+        return False  # there is one writer at a time
 
     def notify_on_commit(self, woken: set[str]) -> None:
         """Do nothing: waiting processes poll the file."""
@@ -224,25 +210,21 @@ class SQLiteDatabase:
             self._lock.release()
 
     def run(self, name: str, *parameters: Any) -> int:
-        """Execute a named statement inside a transaction; return how many rows it changed."""
         return self._writer.execute(*_bound(name, parameters)).rowcount
 
     def send(self, name: str, *parameters: Any) -> None:
-        """Execute a named statement inside a transaction."""
         self.run(name, *parameters)
 
     def bulk(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Execute a named `{values}` statement for many rows, in few steps."""
         start = 0
         for size in _BULK_ROWS:
             while len(rows) - start >= size:
                 chunk = rows[start : start + size]
-                text = bulk_statement(name, len(chunk[0]), size)
+                text = _bulk_statement(name, len(chunk[0]), size)
                 self._writer.execute(text, [value for row in chunk for value in row])
                 start += size
 
     def fetch(self, name: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        """Return the rows of a named query; for bytes, which JSON cannot carry."""
         text, values = _bound(name, parameters)
         with self._errors():
             if self.in_memory or self.in_transaction():
@@ -252,7 +234,6 @@ class SQLiteDatabase:
             return self.readers.fetch(text, values)
 
     def reserve(self, table: str) -> int:
-        """Return a row id that no row has had."""
         if table not in self._reserved:
             found = self._writer.execute(_LAST_ROW[table]).fetchone()
             self._reserved[table] = (found and found[0]) or 0
@@ -319,10 +300,50 @@ def _code(error: sqlite3.Error) -> int:
 
 
 def _statements(script: str) -> Iterator[str]:
-    # executescript() would commit the transaction that the migration runs in.
-    statement = ""
+    text = ""
     for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
+        text += line
+        if sqlite3.complete_statement(text):
+            yield text
+            text = ""
+
+
+@cache
+def statement(name: str) -> tuple[str, tuple[int, ...]]:
+    """Return a named statement, and the position of the parameter for each of its numbered placeholders."""
+    # Python before 3.12.4 takes ?1 for a named placeholder, and warns when it is given a sequence.
+    text = load_statements(__package__)[name].text
+    return _NUMBERED.sub("?", text), tuple(int(number) - 1 for number in _NUMBERED.findall(text))
+
+
+@cache
+def _bulk_statement(name: str, width: int, size: int) -> str:
+    """Return a named `{values}` statement for a number of rows."""
+    row = "(" + ",".join("?" * width) + ")"
+    return load_statements(__package__)[name].text.replace("{values}", ",".join([row] * size))
+
+
+class PollingBus:
+    """Polls the file for commits of other connections, which takes a few microseconds."""
+
+    def __init__(self, database: SQLiteDatabase) -> None:
+        self._database = database
+        self._woken = threading.Event()
+        self._seen = database.changes()
+
+    def wait(self, seconds: float) -> None:
+        ends = time.monotonic() + seconds
+        while (left := ends - time.monotonic()) > 0:
+            if self._woken.wait(min(POLL_SECONDS, left)):
+                break
+            version = self._database.changes()
+            if version != self._seen:
+                self._seen = version
+                break
+        self._woken.clear()
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def close(self) -> None:
+        self.wake()
