@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from onward.backend_urls import open_blobs, open_embedder, open_gateway, open_reporter, open_store, open_summarizer
-from onward.blobs.protocol import Blobs
+from onward.blobs import Blobs
 from onward.model.clock import Clock
 from onward.model.documents import Document, DocumentState
 from onward.model.events import Event

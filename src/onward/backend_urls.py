@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onward.blobs.protocol import Blobs
+from onward.blobs import Blobs
 from onward.ledger.store_errors import StoreError
 from onward.model.clock import Clock
 from onward.retry import OnwardError, redact

@@ -22,9 +22,9 @@ import pytest
 
 from onward import App
 from onward.backend_urls import open_blobs
+from onward.blobs import Blob, BlobMissing, Blobs
 from onward.blobs.folder import FolderBlobs
 from onward.blobs.postgres import PostgresBlobs
-from onward.blobs.protocol import Blob, BlobMissing, Blobs
 from onward.ledger.postgres.connections import Connections
 from onward.ledger.store_errors import StoreError, StoreFull
 from onward.retry import Permanent

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, cast
 import httpx2
 import pytest
 
-from onward.blobs.protocol import Blob
+from onward.blobs import Blob
 from onward.console.api import submissions
 from onward.pipeline.documents import Archive, Message
 from tests.console.shop import open_shop

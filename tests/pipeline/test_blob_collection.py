@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import pytest
 
 from onward import App
-from onward.blobs.protocol import Blob, Blobs
+from onward.blobs import Blob, Blobs
 from onward.ops import submissions
 from onward.ops.submissions import submit_upload
 from onward.pipeline.app import build

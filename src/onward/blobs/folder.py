@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import tempfile
 import time
@@ -12,15 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from onward.blobs.protocol import Blob, BlobMissing
+from onward.blobs import Blob, HashedFile, missing
 from onward.ledger.store_errors import StoreFull
 
 _LEFTOVER_SECONDS = 86_400.0
-_LOCK = ".lock"
 
 
 class FolderBlobs:
-    """Stores each blob as a file below a folder, named by its SHA-256; see `onward.blobs.protocol`."""
+    """Stores each blob as a file below a folder, named by its SHA-256; see `onward.blobs`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -37,14 +35,14 @@ class FolderBlobs:
         path = Path(name)
         try:
             with os.fdopen(number, "wb") as file:
-                hashed = _Hashed(file)
+                hashed = HashedFile(file)
                 write(cast(BinaryIO, hashed))
                 file.flush()
-                blob = Blob(hashed.digest.hexdigest(), hashed.size)
-                target = self._path(blob.digest)
+                blob = hashed.blob()
                 if self.renew(blob.digest):
                     return blob
                 os.fsync(file.fileno())
+            target = self._path(blob.digest)
             target.parent.mkdir(exist_ok=True)
             self._touch(path)
             with self._locked(fcntl.LOCK_SH):
@@ -59,9 +57,7 @@ class FolderBlobs:
         try:
             return self._path(digest).open("rb")
         except FileNotFoundError:
-            raise BlobMissing(
-                f"the blob {digest[:12]}… is not in {self.folder}; ingest its source again to fetch it anew"
-            ) from None
+            raise missing(digest, self.folder) from None
 
     def find(self, digest: str) -> Blob | None:
         try:
@@ -90,13 +86,13 @@ class FolderBlobs:
         """Nothing is held open."""
 
     def older_than(self, seconds: float) -> Iterator[Blob]:
-        limit = time.time() - seconds
+        now = time.time()
         for path in self.folder.glob("new-*"):
-            if path.stat().st_mtime < time.time() - _LEFTOVER_SECONDS:
+            if path.stat().st_mtime < now - _LEFTOVER_SECONDS:
                 path.unlink(missing_ok=True)
         for path in self.folder.glob("??/*"):
             blob = self.find(path.parent.name + path.name)
-            if blob is not None and blob.put_mark < limit * 1e9:
+            if blob is not None and blob.put_mark < (now - seconds) * 1e9:
                 yield blob
 
     def _path(self, digest: str) -> Path:
@@ -114,26 +110,12 @@ class FolderBlobs:
     @contextmanager
     def _locked(self, kind: int) -> Iterator[None]:
         """Hold the folder's lock: any number of processes may put, but not while one of them deletes."""
-        number = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        number = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(number, kind)
             yield
         finally:
             os.close(number)
-
-
-class _Hashed:
-    """Writes to a file, and computes digest and size of the written bytes."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.digest = hashlib.sha256()
-        self.size = 0
-
-    def write(self, data: bytes) -> int:
-        self.digest.update(data)
-        self.size += len(data)
-        return self._file.write(data)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
 import psycopg
 
-from onward.blobs.protocol import Blob, BlobMissing
+from onward.blobs import Blob, HashedFile, missing
 from onward.ledger.postgres import schema_migration
 from onward.ledger.postgres.connections import Connections
 from onward.ledger.postgres.error_messages import explained
@@ -71,7 +69,7 @@ _SWEEP = b"""
 
 
 class PostgresBlobs:
-    """Keeps each blob as rows of a PostgreSQL database, named by its SHA-256; see `onward.blobs.protocol`.
+    """Keeps each blob as rows of a PostgreSQL database, named by its SHA-256; see `onward.blobs`.
 
     A blob of several parts is uploaded without a name, one part in a transaction, and named when it is complete.
     A deleted blob loses its name first. So a blob with a name is complete, whatever crashes or conflicts. `put`
@@ -93,7 +91,10 @@ class PostgresBlobs:
         self._connections.close()
 
     def put(self, write: Callable[[BinaryIO], None]) -> Blob:
-        with _Spool(self.scratch, self._part) as spool:
+        with _explaining_full(self.scratch):
+            self.scratch.mkdir(parents=True, exist_ok=True)
+        with tempfile.SpooledTemporaryFile(max_size=self._part, dir=str(self.scratch)) as file:
+            spool = _Spool(file, self.scratch, self._part)
             write(cast(BinaryIO, spool))
             blob = spool.blob()
             # Another process may put or delete the same blob in between: then try again.
@@ -104,7 +105,7 @@ class PostgresBlobs:
     def open(self, digest: str) -> BinaryIO:
         found = self._rows(_OPEN, digest)
         if not found:
-            raise self._missing(digest)
+            raise missing(digest, self._address)
         size, first = found[0]
         return io.BufferedReader(_Parts(size, first, lambda part: self._read(digest, part)), 1 << 16)
 
@@ -137,25 +138,21 @@ class PostgresBlobs:
             return self._changed(_PUT_ONE_PART, blob.digest, blob.size, next(spool.parts()))
         upload: int = self._rows(_BEGIN, blob.size)[0][0]
         try:
-            named = self._upload(upload, blob.digest, spool)
+            for number, part in enumerate(spool.parts()):
+                if not self._changed(_ADD_PART, upload, number, part):
+                    break
+            else:
+                with suppress(StoreConflict):  # another process has named the same blob
+                    if self._changed(_NAME, upload, blob.digest):
+                        return True
         except StoreUnavailable:
             raise  # the server cannot be reached for the clean-up, either
         except Exception:
             with suppress(StoreError):
                 self._give_up(upload)
             raise
-        if not named:
-            self._give_up(upload)
-        return named
-
-    def _upload(self, upload: int, digest: str, spool: _Spool) -> bool:
-        for number, part in enumerate(spool.parts()):
-            if not self._changed(_ADD_PART, upload, number, part):
-                return False
-        try:
-            return self._changed(_NAME, upload, digest)
-        except StoreConflict:
-            return False
+        self._give_up(upload)
+        return False
 
     def _give_up(self, upload: int) -> None:
         for (id,) in self._rows(_GIVE_UP, upload):
@@ -167,18 +164,11 @@ class PostgresBlobs:
             pass
         self._changed(_SWEEP, id)
 
-    # -- reading
-
     def _read(self, digest: str, part: int) -> bytes:
         found = self._rows(_READ, digest, part)
         if not found:
-            raise self._missing(digest)
+            raise missing(digest, self._address)
         return cast(bytes, found[0][0])
-
-    def _missing(self, digest: str) -> BlobMissing:
-        return BlobMissing(
-            f"the blob {digest[:12]}… is not in {self._address}; ingest its source again to fetch it anew"
-        )
 
     # -- statements
 
@@ -208,33 +198,16 @@ class PostgresBlobs:
                 raise explained(error, self._address) from error
 
 
-class _Spool:
-    """Spools written bytes to a temporary file, and computes digest and size."""
+class _Spool(HashedFile):
+    """A temporary file in a folder."""
 
-    def __init__(self, folder: Path, part: int) -> None:
+    def __init__(self, file: IO[bytes], folder: Path, part: int) -> None:
+        super().__init__(file)
         self._folder, self._part = folder, part
-        self._digest = hashlib.sha256()
-        self._size = 0
-        with _explaining_full(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-        self._file = tempfile.SpooledTemporaryFile(max_size=part, dir=str(folder))  # noqa: SIM115 - closed by __exit__
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._file.close()
 
     def write(self, data: bytes) -> int:
-        self._digest.update(data)
-        self._size += len(data)
         with _explaining_full(self._folder):
-            return self._file.write(data)
-
-    def blob(self) -> Blob:
-        return Blob(self._digest.hexdigest(), self._size)
+            return super().write(data)
 
     def parts(self) -> Iterator[bytes]:
         """Yield the content in parts; one empty part if there is no content."""
