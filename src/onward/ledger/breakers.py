@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from onward.ledger.requeue import return_try
@@ -54,9 +55,11 @@ class Breakers(TransactionalStore):
 
     @transactional
     def record_health_doubt(self, unit: UnitOfWork, dependency: str) -> None:
-        """Record that a document succeeded while the health call failed, which then opens nothing."""
+        """Record that a document succeeded while the health call failed: in this episode that opens nothing."""
         unit.lock_breakers()
-        unit.save_breaker(breaker_rules.doubting_health(unit.breaker(dependency)))
+        breaker = unit.breaker(dependency)
+        if breaker.episode_began_at is not None:
+            unit.save_breaker(replace(breaker, health_doubted=True))
 
     @transactional
     def claim_probe(self, unit: UnitOfWork, dependency: str) -> bool:

@@ -104,7 +104,9 @@ def _attribute_failed_call(
         attribution.retry_at = unit.now
         return
     attribution.strikes_on = before.dependency
-    if report.unreached and breakers.is_lone_wait(before, row.id, row.given_back):
+    # If the row failed before and its strike is gone, a success has removed it: then the failure is charged.
+    is_lone_wait = row.given_back == 0 or any(strike.row == row.id for strike in before.strikes)
+    if report.unreached and is_lone_wait:
         attribution.retry_at = unit.now + breakers.lone_wait_seconds(row.given_back)
         unit.save_breaker(breakers.unreached(before, unit.now, report.reason))
 

@@ -17,8 +17,7 @@ SLOWEST_PROBE_SECONDS = 300.0
 HEALTH_HEAD_START_SECONDS = 1.0  # A health call is asked this long before a document may probe
 EPISODE_END_SECONDS = 600.0  # An episode is over when the breaker has been closed for this long
 LONG_EPISODE_SECONDS = 24 * 3600.0  # An episode that has lasted longer needs a person
-MAX_ROW_OPENINGS = 5
-"""How often a ledger row may help to open breakers; then its failures are charged and are no evidence."""
+MAX_ROW_OPENINGS = 5  # How often a row may help to open breakers; then its failures are charged, no evidence
 MAX_RATE_LIMITED = 20  # How often a rate limit costs one ledger row nothing
 NO_LIMIT = 256  # A limit that has grown this far is lifted
 
@@ -55,8 +54,7 @@ class Breaker:
     closed_at: float | None = None  # When it last closed in this episode
     worked: bool = False  # A document has succeeded since it last opened
     health_doubted: bool = False  # In this episode a document succeeded while the health call said no
-    unreached_since: float | None = None
-    """Since when documents wait, uncharged, because it was not reached; they are too few to open it."""
+    unreached_since: float | None = None  # Documents wait, uncharged, as it was not reached: too few to open it
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> Breaker:
@@ -91,10 +89,10 @@ class Breaker:
 
 def current(breaker: Breaker, now: float) -> Breaker:
     """Return the breaker without an episode that is over."""
-    over = not breaker.open and not breaker.strikes and breaker.closed_at is not None
-    if over and breaker.closed_at is not None and now - breaker.closed_at >= EPISODE_END_SECONDS:
-        return Breaker(breaker.dependency, limit=breaker.limit, paused_until=breaker.paused_until)
-    return breaker
+    closed_at = None if breaker.open or breaker.strikes else breaker.closed_at
+    if closed_at is None or now - closed_at < EPISODE_END_SECONDS:
+        return breaker
+    return Breaker(breaker.dependency, limit=breaker.limit, paused_until=breaker.paused_until)
 
 
 def opened(breaker: Breaker, now: float, reason: str, remedy: str = "", *, by_hand: bool = False) -> Breaker:
@@ -106,46 +104,38 @@ def opened(breaker: Breaker, now: float, reason: str, remedy: str = "", *, by_ha
         if not by_hand:
             return breaker
         return replace(breaker, reason=reason, remedy=remedy, by_hand=True, next_probe=None, probe_row=None)
-    began = breaker.failing_since
-    return replace(
-        breaker,
+    return Breaker(
+        breaker.dependency,
         open=True,
-        strikes=(),
         opened_at=now,
         reason=reason,
         remedy=remedy,
         by_hand=by_hand,
         next_probe=None if by_hand else now + breaker.probe_delay,
-        probe_row=None,
-        probes=0,
+        probe_delay=breaker.probe_delay,
         document_turn=breaker.health_doubted,
-        limit=None,
-        episode_began_at=now if began is None else began,
+        paused_until=breaker.paused_until,
+        episode_began_at=now if breaker.failing_since is None else breaker.failing_since,
         openings=breaker.openings + 1,
-        closed_at=None,
-        worked=False,
-        unreached_since=None,
+        health_doubted=breaker.health_doubted,
     )
 
 
 def closed(breaker: Breaker, now: float, *, worked: bool = False) -> Breaker:
     """Close it; the fleet starts again with one event at a time. `worked`: a document has succeeded."""
-    return replace(
-        closed_by_hand(breaker),
+    return Breaker(
+        breaker.dependency,
         reason=breaker.reason,
         remedy=breaker.remedy,
         probe_delay=breaker.probe_delay,
+        limit=1,
+        paused_until=breaker.paused_until,
         episode_began_at=breaker.episode_began_at,
         openings=breaker.openings,
         closed_at=now,
         worked=worked,
         health_doubted=breaker.health_doubted,
     )
-
-
-def doubting_health(breaker: Breaker) -> Breaker:
-    """Record that a document has just succeeded while the health call says no: for this episode it counts less."""
-    return replace(breaker, health_doubted=True) if breaker.episode_began_at is not None else breaker
 
 
 def closed_by_hand(breaker: Breaker) -> Breaker:
@@ -182,14 +172,6 @@ def unreached(breaker: Breaker, now: float, reason: str) -> Breaker:
     return replace(breaker, unreached_since=since, reason=reason)
 
 
-def is_lone_wait(breaker: Breaker, row: int, given_back: int) -> bool:
-    """Return whether a failure to reach the dependency is not charged: nothing is known to have succeeded since.
-
-    It is known if the row failed before and its strike is gone: a success has removed it.
-    """
-    return given_back == 0 or any(strike.row == row for strike in breaker.strikes)
-
-
 def lone_wait_seconds(given_back: int) -> float:
     """Return how long a document waits after its dependency was not reached: the schedule of probes."""
     return float(min(FIRST_PROBE_SECONDS * 2 ** min(given_back, 10), SLOWEST_PROBE_SECONDS))
@@ -220,26 +202,15 @@ def succeeded(breaker: Breaker, row: int, now: float) -> Breaker:
 def probing(breaker: Breaker, row: int, now: float) -> Breaker:
     """Let a document probe; the next probe comes later, doubling up to `SLOWEST_PROBE_SECONDS`."""
     delay = min(breaker.probe_delay * 2, SLOWEST_PROBE_SECONDS)
-    return replace(
-        breaker,
-        probe_row=row,
-        probes=breaker.probes + 1,
-        document_turn=False,
-        probe_delay=delay,
-        next_probe=now + delay,
-    )
+    later = replace(breaker, probe_delay=delay, next_probe=now + delay)
+    return replace(later, probe_row=row, probes=breaker.probes + 1, document_turn=False)
 
 
 def asking_health(breaker: Breaker, now: float) -> Breaker:
     """Let the health call probe; a moment later, and until it is asked again, a document may."""
     delay = min(breaker.probe_delay * 2, SLOWEST_PROBE_SECONDS) if breaker.document_turn else breaker.probe_delay
-    return replace(
-        breaker,
-        probe_row=None,
-        document_turn=True,
-        probe_delay=delay,
-        next_probe=now + HEALTH_HEAD_START_SECONDS,
-    )
+    at = now + HEALTH_HEAD_START_SECONDS
+    return replace(breaker, probe_row=None, document_turn=True, probe_delay=delay, next_probe=at)
 
 
 def takes_newest(breaker: Breaker) -> bool:

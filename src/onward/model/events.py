@@ -121,18 +121,13 @@ class Event(BaseModel):
 
 
 def _dotted(camel: str) -> str:
-    words: list[str] = []
+    """Return a name in lower case with a dot before each of its words."""
+    words = ""
     for position, letter in enumerate(camel):
-        starts = letter.isupper() and (
-            position == 0
-            or camel[position - 1].islower()
-            or (position + 1 < len(camel) and camel[position + 1].islower())
-        )
-        if starts or not words:
-            words.append(letter.lower())
-        else:
-            words[-1] += letter.lower()
-    return ".".join(words)
+        neighbours = camel[position - 1 : position], camel[position + 1 : position + 2]
+        begins = position and letter.isupper() and any(neighbour.islower() for neighbour in neighbours)
+        words += f".{letter}" if begins else letter
+    return words.lower()
 
 
 @dataclass(slots=True)
@@ -163,21 +158,8 @@ class Envelope:
         trace: str | None = None,
     ) -> list[Envelope]:
         """Wrap an event, cut into several where it names more documents than one may."""
-        return [
-            cls(
-                event_type=piece.event_type,
-                data=_data_of(piece),
-                event_id=new_id(),
-                timestamp=now,
-                version=piece.version,
-                trace=trace,
-                source=source,
-                priority=priority,
-                due_in=due_in,
-                notice=piece.notice,
-            )
-            for piece in _cut(event)
-        ]
+        context = (event.version, trace, source, priority, due_in, event.notice)
+        return [cls(event.event_type, _data_of(piece), new_id(), now, *context) for piece in _cut(event)]
 
 
 def _data_of(event: Event) -> str:

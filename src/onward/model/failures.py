@@ -21,6 +21,7 @@ MAX_MESSAGE = 2_000
 MAX_TRACEBACK = 8_000
 KEPT_OUTCOMES = 20  # Outcomes of a document that are kept: the first and the last ones; the total is counted
 
+GIVEN_BACK = "given_back"  # The outcome of a try that a dependency made fail: kept, but not charged
 MAX_SHAPE = 500
 _NAMED_IDS = 20
 
@@ -74,8 +75,8 @@ class Failure:
     version: str = ""
     traceback: str = ""
     dependency: str | None = None
+    # `not_ready`, `transient`, `permanent`, `malformed`, `unavailable`, `rate_limited`, `timeout`, `crash`
     kind: str = ""
-    """`not_ready`, `transient`, `permanent`, `malformed`, `unavailable`, `rate_limited`, `timeout`, `crash`."""
     place: str = ""  # The innermost frame of user code, as `module:function`
     trace: str = ""  # Its place in a trace, as two `traceparent`s: the parent span of the try, then the try itself
 
@@ -95,8 +96,7 @@ class Failure:
         trace: str = "",
     ) -> Failure:
         """Describe an error without its secrets and without the memory it holds on to."""
-        # Cut first, for looking for secrets takes a while; but not where it is kept, for a secret cut in two is
-        # not recognised.
+        # Cut first, as looking for secrets takes a while; but further on: a secret cut in two is not recognised.
         message = redact_error(message_of(error)[: 10 * MAX_MESSAGE])[:MAX_MESSAGE]
         lines = _clean("".join(traceback.format_exception(error, limit=-20))) if error.__traceback__ else ""
         return cls(
@@ -208,10 +208,6 @@ def read_history(text: str | None) -> dict[str, Any] | None:
         return None
     shapes = {"total": int, "first": dict, "last": list}
     return found if all(isinstance(found.get(name), shape) for name, shape in shapes.items()) else None
-
-
-GIVEN_BACK = "given_back"
-"""The outcome of a try that a dependency made fail: it is kept, but not charged to the document."""
 
 
 def outcomes(history: dict[str, Any] | None) -> list[dict[str, Any]]:

@@ -11,11 +11,9 @@ from onward.model.events import Envelope
 from onward.model.failures import Failure
 from onward.retry import Reason
 
+# From this number of unexplained deaths on, an event runs alone in a process of its own. The SQL statements have
+# the number (`deaths < 2`, `deaths >= 2`), because a partial index takes no parameter.
 SUSPECT_DEATHS = 2
-"""From this number of unexplained deaths on, an event runs alone in a process of its own.
-
-The SQL statements contain the number (`deaths < 2`, `deaths >= 2`), because a partial index takes no parameter.
-"""
 MAX_DEATHS = 3
 MAX_COMMIT_DOCUMENTS = 1_000
 MAX_COMMIT_BYTES = 8_000_000
@@ -23,8 +21,7 @@ HIGHEST_PRIORITY = 2**31  # Above every priority
 BACKGROUND = -1  # The priority of work that is done when nothing else is due: the retry of a failed batch
 OVERDUE = 900.0  # Seconds after which a background row gets one of every `BACKGROUND_EVERY` claims
 BACKGROUND_EVERY = 10
-MAX_RAW_BYTES = 1_000_000
-"""Bytes that are kept of an event that cannot be read. The largest event that Onward makes has 64 kB."""
+MAX_RAW_BYTES = 1_000_000  # Bytes that are kept of an event that cannot be read. Onward's own have up to 64 kB
 KEEP_UNROUTED_SECONDS = 7 * 86_400.0  # How long an event waits for a first consumer to subscribe
 MAX_UNROUTED = 100_000  # Events that are kept for a first consumer; the oldest are deleted first
 
@@ -96,12 +93,10 @@ class Delivery:
     not_ready: int = 0
     able: float = 0.0  # Seconds during which this event could have been tried; what rung 1's limit counts
     deaths: int = 0
+    # Its start is recorded before it runs, and it is committed alone: its worker was lost earlier. A lease lapsed
+    # and it is unknown whether it ran, or the worker died when the handler had finished and the commit had not.
+    # The ledger counts these cases in the column `lapses`.
     careful: bool = False
-    """Its start is recorded before it runs, and it is committed alone.
-
-    Its worker was lost earlier: its lease lapsed and it is unknown whether it ran, or its worker died when the
-    handler had finished and the commit had not. The ledger counts these cases in the column `lapses`.
-    """
     batch: int | None = None  # The most documents that a call may get, after halving has begun
     cursor: str | None = None
     source: str | None = None
@@ -232,8 +227,7 @@ class DependencyReport:
     ids: Sequence[str] = ()  # The documents that the failed call was about
     opens: str | None = None
     by_health: bool = False  # It was the health call that said no
-    unreached: bool = False
-    """The dependency was not reached, and has no health call: a single document is not charged for that."""
+    unreached: bool = False  # It was not reached, and has no health call: a single document is not charged
     reason: str = ""
     remedy: str = ""
     paused: str | None = None
@@ -251,8 +245,7 @@ class Settlement:
     row: int
     token: int
     collection: str | None = None
-    inputs: Sequence[tuple[str, int]] = ()
-    """Documents of the delivery that this work relied on, with the revision that was read."""
+    inputs: Sequence[tuple[str, int]] = ()  # The delivery's documents it relied on, and the revisions it read
     reads: Sequence[tuple[str, str, int]] = ()  # Other documents it relied on: collection, id, revision
     adds: Sequence[NewDocument] = ()
     replaces: Sequence[Replacement] = ()
@@ -264,8 +257,7 @@ class Settlement:
     closes: bool = True
     starts: bool = False  # Record that the handler is about to run, so that a crash can be attributed to it
     cursor: str | None = None  # The position from which a redelivery continues, as JSON text
-    lease: float = 0.0
-    """Seconds that the row stays claimed if it is not closed: a checkpoint shows that the worker is alive."""
+    lease: float = 0.0  # Seconds that the row stays claimed if it is not closed: the worker is alive
     dependencies: DependencyReport | None = None
     worker: str = ""
     version: str = ""
@@ -287,8 +279,7 @@ class CommitResult:
     duplicates: int = 0  # Emitted events that were waiting already
     opened: Sequence[str] = ()
     closed: Sequence[str] = ()
-    parts: Sequence[SettlementPart] | None = None
-    """The parts that were committed instead, if a dependency caused the failure."""
+    parts: Sequence[SettlementPart] | None = None  # Committed instead, if a dependency caused the failure
     woken: frozenset[str] = frozenset()  # Services that have new rows to claim
 
 
@@ -309,8 +300,7 @@ class Published:
     rows: int = 0  # Services that will get it
     duplicates: int = 0  # Services that have it waiting already
     unrouted: bool = False  # No service consumes it yet
-    kept: tuple[KeptDocument, ...] = ()
-    """Documents published with it that are stored with other content, which stays; `app.replace` changes it."""
+    kept: tuple[KeptDocument, ...] = ()  # Stored with other content, which stays; `app.replace` changes it
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,8 @@ class FailureGroup:
     first_seen: float
     last_seen: float
     failures: int
-    documents: int
-    """How many different documents have failed like this; for a service that finishes none, how many events."""
-    kinds: Mapping[str, int] = field(default_factory=dict)
-    """Failures of each kind: `permanent`, `unavailable`, `rate_limited`, `timeout`, `crash`, …"""
+    documents: int  # Different documents that have failed like this; events, if the service finishes none
+    kinds: Mapping[str, int] = field(default_factory=dict)  # Failures of each kind: `permanent`, `timeout`, …
     versions: Mapping[str, int] = field(default_factory=dict)
     dependencies: Mapping[str, int] = field(default_factory=dict)
     processed_before: int = 0  # Documents of the collection that were processed when the first one failed

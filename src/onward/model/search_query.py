@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-MARK_START, MARK_END = "\x02", "\x03"
-"""The marks around a matching word in an excerpt, which a page or terminal replaces."""
-
-
-Filter = tuple[str, str, str | float]
-"""A condition on a key of a document: key, relation (`=`, `>=`, `<`, `like`) and value."""
+MARK_START, MARK_END = "\x02", "\x03"  # Around a matching word in an excerpt; a page or terminal replaces them
+Filter = tuple[str, str, str | float]  # A condition: key of a document, relation (`=`, `>=`, `<`, `like`), value
 
 
 # Tuples, because there is one for every document that is found.

@@ -6,6 +6,7 @@ timeout instead of the server's error at once, and its check of an idle connecti
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import select
@@ -15,7 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
-from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import psycopg
 from psycopg import RawCursor
@@ -28,8 +29,7 @@ from onward.retry import redact
 
 LEAST_VERSION = 130000
 SCHEMA = "onward"
-MAX_CONNECTIONS = 8
-"""Connections of a process at the same time; a further caller waits. A server has about a hundred for all."""
+MAX_CONNECTIONS = 8  # At the same time, of a process; a further caller waits. A server has about a hundred for all
 MAX_IDLE_SECONDS = 300.0  # A connection that was idle for longer is closed
 LOCK_SECONDS = 10
 IDLE_SECONDS = 60
@@ -74,8 +74,7 @@ class Connections:
         self._idle: list[tuple[Connection, float]] = []
         self._free = threading.Semaphore(MAX_CONNECTIONS)
         self._lock = threading.Lock()
-        self._busy: dict[Connection, float] = {}
-        """The time since when each connection has been waiting for the server."""
+        self._busy: dict[Connection, float] = {}  # Since when each connection has been waiting for the server
         self._opened = False
         self._closed = threading.Event()
         self._watcher: threading.Thread | None = None
@@ -150,15 +149,12 @@ class Connections:
             connection.prepared_max = 500
             set_json_loads(from_json, connection)
             settings = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in _SESSION.items())
-            search = "set_config('search_path', $1, false)"
+            query = f"SELECT {settings}, set_config('search_path', $1, false)"
             with self.time_limited(connection):
-                connection.execute(f"SELECT {settings}, {search}", [_quoted(self.schema)])
-        except psycopg.Error as error:
+                connection.execute(query, [quoted(self.schema)])
+        except (psycopg.Error, StoreError) as error:
             connection.close()
             raise explained(error, self.address) from None
-        except StoreError:
-            connection.close()
-            raise
         self._opened = True
         return connection
 
@@ -168,26 +164,25 @@ class Connections:
     def time_limited(self, connection: Connection) -> Iterator[None]:
         """Limit the wait for the server: a network that drops all packets reports no error."""
         if self._watcher is None:
-            self._start_watcher()
+            with self._lock:
+                if self._watcher is None:
+                    watcher = threading.Thread(target=self._close_overdue, name="onward-postgres", daemon=True)
+                    self._watcher = watcher
+                    watcher.start()
         self._busy[connection] = time.monotonic()
         try:
             yield
         finally:
             self._busy.pop(connection, None)
 
-    def _start_watcher(self) -> None:
-        with self._lock:
-            if self._watcher is None:
-                self._watcher = threading.Thread(target=self._close_overdue, name="onward-postgres", daemon=True)
-                self._watcher.start()
-
     def _close_overdue(self) -> None:
         while not self._closed.wait(min(1.0, self._patience / 4)):
             overdue = time.monotonic() - self._patience
-            for connection, since in list(self._busy.items()):
-                if since < overdue:
-                    self._busy.pop(connection, None)
-                    _shut(connection)
+            for connection in [connection for connection, since in list(self._busy.items()) if since < overdue]:
+                self._busy.pop(connection, None)
+                # Shut down, not closed: the thread that waits on it then gets an error.
+                with suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(connection.fileno())) as wire:
+                    wire.shutdown(socket.SHUT_RDWR)
 
 
 def _is_open(connection: Connection) -> bool:
@@ -199,36 +194,20 @@ def _is_open(connection: Connection) -> bool:
     return not poll.poll(0)
 
 
-def _shut(connection: Connection) -> None:
-    """Shut a connection down that another thread waits on; that thread gets an error."""
-    with suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(connection.fileno())) as wire:
-        wire.shutdown(socket.SHUT_RDWR)
+def lock_number(name: str) -> int:
+    """Return the number of an advisory lock for a name."""
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), signed=True)
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
 def _read_url(url: str) -> tuple[str, str]:
-    """Return the schema that a URL names, and the connection string for the driver."""
-    parts = _split(url)
-    options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    schema = options.pop("schema", SCHEMA)
-    reserved = schema.startswith("pg_") or schema == "information_schema"
-    if not schema or "\x00" in schema or len(schema.encode()) > 63 or reserved:
-        raise StoreError(
-            f"the schema {schema!r:.80} in the store's URL cannot be; name a schema for Onward's tables, of up to "
-            "63 bytes, as in postgresql://host/name?schema=onward"
-        )
-    if "," in parts.netloc:
-        # Of several hosts, the primary, which is another host after a failover.
-        options.setdefault("target_session_attrs", "read-write")
-    options = {**_TCP, "application_name": "onward", **options}
-    return schema, f"postgresql://{parts.netloc}{parts.path}?{urlencode(options)}"
+    """Return the schema that a URL names, and the connection string for the driver.
 
-
-def _split(url: str) -> SplitResult:
-    """Split a URL. Errors are found here, because the driver's message would contain the password."""
+    Errors are found here, because the driver's message would contain the password.
+    """
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -244,4 +223,16 @@ def _split(url: str) -> SplitResult:
         raise StoreError(
             "the store's URL has a % without two hexadecimal digits; a % in a user or a password is written %25"
         )
-    return parts
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    schema = options.pop("schema", SCHEMA)
+    reserved = schema.startswith("pg_") or schema == "information_schema"
+    if not schema or "\x00" in schema or len(schema.encode()) > 63 or reserved:
+        raise StoreError(
+            f"the schema {schema!r:.80} in the store's URL cannot be; name a schema for Onward's tables, of up to "
+            "63 bytes, as in postgresql://host/name?schema=onward"
+        )
+    if "," in parts.netloc:
+        # Of several hosts, the primary, which is another host after a failover.
+        options.setdefault("target_session_attrs", "read-write")
+    options = {**_TCP, "application_name": "onward", **options}
+    return schema, f"postgresql://{parts.netloc}{parts.path}?{urlencode(options)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ import psycopg
 
 from onward.ledger.postgres import fulltext as postgres_fulltext
 from onward.ledger.postgres import schema_migration
-from onward.ledger.postgres.connections import LOCK_SECONDS, Connection, Connections
+from onward.ledger.postgres.connections import LOCK_SECONDS, Connection, Connections, lock_number
 from onward.ledger.postgres.error_messages import explained
 from onward.ledger.postgres.statements import array, statement
 from onward.ledger.postgres.wakeup import ListeningBus
@@ -41,7 +40,7 @@ class PostgresDatabase:
         self._local = threading.local()
         self._ids: dict[str, tuple[int, int]] = {}
         self._ids_lock = threading.Lock()
-        self._gate = _number(f"{self.schema}/gate")
+        self._gate = lock_number(f"{self.schema}/gate")
         self._begin_shared = ("BEGIN", f"SELECT pg_advisory_xact_lock_shared({self._gate})")
         # While a transaction waits for the gate, all others wait behind it: so it waits briefly, and is repeated.
         self._begin_alone = (
@@ -156,7 +155,7 @@ class PostgresDatabase:
         return getattr(self._local, "connection", None)
 
     def lock(self, kind: str, names: Sequence[str] = ("",)) -> bool:
-        numbers = sorted({_number(f"{self.schema}/{kind}/{name}") for name in names})
+        numbers = sorted({lock_number(f"{self.schema}/{kind}/{name}") for name in names})
         query = "SELECT pg_advisory_xact_lock(n) FROM unnest($1::bigint[]) n"
         self._execute(self._here(), query, [array(numbers)])
         return True
@@ -276,11 +275,6 @@ class PostgresDatabase:
             cursor = self._execute(connection, "SELECT extract(epoch FROM clock_timestamp())::float8")
             ((found,),) = cursor.fetchall()
             return before, float(found), time.monotonic()
-
-
-def _number(name: str) -> int:
-    """Return the number of an advisory lock for a name."""
-    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), signed=True)
 
 
 class ServerClock:

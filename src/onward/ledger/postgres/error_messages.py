@@ -19,7 +19,6 @@ _CONFLICTS = (
     # Its preparation was rolled back; the connection is closed, and a new one prepares it again.
     errors.InvalidSqlStatementName,
 )
-_FULL = (errors.DiskFull,)
 _UNAVAILABLE = (
     errors.AdminShutdown,
     errors.CrashShutdown,
@@ -67,10 +66,12 @@ def explained(error: BaseException, address: str, *, opening: bool = False) -> E
     `opening`: no connection has worked yet, so a person must repair the cause of a refusal. Later a refusal may be
     a restart, a failover or a changed password, and is temporary.
     """
-    message = _server_message(error)
+    lines = [line.strip() for line in redact(str(error)).splitlines() if line.strip()]
+    message = re.sub(r"^.*?(FATAL|ERROR):\s*", "", lines[0]) if lines else type(error).__name__
+    message = message[:300].rstrip(".")
     if isinstance(error, _CONFLICTS):
         return StoreConflict(f"{address}: two transactions conflicted ({message})")
-    if isinstance(error, _FULL):
+    if isinstance(error, errors.DiskFull):
         return StoreFull(
             f"{address} cannot be written ({message}). Nothing was lost. Free some disk space, and start again"
         )
@@ -102,9 +103,9 @@ def explained(error: BaseException, address: str, *, opening: bool = False) -> E
             f"{address} cannot take this ({message}). A document's keys, source and parent may have at most 2,600 "
             "bytes each"
         )
-    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | UnicodeError):
-        return _unreachable(message, address, opening)
-    if isinstance(error, psycopg.ProgrammingError) and not error.sqlstate:
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | UnicodeError) or (
+        isinstance(error, psycopg.ProgrammingError) and not error.sqlstate
+    ):
         return _unreachable(message, address, opening)
     if isinstance(error, psycopg.DataError):
         return StoreError(f"{address} cannot take this value ({message})")
@@ -122,10 +123,3 @@ def _unreachable(message: str, address: str, opening: bool) -> StoreError:
             "server runs"
         )
     return StoreUnavailable(f"the connection to {address} was lost ({message})")
-
-
-def _server_message(error: BaseException) -> str:
-    text = redact(str(error))
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    message = re.sub(r"^.*?(FATAL|ERROR):\s*", "", lines[0]) if lines else type(error).__name__
-    return message[:300].rstrip(".")

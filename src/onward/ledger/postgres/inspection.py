@@ -5,21 +5,20 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from importlib.resources import files
 from typing import Any
 
 import psycopg
 from psycopg import errors
 
-from onward.ledger.postgres.connections import MAX_CONNECTIONS, Connection, Connections
+from onward.ledger.named_statements import load_migrations
+from onward.ledger.postgres.connections import MAX_CONNECTIONS, Connection, Connections, quoted
 from onward.ledger.postgres.error_messages import explained
 from onward.ledger.postgres.schema_migration import SCHEMA_VERSION
 
 MAX_QUERY_SECONDS = 20.0  # The time limit of a query about all documents
-MAX_PROCESS_CONNECTIONS = MAX_CONNECTIONS + 1
-"""Connections that a worker process may open: those of its store, and one for LISTEN."""
+MAX_PROCESS_CONNECTIONS = MAX_CONNECTIONS + 1  # That a worker process may open: its store's, and one for LISTEN
 LONG_TRANSACTION_SECONDS = 600.0
 LATENCY_SAMPLES = 5
 
@@ -101,16 +100,14 @@ class ServerInspection:
     slots: int = 0  # Connections that this user may have at the same time, with all others
     used: int = 0
     may_create: bool = False  # Whether a schema that is missing can be made
-    schema: int = 0
-    """The version of the tables; 0: there are none. A newer one that serves this Onward counts as its own."""
+    schema: int = 0  # The version of the tables; 0: none. A newer one that serves this Onward counts as its own
     known_schema: int = SCHEMA_VERSION
     size: int = 0
     lacking: list[MissingObject] = field(default_factory=list)
-    forbidden: list[tuple[str, str]] = field(default_factory=list)
-    """Tables, and the rights that this user lacks on them."""
+    forbidden: list[tuple[str, str]] = field(default_factory=list)  # Tables, and rights that this user lacks
     may_upgrade: bool = True
+    # Transactions that keep vacuum from its work: process, who, for how many seconds.
     long: list[tuple[int, str, float]] = field(default_factory=list)
-    """Transactions that keep vacuum from its work: process, who, for how many seconds."""
     prepared: list[tuple[str, float]] = field(default_factory=list)
     bloated: list[tuple[str, int]] = field(default_factory=list)
     future: int | None = None  # Documents that were changed in the future
@@ -120,17 +117,14 @@ class ServerInspection:
     @property
     def usable(self) -> bool:
         """Whether it can be opened as a store."""
-        return (
-            self.schema == self.known_schema
-            and not self.forbidden
-            and not any(not missing.statement for missing in self.lacking)
-        )
+        repairable = all(missing.statement for missing in self.lacking)
+        return self.schema == self.known_schema and not self.forbidden and repairable
 
 
 def exists(url: str) -> bool:
     """Return whether Onward's tables are in the database that a URL names."""
     with _looking(url) as (connections, connection):
-        return "schema_version" in _column(connection, _TABLES, connections.schema)
+        return ("schema_version",) in _rows(connection, _TABLES, connections.schema)
 
 
 def examine(url: str, *, future: float, seconds: float = MAX_QUERY_SECONDS) -> ServerInspection:
@@ -141,7 +135,7 @@ def examine(url: str, *, future: float, seconds: float = MAX_QUERY_SECONDS) -> S
     with _looking(url) as (connections, connection):
         found = ServerInspection(connections.address, connections.schema)
         _ask_server(connection, found)
-        tables = set(_column(connection, _TABLES, found.schema_name))
+        tables = {name for (name,) in _rows(connection, _TABLES, found.schema_name)}
         if "schema_version" not in tables:
             return found
         usage, found.may_upgrade = _rows(connection, _SCHEMA, found.schema_name)[0]
@@ -183,10 +177,6 @@ def _rows(connection: Connection, query: str, *values: Any) -> list[tuple[Any, .
     return connection.execute(query.encode(), values).fetchall()
 
 
-def _column(connection: Connection, query: str, *values: Any) -> list[Any]:
-    return [row[0] for row in _rows(connection, query, *values)]
-
-
 # -- the server
 
 
@@ -202,16 +192,10 @@ def _ask_server(connection: Connection, found: ServerInspection) -> None:
     found.latency, found.ahead = _compare_clocks(connection)
     ((most, used, of_user, of_database),) = _rows(connection, _SLOTS)
     found.slots, found.used = min([most, *(limit for limit in (of_user, of_database) if limit >= 0)]), used
-    found.long = [
-        (pid, _described(who, application, state), age)
-        for pid, who, application, state, age in _rows(connection, _LONG, LONG_TRANSACTION_SECONDS)
-    ]
+    for pid, who, application, state, age in _rows(connection, _LONG, LONG_TRANSACTION_SECONDS):
+        about = ", ".join(part for part in (who and f"user {who}", application, state) if part)
+        found.long.append((pid, about or "of another user", age))
     found.prepared = [(gid, age) for gid, age in _rows(connection, _PREPARED, LONG_TRANSACTION_SECONDS)]
-
-
-def _described(user: str, application: str, state: str) -> str:
-    about = [part for part in (f"user {user}" if user else "", application, state) if part]
-    return ", ".join(about) or "of another user"
 
 
 def _compare_clocks(connection: Connection) -> tuple[float, float]:
@@ -231,38 +215,28 @@ def _compare_clocks(connection: Connection) -> tuple[float, float]:
 
 def _lacking(connection: Connection, schema: str, tables: set[str]) -> Iterator[MissingObject]:
     """Compare the schema with what the migrations make."""
-    steps = sorted(files(__package__).joinpath("migrations").iterdir(), key=lambda step: step.name)
-    text = "\n".join(step.read_text() for step in steps if step.name.endswith(".sql"))
-    text = re.sub(r"--[^\n]*", "", text)
+    text = re.sub(r"--[^\n]*", "", "\n".join(load_migrations(__package__)))
     dropped = set(re.findall(r"\bDROP (?:TABLE|INDEX)(?: IF EXISTS)? (\w+)", text))
     for name in re.findall(r"\bCREATE TABLE (\w+)", text):
         if name not in tables | dropped:
             yield MissingObject(f"the table {name}")
     valid = dict(_rows(connection, _INDEXES, schema))
-    quoted = '"' + schema.replace('"', '""') + '"'
     for unique, name, table, rest in re.findall(
         r"\bCREATE (UNIQUE )?INDEX (\w+) ON (\w+)([^;]*);", text, flags=re.DOTALL
     ):
         if name in dropped or table not in tables:
             continue
         if name not in valid:
-            made = f"CREATE {unique}INDEX CONCURRENTLY {name} ON {quoted}.{table}{rest}"
+            made = f"CREATE {unique}INDEX CONCURRENTLY {name} ON {quoted(schema)}.{table}{rest}"
             yield MissingObject(f"the index {name}", " ".join(made.split()))
         elif not valid[name]:
-            yield MissingObject(f"a valid index {name}", f"REINDEX INDEX CONCURRENTLY {quoted}.{name}")
+            yield MissingObject(f"a valid index {name}", f"REINDEX INDEX CONCURRENTLY {quoted(schema)}.{name}")
 
 
 def _ask_documents(connection: Connection, found: ServerInspection, future: float, seconds: float) -> None:
     connection.execute(f"SET statement_timeout = {round(seconds * 1000)}".encode())
     now = _rows(connection, _CLOCK)[0][0]
-    if (row := _query_with_limit(connection, _FUTURE, now + future)) is not None:
-        found.future, found.latest = row
-    if (row := _query_with_limit(connection, _ASTRAY)) is not None:
-        (found.astray,) = row
-
-
-def _query_with_limit(connection: Connection, query: str, *values: Any) -> tuple[Any, ...] | None:
-    try:
-        return _rows(connection, query, *values)[0]
-    except errors.QueryCanceled:
-        return None
+    with suppress(errors.QueryCanceled):
+        ((found.future, found.latest),) = _rows(connection, _FUTURE, now + future)
+    with suppress(errors.QueryCanceled):
+        ((found.astray,),) = _rows(connection, _ASTRAY)

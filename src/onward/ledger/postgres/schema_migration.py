@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import psycopg
 from psycopg import errors
 
 from onward.ledger.named_statements import load_migrations
-from onward.ledger.postgres.connections import Connection, Connections
+from onward.ledger.postgres.connections import Connection, Connections, lock_number, quoted
 from onward.ledger.postgres.error_messages import explained
 from onward.ledger.store_errors import StoreError
 
@@ -25,7 +23,8 @@ def migrate(connections: Connections) -> None:
             with connection.transaction():
                 # Held until the commit: a second process then finds nothing to do.
                 connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '5min'")
-                connection.execute("SELECT pg_advisory_xact_lock($1)", [_lock(connections.schema)])
+                lock = lock_number(f"{connections.schema}/migrate")
+                connection.execute("SELECT pg_advisory_xact_lock($1)", [lock])
                 _migrate(connection, connections)
         except (errors.DuplicateTable, errors.DuplicateObject, errors.UndefinedColumn) as error:
             raise StoreError(
@@ -42,8 +41,7 @@ def _migrate(connection: Connection, connections: Connections) -> None:
         # Only if it is missing: creating it needs a right that its owner may not have.
         query = "SELECT 1 FROM pg_namespace WHERE nspname = $1"
         if not connection.execute(query, [connections.schema]).fetchone():
-            name = connections.schema.replace('"', '""')
-            connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{name}"'.encode())
+            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(connections.schema)}".encode())
     for script in load_migrations(__package__)[found:]:
         connection.execute(script.encode())
     connection.execute("DELETE FROM schema_version")
@@ -67,7 +65,3 @@ def _schema_version(connection: Connection, connections: Connections) -> int:
         f"{connections.address} has schema version {version}, written by a newer Onward; this one knows version "
         f"{SCHEMA_VERSION}. Upgrade: pip install --upgrade onward"
     )
-
-
-def _lock(schema: str) -> int:
-    return int.from_bytes(hashlib.blake2b(f"{schema}/migrate".encode(), digest_size=8).digest(), signed=True)

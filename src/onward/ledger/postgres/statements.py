@@ -11,8 +11,8 @@ from typing import Any
 
 from onward.ledger.named_statements import load_statements
 
+# From this many rows, a constant column is sent as one value. The server prepares each variant of a statement.
 MIN_ROWS_TO_SPREAD = 32
-"""From this many rows, a constant column is sent as one value. The server prepares each variant of a statement."""
 _COLUMNS = re.compile(r"unnest\(((?:\s*\$\d+::\w+\[\],?){2,})\)(?:\s+AS (\w+) \(([^)]*)\))?")
 
 
@@ -52,7 +52,9 @@ class Statement:
         if not any(constant) or all(constant):
             return self.text(), self.values(columns)
         values = [
-            _value(column[0]) if same else array(column) for column, same in zip(columns, constant, strict=True)
+            # Numbers as text: the driver would choose a type by size, and prepare another statement for each type.
+            (repr(column[0]) if isinstance(column[0], int | float) else column[0]) if same else array(column)
+            for column, same in zip(columns, constant, strict=True)
         ]
         return _spread(self.name, tuple(constant)), values
 
@@ -62,25 +64,12 @@ def _spread(name: str, constant: tuple[bool, ...]) -> str:
     query = statement(name)
     assert query.columns is not None, "only statements with columns are spread"
     listed, alias, names = query.columns.groups()
-    kinds = re.findall(r"::(\w+)\[\]", listed)
-    chosen = [
-        f"${n}::{kind}" if same else f"c{n}" for n, (kind, same) in enumerate(zip(kinds, constant, strict=True), 1)
-    ]
-    arrays = [
-        (f"${n}::{kind}[]", f"c{n}")
-        for n, (kind, same) in enumerate(zip(kinds, constant, strict=True), 1)
-        if not same
-    ]
-    rows = f"unnest({', '.join(text for text, _ in arrays)}) AS several ({', '.join(name for _, name in arrays)})"
-    rows_query = f"(SELECT {', '.join(chosen)} FROM {rows}) AS {alias or 'given'}" + (
-        f" ({names})" if names else ""
-    )
-    return query.locking.replace(query.columns[0], rows_query)
-
-
-def _value(value: Any) -> Any:
-    # Numbers as text: the driver would choose a type by size, and prepare another statement for each type.
-    return repr(value) if isinstance(value, int | float) else value
+    kinds = list(enumerate(zip(re.findall(r"::(\w+)\[\]", listed), constant, strict=True), start=1))
+    chosen = ", ".join(f"${n}::{kind}" if same else f"c{n}" for n, (kind, same) in kinds)
+    arrays = ", ".join(f"${n}::{kind}[]" for n, (kind, same) in kinds if not same)
+    array_names = ", ".join(f"c{n}" for n, (_, same) in kinds if not same)
+    rows = f"(SELECT {chosen} FROM unnest({arrays}) AS several ({array_names})) AS {alias or 'given'}"
+    return query.locking.replace(query.columns[0], f"{rows} ({names})" if names else rows)
 
 
 def _is_constant(column: Sequence[Any]) -> bool:
@@ -121,17 +110,15 @@ def _parsed(name: str, shape: str, text: str) -> Statement:
 def array(values: Sequence[Any]) -> str:
     """Return values as text of a PostgreSQL array. The driver's own way checks the type of each value."""
     kinds = set(map(type, values))
-    if len(kinds) != 1:
-        return "{" + ",".join([_element(value) for value in values]) + "}"
-    if values.count(values[0]) == len(values):  # as many columns are
-        return "{" + ",".join([_element(values[0])] * len(values)) + "}"
-    (kind,) = kinds
-    if kind is str:
-        text = '","'.join(values)
-        if "\\" not in text and text.count('"') == 2 * (len(values) - 1):
-            return '{"' + text + '"}'
-    elif kind is int or kind is float:
-        return "{" + ",".join(map(repr, values)) + "}"
+    if len(kinds) == 1:
+        if values.count(values[0]) == len(values):  # as many columns are
+            return "{" + ",".join([_element(values[0])] * len(values)) + "}"
+        if kinds == {str}:
+            text = '","'.join(values)
+            if "\\" not in text and text.count('"') == 2 * (len(values) - 1):
+                return '{"' + text + '"}'
+        elif kinds <= {int, float}:
+            return "{" + ",".join(map(repr, values)) + "}"
     return "{" + ",".join([_element(value) for value in values]) + "}"
 
 

@@ -7,10 +7,11 @@ import select
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psycopg
 
+from onward.ledger.postgres.connections import Connection
 from onward.ledger.store_errors import StoreUnavailable
 from onward.retry import redact
 
@@ -23,10 +24,10 @@ class ListeningBus:
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
-        self._connection: psycopg.Connection[Any] | None = None
+        self._connection: Connection | None = None
         self._read_end, self._write_end = os.pipe()
-        os.set_blocking(self._write_end, False)
-        os.set_blocking(self._read_end, False)
+        for end in (self._read_end, self._write_end):
+            os.set_blocking(end, False)
         self._closed = False
         self._lock = threading.Lock()
 
@@ -43,27 +44,18 @@ class ListeningBus:
     def _wait(self, seconds: float) -> None:
         ends = time.monotonic() + seconds
         while not self._closed and (left := ends - time.monotonic()) > 0:
-            connection = self._listen()
-            readable, _, _ = select.select([connection.fileno(), self._read_end], [], [], left)
+            if self._connection is None:
+                self._connection = self._database.connections.open()
+                self._connection.execute(f"LISTEN {self._database.channel}".encode())
+            readable, _, _ = select.select([self._connection.fileno(), self._read_end], [], [], left)
             if self._read_end in readable:
                 with suppress(BlockingIOError):
                     os.read(self._read_end, 4096)
                 return
-            if readable and self._received(connection):
-                return
-
-    def _listen(self) -> psycopg.Connection[Any]:
-        if self._connection is None:
-            self._connection = self._database.connections.open()
-            self._connection.execute(f"LISTEN {self._database.channel}".encode())
-        return self._connection
-
-    def _received(self, connection: psycopg.Connection[Any]) -> bool:
-        connection.pgconn.consume_input()
-        received = False
-        while connection.pgconn.notifies() is not None:
-            received = True
-        return received
+            if readable:
+                self._connection.pgconn.consume_input()
+                if list(iter(self._connection.pgconn.notifies, None)):
+                    return
 
     def _drop(self) -> None:
         if self._connection is not None:

@@ -103,7 +103,7 @@ class SQLiteDatabase:
                 self._writer.execute(text)
                 return
             except sqlite3.OperationalError as error:
-                if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > gives_up:
+                if error_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > gives_up:
                     raise
             time.sleep(BUSY_STEP_SECONDS)
 
@@ -259,7 +259,7 @@ class SQLiteDatabase:
             raise self._explain(error) from error
 
     def _explain(self, error: sqlite3.Error) -> Exception:
-        code = _code(error)
+        code = error_code(error)
         if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM):
             return StoreFull(
                 f"{self.path} cannot be written ({error}). Nothing was lost. Free some disk space, or make "
@@ -295,7 +295,7 @@ def _bound(name: str, parameters: Sequence[Any]) -> tuple[str, Any]:
     return text, [values[position] for position in order] if order else values
 
 
-def _code(error: sqlite3.Error) -> int:
+def error_code(error: sqlite3.Error) -> int:
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 

@@ -6,17 +6,16 @@ import sqlite3
 import time
 from contextlib import closing
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from onward.ledger.sqlite.dialect import SCHEMA_VERSION
+from onward.ledger.named_statements import load_migrations
+from onward.ledger.sqlite.dialect import SCHEMA_VERSION, error_code
 
 LEAST_SQLITE = (3, 35)
 MAX_QUERY_SECONDS = 20.0  # The time limit of a query that reads the whole file
-MAX_CHECKED_BYTES = 2_000_000_000
-"""Larger files are not checked before version 3.41 of SQLite, which cannot interrupt a check."""
+MAX_CHECKED_BYTES = 2_000_000_000  # Before version 3.41, SQLite cannot interrupt the check of a larger file
 _STEPS = 10_000
 _FUTURE = "SELECT count(*), max(updated_at) FROM documents WHERE updated_at > ?"
 _COLUMNS = """
@@ -84,7 +83,7 @@ def examine(path: Path, *, now: float, seconds: float = MAX_QUERY_SECONDS) -> Fi
             future = _query(connection, seconds, _FUTURE, now)
             astray = _query(connection, seconds, _ASTRAY)
     except sqlite3.DatabaseError as error:
-        if _code(error) in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_BUSY):
+        if error_code(error) in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_BUSY):
             raise Unreadable(f"it cannot be read: {error}") from None
         raise Unreadable(f"it is no intact SQLite database ({error})") from None
     many, latest = future[0] if future else (None, None)
@@ -96,9 +95,8 @@ def examine(path: Path, *, now: float, seconds: float = MAX_QUERY_SECONDS) -> Fi
 def _missing(connection: sqlite3.Connection, schema: int) -> tuple[MissingObject, ...]:
     """Compare a file with what the migrations up to its schema version make."""
     with closing(sqlite3.connect(":memory:")) as model:
-        steps = sorted(files(__package__).joinpath("migrations").iterdir(), key=lambda step: step.name)
-        for step in steps[:schema]:
-            model.executescript(step.read_text())
+        for script in load_migrations(__package__)[:schema]:
+            model.executescript(script)
         wanted, there = _tables(model), _tables(connection)
         # Not the indexes of missing tables.
         indexes = {
@@ -143,12 +141,8 @@ def _query(
     try:
         return connection.execute(query, values).fetchall()
     except sqlite3.OperationalError as error:
-        if _code(error) == sqlite3.SQLITE_INTERRUPT:
+        if error_code(error) == sqlite3.SQLITE_INTERRUPT:
             return None
         raise
     finally:
         connection.set_progress_handler(None, 0)
-
-
-def _code(error: sqlite3.Error) -> int:
-    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
