@@ -14,7 +14,7 @@ import re
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -29,27 +29,22 @@ from onward.settings import Settings
 LogFormat = Literal["auto", "text", "json"]
 Fields = dict[str, Any]  # Any: users log what they like
 
-MAX_CHARACTERS: Final = 100_000
-"""The most characters of one field; the middle of a longer one is left out."""
+MAX_CHARACTERS: Final = 100_000  # of one field; the middle of a longer one is left out
 MAX_ITEMS: Final = 50
 MAX_DEPTH: Final = 4
 _CALL_FIELDS: Final = ("worker", "service", "event", "documents", "document_count", "round", "try", "trace")
 _RESERVED: Final = frozenset({"timestamp", "level", "logger", "message", "error_type", "traceback", *_CALL_FIELDS})
+# The attributes of every record; the others are what a user gave as `extra`.
 _RECORD_ATTRIBUTES: Final = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"})
-"""The attributes of every record; the others are what a user gave as `extra`."""
 _COLOURS: Final = {"WARNING": "\x1b[33m", "ERROR": "\x1b[31m", "CRITICAL": "\x1b[1;31m"}
 _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
 _TRACEBACK: Final = re.compile(r"\n(?=(?:  \+ Exception Group )?Traceback \(most recent call last\):)")
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+# Characters that a terminal would act upon.
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-"""Characters that a terminal would act upon."""
-_INSTALLED: Final = tuple(
-    {
-        folder + os.sep
-        for name in ("stdlib", "platstdlib", "purelib", "platlib")
-        if (folder := sysconfig.get_path(name))
-    }
-)
+_FOLDERS = (sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+_INSTALLED: Final = tuple({folder + os.sep for folder in _FOLDERS if folder})
+_CLOCK: Final = logging.Formatter()
 
 
 def set_up_logs(
@@ -73,28 +68,23 @@ def set_up_logs(
         return
     handler = LogHandler(stream)
     handler.setFormatter(log_formatter(handler.stream, format=format, addresses=addresses, worker=worker))
-    handler.addFilter(_PackageFilter(own))
+    handler.addFilter(partial(_is_wanted, {"onward", *(re.split("[.:]", name)[0] for name in own)}))
     root.addHandler(handler)
     root.setLevel(level)
     if find_spec("structlog") is not None:
-        _set_up_structlog()
+        import structlog
 
-
-def _set_up_structlog() -> None:
-    """Send the events of structlog through `logging`, unless the program has configured it."""
-    import structlog
-
-    if not structlog.is_configured():
-        structlog.configure(
-            processors=[
-                structlog.stdlib.filter_by_level,
-                structlog.contextvars.merge_contextvars,
-                structlog.stdlib.PositionalArgumentsFormatter(),
-                structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-            ],
-            wrapper_class=structlog.stdlib.BoundLogger,
-            logger_factory=structlog.stdlib.LoggerFactory(),
-        )
+        if not structlog.is_configured():
+            structlog.configure(
+                processors=[
+                    structlog.stdlib.filter_by_level,
+                    structlog.contextvars.merge_contextvars,
+                    structlog.stdlib.PositionalArgumentsFormatter(),
+                    structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+                ],
+                wrapper_class=structlog.stdlib.BoundLogger,
+                logger_factory=structlog.stdlib.LoggerFactory(),
+            )
 
 
 def log_options(settings: Settings, reference: str) -> dict[str, Any]:
@@ -106,11 +96,15 @@ def log_formatter(
     stream: TextIO | None = None, *, format: LogFormat = "auto", addresses: bool = False, worker: str = ""
 ) -> logging.Formatter:
     """Return the formatter for a stream; None stands for a file."""
-    terminal = _is_terminal(stream)
-    as_json = format == "json" or (format == "auto" and not terminal)
-    colours = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    terminal = False
+    with suppress(ValueError, AttributeError):  # a closed stream, or an object without `isatty`
+        terminal = stream is not None and stream.isatty()
     clean = partial(redact, addresses=True) if addresses else redact_error
-    return _Formatter(clean, worker, _as_json if as_json else partial(_as_text, colours=colours))
+    if format == "json" or (format == "auto" and not terminal):
+        # In ASCII, which a stream of any encoding can write.
+        return _Formatter(clean, worker, lambda _, line: json.dumps(line, allow_nan=False))
+    colours = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return _Formatter(clean, worker, partial(_as_text, colours=colours))
 
 
 class LogHandler(logging.StreamHandler[TextIO]):
@@ -124,30 +118,15 @@ class LogHandler(logging.StreamHandler[TextIO]):
             super().flush()
 
 
-class _PackageFilter(logging.Filter):
-    """Leaves out what installed packages log below WARNING."""
-
-    def __init__(self, own: Sequence[str]) -> None:
-        super().__init__()
-        self._own = frozenset({"onward", *(re.split("[.:]", name)[0] for name in own)})
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return (
-            record.levelno >= logging.WARNING
-            or record.name.partition(".")[0] in self._own
-            or not record.pathname.startswith(_INSTALLED)
-            or _has_level(record.name)
-        )
-
-
-def _has_level(name: str) -> bool:
-    """Return whether a level was set for this logger or a parent other than the root."""
-    logger: logging.Logger | None = logging.getLogger(name)
-    while logger is not None and logger.parent is not None:
-        if logger.level != logging.NOTSET:
-            return True
+def _is_wanted(own: Collection[str], record: logging.LogRecord) -> bool:
+    """Leave out what installed packages log below WARNING, unless a level was set for their logger or a parent."""
+    top = record.name.partition(".")[0]
+    if record.levelno >= logging.WARNING or top in own or not record.pathname.startswith(_INSTALLED):
+        return True
+    logger = logging.getLogger(record.name)
+    while logger.parent is not None and logger.level == logging.NOTSET:
         logger = logger.parent
-    return False
+    return logger.parent is not None  # else it is the root
 
 
 class _Formatter(logging.Formatter):
@@ -163,7 +142,14 @@ class _Formatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         try:
-            return self._render(record, self._line(record, *_message_and_fields(record)))
+            if isinstance(record.msg, dict) and hasattr(record, "_logger"):  # an event of structlog
+                fields = dict(record.msg)
+                message = fields.pop("event", "")
+            else:
+                fields = {name: value for name, value in vars(record).items() if name not in _RECORD_ATTRIBUTES}
+                fields |= {"exc_info": record.exc_info, "stack_info": record.stack_info}
+                message = record.getMessage()
+            return self._render(record, self._line(record, message, fields))
         except Exception as error:  # arguments that do not fit the message, fields that raise
             message = f"{_text(record.msg)} (the rest cannot be shown: {type(error).__name__})"
             return self._render(record, self._line(record, message, {}))
@@ -171,21 +157,22 @@ class _Formatter(logging.Formatter):
     def _line(self, record: logging.LogRecord, message: str, fields: Fields) -> Fields:
         error = _exception(fields.pop("exc_info", None))
         stack = fields.pop("stack_info", None)
-        call = fields.pop("onward", None)
-        call = dict(call) if isinstance(call, dict) else _current_call()
+        call, current = fields.pop("onward", None), CURRENT.get()
+        if not isinstance(call, dict):
+            call = {} if current is None else log_fields(current, current.ids)
         message, trace = _split_traceback(_text(message), call.get("traceback"))
         traces = [trace, "".join(traceback.format_exception(error)) if error else "", _text(stack or "")]
         trace = "\n".join(filter(None, traces))
-        call.setdefault("worker", self._worker)
         line: Fields = {
             "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": self._clean(message),
         }
+        call = {"worker": self._worker} | call
         line |= {name: self._plain(call[name]) for name in _CALL_FIELDS if call.get(name) not in (None, "", [])}
-        if "trace" in line:
-            line["trace"] = _trace_id(line["trace"])
+        if found := _TRACEPARENT.match(str(line.get("trace", ""))):
+            line["trace"] = found[1]
         if kind := type(error).__name__ if error else call.get("error_type"):
             line["error_type"] = kind
         for name, value in list(fields.items())[:MAX_ITEMS]:
@@ -208,17 +195,8 @@ class _Formatter(logging.Formatter):
             return {key: self._field(key, item, depth + 1) for key, item in items}
         if isinstance(value, list | tuple | set | frozenset) and depth < MAX_DEPTH:
             return [self._plain(item, depth + 1) for item in list(value)[:MAX_ITEMS]]
-        if isinstance(value, BaseException):
-            return self._clean(f"{type(value).__name__}: {_text(value)}")
-        return self._clean(_text(value))
-
-
-def _message_and_fields(record: logging.LogRecord) -> tuple[str, Fields]:
-    if isinstance(record.msg, dict) and hasattr(record, "_logger"):  # an event of structlog
-        fields = dict(record.msg)
-        return fields.pop("event", ""), fields
-    fields = {name: value for name, value in vars(record).items() if name not in _RECORD_ATTRIBUTES}
-    return record.getMessage(), fields | {"exc_info": record.exc_info, "stack_info": record.stack_info}
+        text = _text(value)
+        return self._clean(f"{type(value).__name__}: {text}" if isinstance(value, BaseException) else text)
 
 
 def _split_traceback(message: str, trace: str | None) -> tuple[str, str]:
@@ -229,22 +207,13 @@ def _split_traceback(message: str, trace: str | None) -> tuple[str, str]:
     return first, "".join(rest)
 
 
-def _current_call() -> Fields:
-    """Return the fields of the call that runs in this thread or task."""
-    call = CURRENT.get()
-    return {} if call is None else log_fields(call, call.ids)
-
-
 def _exception(exc_info: Any) -> BaseException | None:
-    if isinstance(exc_info, BaseException):
-        return exc_info
-    found = exc_info if isinstance(exc_info, tuple) else sys.exc_info() if exc_info else (None, None, None)
-    return found[1] if len(found) == 3 and isinstance(found[1], BaseException) else None
-
-
-def _trace_id(trace: Any) -> Any:
-    found = _TRACEPARENT.match(trace) if isinstance(trace, str) else None
-    return found[1] if found else trace
+    """Return the exception that a user gave as `exc_info`, as logging and structlog allow it."""
+    if isinstance(exc_info, tuple):
+        exc_info = exc_info[1] if len(exc_info) == 3 else None
+    elif exc_info and not isinstance(exc_info, BaseException):
+        exc_info = sys.exc_info()[1]
+    return exc_info if isinstance(exc_info, BaseException) else None
 
 
 def _text(value: object) -> str:
@@ -263,10 +232,6 @@ def _is_secret(name: str) -> bool:
     return redact(f"{name}=x") != f"{name}=x"
 
 
-def _as_json(_: logging.LogRecord, line: Fields) -> str:
-    return json.dumps(line, allow_nan=False)  # in ASCII, which a stream of any encoding can write
-
-
 def _as_text(record: logging.LogRecord, line: Fields, *, colours: bool) -> str:
     """Return a line for people: time, level, message; and the call, for loggers that do not name it themselves."""
 
@@ -277,7 +242,10 @@ def _as_text(record: logging.LogRecord, line: Fields, *, colours: bool) -> str:
     parts = [paint(_DIM, _CLOCK.formatTime(record)), level, _escape(str(line["message"]))]
     parts += [_escape(f"{name}={value}") for name, value in line.items() if name not in _RESERVED]
     if record.name.partition(".")[0] != "onward" and "service" in line:
-        parts.append(paint(_DIM, f"({_escape(_call_text(line))})"))
+        documents = line.get("documents") or [line.get("event", "")]
+        tries = f", try {line['try']}" if line.get("try", 1) != 1 else ""
+        call = f"{line['service']}: {', '.join(map(str, documents[:3]))}{tries}"
+        parts.append(paint(_DIM, f"({_escape(call)})"))
     text = " ".join(parts)
     if "traceback" in line:
         text = f"{text}\n{_escape(line['traceback']).rstrip()}"
@@ -285,21 +253,5 @@ def _as_text(record: logging.LogRecord, line: Fields, *, colours: bool) -> str:
     return text.replace("\n", "\n  ")
 
 
-_CLOCK: Final = logging.Formatter()
-
-
-def _call_text(line: Fields) -> str:
-    documents = line.get("documents") or [line.get("event", "")]
-    tries = f", try {line['try']}" if line.get("try", 1) != 1 else ""
-    return f"{line['service']}: {', '.join(map(str, documents[:3]))}{tries}"
-
-
 def _escape(text: str) -> str:
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text.replace("\r\n", "\n"))
-
-
-def _is_terminal(stream: TextIO | None) -> bool:
-    try:
-        return stream is not None and stream.isatty()
-    except (ValueError, AttributeError):  # a closed stream, or an object without `isatty`
-        return False
