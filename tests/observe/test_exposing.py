@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from onward import App, Settings
 from onward.model.metric_catalogue import CATALOGUE
-from onward.observe import store_metrics
+from onward.observe import prometheus
 from tests.observe import busy
 from tests.support.servers import PostgresServer
 from tests.support.servers.private import free_port
@@ -168,7 +168,7 @@ def test_a_worker_is_ready_while_its_store_answers(
 
 def test_whoever_asks_the_store_is_read_by_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each question has a thread of its own, and the store keeps a connection for each thread that reads it."""
-    monkeypatch.setattr(store_metrics, "FRESH_SECONDS", 0.05)
+    monkeypatch.setattr(prometheus, "FRESH_SECONDS", 0.05)
     app = App(settings=Settings(home=tmp_path))
     readers: list[str] = []
     totals = app.store.totals
@@ -178,11 +178,11 @@ def test_whoever_asks_the_store_is_read_by_one_thread(tmp_path: Path, monkeypatc
         return totals()
 
     monkeypatch.setattr(app.store, "totals", recorded)
-    found = store_metrics.StoreCollector(app.store, app.settings.ladder)
+    found = prometheus.StoreCollector(app.store, app.settings.ladder)
     found.start()
     for number in range(1, 6):
         asker = threading.Thread(target=lambda: list(found.collect()))
-        until(lambda: not found._is_newer_than(store_metrics.FRESH_SECONDS), "an answer that is old")
+        until(lambda: not found._is_newer_than(prometheus.FRESH_SECONDS), "an answer that is old")
         asker.start()
         asker.join()
         assert len(readers) == number

@@ -1,27 +1,202 @@
-"""Publishes metrics and health of a process and its store."""
+"""Publishes metrics and health of a process and its store, at `/metrics`, `/healthz` and `/readyz`."""
 
 from __future__ import annotations
 
+import errno
+import json
 import logging
-from collections.abc import Mapping
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from onward.app import App
-from onward.observe.monitoring_server import AddressUnavailable, MonitoringServer, Page, text_page
-from onward.observe.process_health import Check, Health
+from onward.retry import OnwardError, redact
 from onward.settings import MissingExtra, Settings
 
 if TYPE_CHECKING:
     from onward.ledger.store import Store
+    from onward.observe.prometheus import StoreCollector
     from onward.observe.pushgateway import PushgatewayClient
-    from onward.observe.store_metrics import StoreCollector
 
 log = logging.getLogger("onward")
 
 NO_METRICS = "there are no metrics: prometheus-client is not installed; run: pip install 'onward[metrics]'"
+CHECK_SECONDS = 2.0  # the time between two runs of a health check
+STALE_SECONDS = 15.0  # a check without a result for this long has failed: a hanging server blocks its check
+SILENT_SECONDS = 60.0  # a process whose main loop gave no sign of life for this long counts as dead
+MAX_PORTS = 20  # how many ports are tried, from the one that is set: several workers may run on a machine
+CLIENT_SECONDS = 10.0
+
+Check = Callable[[], str]  # returns what is wrong, or an empty text; it may raise, and it may block
+Page = Callable[[str], tuple[int, str, bytes]]  # returns status, content type and body for an `Accept` header
+
+
+class Health:
+    """Runs each check in a thread of its own and keeps the last results, so that reading them never blocks."""
+
+    def __init__(self, checks: Mapping[str, Check]) -> None:
+        self._checks = dict(checks)
+        self._results: dict[str, tuple[float, str]] = {}
+        self._beat_at = time.monotonic()
+        self._stopped = threading.Event()
+
+    def start(self) -> None:
+        for name, check in self._checks.items():
+            run = partial(self._run, name, check)
+            threading.Thread(target=run, name=f"onward-health-{name}", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def beat(self) -> None:
+        """Record that the main loop is running."""
+        self._beat_at = time.monotonic()
+
+    def note(self, name: str, problem: str) -> None:
+        """Record the result of a check that runs elsewhere."""
+        self._results[name] = (time.monotonic(), redact(problem))
+
+    def _run(self, name: str, check: Check) -> None:
+        while not self._stopped.is_set():
+            try:
+                problem = check()
+            except Exception as error:
+                problem = f"{type(error).__name__}: {error}"
+            self.note(name, problem)
+            self._stopped.wait(CHECK_SECONDS)
+
+    def alive(self) -> tuple[bool, dict[str, str]]:
+        """Return whether the main loop is running, with the result by name."""
+        silent = time.monotonic() - self._beat_at
+        if silent < SILENT_SECONDS:
+            return True, {"loop": "ok"}
+        return False, {"loop": f"the main loop has given no sign of life for {silent:.0f} s"}
+
+    def ready(self) -> tuple[bool, dict[str, str]]:
+        """Return whether the process can work, with the results of all checks by name."""
+        now, results = time.monotonic(), dict[str, str]()
+        for name in (*self._checks, *(set(self._results) - set(self._checks))):
+            at, problem = self._results.get(name, (float("-inf"), ""))
+            if now - at > STALE_SECONDS:
+                problem = "no answer yet" if at == float("-inf") else f"no answer for {now - at:.0f} s"
+            results[name] = problem or "ok"
+        alive, loop = self.alive()
+        return alive and all(result == "ok" for result in results.values()), results | loop
+
+
+# -- the HTTP server
+
+
+class AddressUnavailable(OnwardError):
+    """The address for metrics and health cannot be used."""
+
+
+class MonitoringServer:
+    """Serves metrics and health in a thread."""
+
+    def __init__(self, address: str, metrics: Page, health: Health) -> None:
+        """`address` is a host and a port; if the port is in use, one of the next ones is taken."""
+        host, _, port = address.rpartition(":")
+        pages: dict[str, Page] = {
+            "/metrics": metrics,
+            "/healthz": partial(_health_page, health.alive),
+            "/readyz": partial(_health_page, health.ready),
+        }
+        self._server = _bind(host.strip("[]"), int(port), pages)
+        bound, number = str(self._server.server_address[0]), self._server.server_address[1]
+        self.url = f"http://[{bound}]:{number}" if ":" in bound else f"http://{bound}:{number}"
+        # The address that was set, if another one had to be taken.
+        self.moved = address if int(port) not in (0, number) else ""
+        self._thread = threading.Thread(target=self._server.serve_forever, name="onward-metrics", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+    # Else two processes could listen on one port, and each would get some of the requests.
+    allow_reuse_port = False
+
+    def __init__(self, address: tuple[str, int], pages: Mapping[str, Page]) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self.pages = pages
+        super().__init__(address, _Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        log.debug("a client of the monitoring address disconnected")
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    server_version = "onward"
+    sys_version = ""
+    timeout = CLIENT_SECONDS
+
+    def do_GET(self) -> None:  # the server's own name
+        pages = self.server.pages
+        page = pages.get(self.path.partition("?")[0], text_page(404, f"there is {' '.join(pages)}"))
+        try:
+            self._respond(*page(self.headers.get("Accept", "")))
+        except OSError:
+            raise
+        except Exception:
+            log.exception("the request for %s failed", self.path[:100])
+            self._respond(*text_page(500, "the request failed; see the log")(""))
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def _respond(self, status: int, kind: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        log.debug("monitoring address: " + format, *args)
+
+
+def _bind(host: str, port: int, pages: Mapping[str, Page]) -> _Server:
+    problem: OSError | None = None
+    for number in range(port, min(port + MAX_PORTS, 65536)) if port else (0,):
+        try:
+            return _Server((host, number), pages)
+        except OSError as error:
+            problem = error
+            if error.errno != errno.EADDRINUSE:
+                break
+    raise AddressUnavailable(
+        f"metrics and health cannot be served at {host}:{port}: {problem}. Set ONWARD_METRICS_ADDRESS to an "
+        "address of this machine, or to off"
+    )
+
+
+def text_page(status: int, text: str) -> Page:
+    """Return a page with a fixed text."""
+    return lambda _: (status, "text/plain; charset=utf-8", f"{text}\n".encode())
+
+
+def _health_page(check: Callable[[], tuple[bool, dict[str, str]]], _: str) -> tuple[int, str, bytes]:
+    healthy, checks = check()
+    body = json.dumps({"status": "ok" if healthy else "not ok", "checks": checks}, indent=1)
+    return 200 if healthy else 503, "application/json", f"{body}\n".encode()
+
+
+# -- the observer
 
 
 class ProcessObserver:
@@ -44,8 +219,10 @@ class ProcessObserver:
         self._pushgateway: PushgatewayClient | None = None
         metrics_page = text_page(404, "metrics are switched off (METRICS_BACKEND)")
         if settings.metrics_backend != "noop":
-            if _has_prometheus(settings):
-                metrics_page = self._open_metrics(app, store, metrics_page)
+            if find_spec("prometheus_client") is not None:
+                metrics_page = self._open_metrics(app, store) or metrics_page
+            elif "metrics_backend" in settings.model_fields_set:
+                raise MissingExtra(f"METRICS_BACKEND={settings.metrics_backend}", "prometheus_client", "metrics")
             else:
                 metrics_page = text_page(404, NO_METRICS)
         self.server: MonitoringServer | None = None
@@ -55,22 +232,21 @@ class ProcessObserver:
             except AddressUnavailable as error:
                 log.error("%s", error)
 
-    def _open_metrics(self, app: App, store: Store, no_metrics: Page) -> Page:
+    def _open_metrics(self, app: App, store: Store) -> Page | None:
+        """Return the page of the metrics; None: they are pushed."""
         from prometheus_client import CollectorRegistry
 
-        from onward.observe.prometheus import ProcessCollector, render
+        from onward.observe.prometheus import ProcessCollector, StoreCollector, render
         from onward.observe.pushgateway import PushgatewayClient
-        from onward.observe.store_metrics import StoreCollector
 
         settings = app.settings
-        self._collector = StoreCollector(
-            store, settings.ladder, services=list(app.registry.services), disk=_disk(settings)
-        )
+        services, disk = list(app.registry.services), _disk(settings)
+        self._collector = StoreCollector(store, settings.ladder, services=services, disk=disk)
         if settings.metrics_backend == "prometheus_pushgateway" and settings.pushgateway_url:
             self._pushgateway = PushgatewayClient(
                 store, app.metrics, self._collector, settings.pushgateway_url, instance=settings.metrics_instance
             )
-            return no_metrics
+            return None
         registry = CollectorRegistry()
         registry.register(ProcessCollector(app.metrics))
         registry.register(self._collector)
@@ -89,32 +265,17 @@ class ProcessObserver:
         if self.server is not None:
             self.health.start()
             self.server.start()
-            log.log(
-                logging.WARNING if self.server.moved else logging.INFO,
-                "metrics and health at %s%s",
-                self.server.url,
-                f" ({self.server.moved} is in use)" if self.server.moved else "",
-            )
+            level = logging.WARNING if self.server.moved else logging.INFO
+            moved = f" ({self.server.moved} is in use)" if self.server.moved else ""
+            log.log(level, "metrics and health at %s%s", self.server.url, moved)
         if self._pushgateway is not None:
             self._pushgateway.start()
 
     def stop(self) -> None:
         self.health.stop()
-        if self.server is not None:
-            self.server.stop()
-        if self._pushgateway is not None:
-            self._pushgateway.stop()
-        if self._collector is not None:
-            self._collector.stop()
-
-
-def _has_prometheus(settings: Settings) -> bool:
-    """Return whether prometheus-client is installed; raise if it is not, though the settings ask for it."""
-    if find_spec("prometheus_client") is not None:
-        return True
-    if "metrics_backend" in settings.model_fields_set:
-        raise MissingExtra(f"METRICS_BACKEND={settings.metrics_backend}", "prometheus_client", "metrics")
-    return False
+        for part in (self.server, self._pushgateway, self._collector):
+            if part is not None:
+                part.stop()
 
 
 def _check_store(store: Store) -> str:

@@ -1,20 +1,39 @@
-"""The metrics of processes as Prometheus reads them. Needs prometheus-client."""
+"""The metrics of processes and of a store, as Prometheus reads them. Needs prometheus-client."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby
-from typing import TypeVar
+import logging
+import shutil
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from onward.ledger.store_errors import StoreError
+from onward.model.documents import Status
 from onward.model.metric_catalogue import CATALOGUE, buckets_of
-from onward.runtime.metrics import Counted, Distribution, Metrics, Series
+from onward.retry import Ladder, redact
+from onward.runtime.metrics import MOST_SERIES, OTHER, Counted, Metrics, Series
+from onward.runtime.process_identity import alive_workers
 
+if TYPE_CHECKING:
+    from onward.ledger.store import Store
+
+log = logging.getLogger("onward")
 Value = TypeVar("Value")
+
+FRESH_SECONDS = 5.0  # values are read again when they are older than this
+WAIT_SECONDS = 3.0  # a scrape waits this long for new values
+STALE_SECONDS = 15.0  # values older than this are not reported: no number is better than a wrong one
+_STORED_HISTOGRAMS = ("retry_job_duration_seconds", "failed_batch_retries", "failed_batch_recovery_seconds")
 
 
 def render(registry: CollectorRegistry, accept: str) -> tuple[int, str, bytes]:
@@ -23,35 +42,145 @@ def render(registry: CollectorRegistry, accept: str) -> tuple[int, str, bytes]:
     return 200, kind, encode(registry)
 
 
-class ProcessCollector(Collector):
+class _Collector(Collector):
+    def describe(self) -> Iterable[Metric]:
+        return []  # else `collect` would be called when it is registered
+
+
+class ProcessCollector(_Collector):
     """Collects the metrics of this process, and of those that have sent it theirs."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
 
-    def describe(self) -> Iterable[Metric]:
-        return []  # else `collect` would be called when it is registered
+    def collect(self) -> Iterator[Metric]:
+        return _families(self._metrics.counted())
+
+
+class TotalsCollector(_Collector):
+    """Collects what the retry job has stored, without the gauges of the store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     def collect(self) -> Iterator[Metric]:
-        return families(self._metrics.counted())
+        return _stored_totals(self._store.totals())
 
 
-def families(counted: Counted) -> Iterator[Metric]:
-    """Return metrics as families of Prometheus."""
-    for name, label_names, series in _by_name(counted.counters):
-        counter = CounterMetricFamily(name, _help(name), labels=label_names)
-        for labels, value in series:
-            counter.add_metric(labels, value)
-        yield counter
-    for name, label_names, series in _by_name(counted.gauges):
-        gauge = GaugeMetricFamily(name, _help(name), labels=label_names)
-        for labels, value in series:
-            gauge.add_metric(labels, value)
-        yield gauge
+class StoreCollector(_Collector):
+    """Collects gauges and totals of a store; none while the store is unavailable."""
+
+    def __init__(
+        self, store: Store, ladder: Callable[[], Ladder], *, services: Sequence[str] = (), disk: Path | None = None
+    ) -> None:
+        self._store = store
+        self._ladder = ladder
+        self._services = services
+        self._disk = disk
+        self._changed = threading.Condition()
+        self._wanted = self._stopped = False
+        self._values: list[Metric] = []
+        self._read_at = float("-inf")
+        self._failed = False
+        # One thread reads: each scrape has a thread of its own, which must not wait for a locked store.
+        self._reader = threading.Thread(target=self._run, name="onward-store-metrics", daemon=True)
+
+    def start(self) -> None:
+        self._reader.start()
+
+    def stop(self) -> None:
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+
+    def collect(self) -> Iterator[Metric]:
+        with self._changed:
+            if not self._is_newer_than(FRESH_SECONDS) and self._reader.is_alive():
+                self._wanted = True
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._is_newer_than(FRESH_SECONDS), WAIT_SECONDS)
+            values = list(self._values) if self._is_newer_than(STALE_SECONDS) else []
+        yield from values
+        if self._disk is not None:
+            try:
+                yield _gauge("disk_free_bytes", shutil.disk_usage(self._disk).free)
+            except OSError as error:
+                log.debug("the free space cannot be measured: %s", error)
+
+    def _is_newer_than(self, seconds: float) -> bool:
+        return time.monotonic() - self._read_at < seconds
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._wanted or self._stopped)
+                if self._stopped:
+                    return
+                self._wanted = False
+            self.read()
+
+    def read(self) -> None:
+        """Read the store."""
+        try:
+            values = list(self._store_metrics())
+            self._failed = False
+        except Exception as error:
+            values = []
+            if not self._failed:
+                problem = str(error) if isinstance(error, StoreError) else type(error).__name__
+                log.warning("the metrics of the store cannot be read: %s", problem)
+            self._failed = True
+        with self._changed:
+            self._values, self._read_at = values, time.monotonic()
+            self._changed.notify_all()
+
+    def _store_metrics(self) -> Iterator[Metric]:
+        store, now = self._store, self._store.now()
+
+        def age(since: float | None) -> float:
+            return 0.0 if since is None else max(0.0, now - since)
+
+        yield from _stored_totals(store.totals())
+        subscriptions = store.subscriptions()
+        failed_queues = {subscription.service: subscription.failed_queue for subscription in subscriptions}
+        queues = store.queues(sorted({*failed_queues, *self._services}))
+        yield _gauge("queue_depth", {queue.service: queue.waiting + queue.claimed for queue in queues})
+        yield _gauge("queue_oldest_seconds", {queue.service: age(queue.oldest_due) for queue in queues})
+        dead: Counter[str] = Counter()
+        for queue in queues:
+            dead[failed_queues.get(queue.service, queue.service)] += queue.dead
+        yield _gauge("failed_queue_messages", dead)
+        batches = store.failed_batches()
+        policy = self._ladder().failed_batch
+        yield _gauge("failed_batches", Counter(redact(batch.source or "") for batch in batches))
+        yield _gauge("failed_batches_persistent", sum(policy.persistent(batch.retry_count) for batch in batches))
+        closed = {name: 0.0 for subscription in subscriptions for name in subscription.needs}
+        breakers = {breaker.dependency: breaker for breaker in store.breakers()}
+        yield _gauge("breaker_open", closed | {name: float(found.open) for name, found in breakers.items()})
+        failing = {name: age(found.failing_since) for name, found in breakers.items()}
+        yield _gauge("breaker_failing_seconds", closed | failing)
+        openings = {name: float(found.openings) for name, found in breakers.items()}
+        yield _gauge("breaker_openings", closed | openings)
+        yield _gauge("workers_alive", len(alive_workers(store)))
+        about = CATALOGUE["documents"]
+        documents = GaugeMetricFamily("documents", about.help, labels=about.labels)
+        for collection, counts in sorted(store.document_counts().items()):
+            for status in {*map(str, Status), *counts}:
+                documents.add_metric([collection, status], counts.get(status, 0))
+        yield documents
+
+
+def _families(counted: Counted) -> Iterator[Metric]:
+    for kind, values in ((CounterMetricFamily, counted.counters), (GaugeMetricFamily, counted.gauges)):
+        for name, label_names, series in _by_name(values):
+            family = kind(name, _help(name), labels=label_names)
+            for labels, value in series:
+                family.add_metric(labels, value)
+            yield family
     for name, label_names, distributions in _by_name(counted.histograms):
         histogram = HistogramMetricFamily(name, _help(name), labels=label_names)
         for labels, distribution in distributions:
-            histogram.add_metric(labels, _buckets(name, distribution), distribution.sum)
+            histogram.add_metric(labels, _buckets(name, distribution.counts), distribution.sum)
         yield histogram
 
 
@@ -67,9 +196,42 @@ def _help(name: str) -> str:
     return CATALOGUE[name].help if name in CATALOGUE else "A metric of the app."
 
 
-def _buckets(name: str, seen: Distribution) -> list[tuple[str, float]]:
-    total, buckets = 0, list[tuple[str, float]]()
-    for limit, count in zip((*(f"{limit:g}" for limit in buckets_of(name)), "+Inf"), seen.counts, strict=True):
-        total += count
-        buckets.append((limit, float(total)))
-    return buckets
+def _buckets(name: str, counts: Sequence[float]) -> list[tuple[str, float]]:
+    limits = (*(f"{limit:g}" for limit in buckets_of(name)), "+Inf")
+    return list(zip(limits, map(float, accumulate(counts)), strict=True))
+
+
+def _gauge(name: str, values: float | Mapping[str, float]) -> Metric:
+    about = CATALOGUE[name]
+    family = GaugeMetricFamily(name, about.help, labels=about.labels)
+    if not isinstance(values, Mapping):
+        family.add_metric([], float(values))
+        return family
+    largest = sorted(values.items(), key=lambda item: -item[1])
+    for label, value in sorted(largest[:MOST_SERIES]):
+        family.add_metric([label], float(value))
+    if rest := largest[MOST_SERIES:]:
+        family.add_metric([OTHER], float(sum(value for _, value in rest)))
+    return family
+
+
+def _stored_totals(totals: Mapping[str, Mapping[str, float]]) -> Iterator[Metric]:
+    """Return what the retry job has stored; the counter of its runs starts at 0."""
+    for name, about in CATALOGUE.items():
+        stored = totals.get(name, {})
+        if name in _STORED_HISTOGRAMS:
+            histogram = HistogramMetricFamily(name, about.help)
+            counts = [stored.get(f"le:{limit:g}", 0.0) for limit in (*buckets_of(name), float("inf"))]
+            histogram.add_metric([], _buckets(name, counts), stored.get("sum", 0.0))
+            yield histogram
+        elif name == "retry_job_last_success_timestamp_seconds":
+            if stored:  # without a success there is no time, not the year 1970
+                yield _gauge(name, stored[""])
+        elif name.startswith("retry_job_") and about.kind == "gauge":
+            yield _gauge(name, stored)
+        elif name.startswith("retry_job_") and about.kind == "counter":
+            family = CounterMetricFamily(name, about.help, labels=about.labels)
+            start = {"success": 0.0, "failure": 0.0} if name == "retry_job_runs_total" else {}
+            for label, value in (start | dict(stored)).items():
+                family.add_metric([label], value)
+            yield family

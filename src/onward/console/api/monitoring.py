@@ -14,9 +14,8 @@ from onward.app import App
 from onward.console.api import schemas
 from onward.console.api.openapi import problems, reads
 from onward.console.problems import Problem
-from onward.observe.process_health import Health
-from onward.observe.prometheus import ProcessCollector
-from onward.observe.store_metrics import StoreCollector
+from onward.observe.process_observer import Health
+from onward.observe.prometheus import ProcessCollector, StoreCollector
 
 router = APIRouter(tags=["Monitoring"])
 
