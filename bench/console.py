@@ -32,8 +32,8 @@ from bench.console_viewers import viewers
 from bench.table import Row
 from onward import App
 from onward.console.page_templates import document_path, letter_path, queue_path
-from onward.ops.queries.documents import source_key
 from onward.pipeline.app import build
+from onward.pipeline.documents import source_id
 from onward.settings import load_settings
 from tests.support.servers import PostgresServer
 from tests.support.servers.private import descendants
@@ -200,7 +200,7 @@ def _paths(app: App) -> dict[str, str]:
     group = max(store.failure_groups(), key=lambda group: group.affected)
     letter = store.find_dead_letters(service="chunking", limit=60)[50]
     batch = max(store.failed_batches(), key=lambda batch: len(batch.items))
-    source = source_key(min(store.sources()))
+    source = source_id(min(store.sources()))
     thread = store.states("threads", status="processed", limit=1)[0].id
     archive = next(state for state in store.states("archives", limit=10) if state.id != state.source)
     (behind,) = store.find_states(fingerprint=group.fingerprint, limit=1)

@@ -14,7 +14,7 @@ from onward.console.action_forms import read_when
 from onward.console.page_templates import document_path
 from onward.model.ledger import DeadLettered
 from onward.ops.bad_input import BadInput
-from onward.ops.queries.documents import source_key
+from onward.pipeline.documents import source_id
 from tests.console.shop import ODD, Shop, open_shop, words
 from tests.support.command_runs import SAMPLE
 from tests.support.console_client import HTML, Site
@@ -66,7 +66,7 @@ def test_they_are_chosen_by_collection_status_and_source(shop: Shop) -> None:
     assert "text of broken" in failed
     assert "it broke" in failed, "its error stands beside it"
     assert "No document matches" in shop.words("/documents?collection=pages&status=discarded")
-    of_source = shop.words("/documents?" + urlencode({"source": source_key(SECRET)}))
+    of_source = shop.words("/documents?" + urlencode({"source": source_id(SECRET)}))
     assert "an odd page" in of_source
     assert "text of broken" not in of_source
     assert "No such source" in shop.words("/documents?source=nowhere")

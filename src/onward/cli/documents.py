@@ -23,10 +23,9 @@ from onward.ops.actions.documents import (
     RetryDocuments,
 )
 from onward.ops.document_export import exported
-from onward.ops.lookup import EMPTY, check_collection, resolve_source, short_ids, show_command
+from onward.ops.lookup import EMPTY, PAGE, check_collection, resolve_source, short_ids, show_command
 from onward.ops.queries.document_details import state_facts
 from onward.ops.queries.documents import (
-    PAGE,
     DocumentFilter,
     count_documents,
     find_titles,

@@ -19,7 +19,7 @@ from onward.ops.actions.failure_groups import (
     RetryFailedBatches,
     RetryFailureGroup,
 )
-from onward.ops.lookup import check_service, find_group, short_ids, show_command
+from onward.ops.lookup import check_service, short_ids, show_command
 from onward.ops.queries.failure_groups import (
     KNOWN,
     affected,
@@ -28,6 +28,7 @@ from onward.ops.queries.failure_groups import (
     evidence_facts,
     files_of,
     find_batch,
+    find_group,
     group_facts,
     is_persistent,
     item_errors,

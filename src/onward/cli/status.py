@@ -37,7 +37,7 @@ def status(as_json: bool) -> None:
     """
     settings = load_settings()
     if not store_exists(settings.store):
-        standing = SystemStatus(str(store_file(settings) or redact(settings.store)), 0)
+        standing = SystemStatus(str(store_file(settings.store) or redact(settings.store)), 0)
     else:
         with open_store_app() as app:
             standing = read_status(app)

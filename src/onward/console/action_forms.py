@@ -32,8 +32,9 @@ from onward.ops.actions.sources import CancelSource, ForgetSource, IngestAgain, 
 from onward.ops.bad_input import BadInput
 from onward.ops.dates import read_span
 from onward.ops.queries.dead_letters import DeadLetterSelection, dead_letter_at, failed_queues
-from onward.ops.queries.documents import source_key, source_named
+from onward.ops.queries.documents import source_named
 from onward.ops.text.format import one_line, utc_time
+from onward.pipeline.documents import source_id
 
 DEFAULT_DELAY = "1h"
 MAX_AHEAD_SECONDS = 366 * 86_400.0  # a time further ahead is likely a mistake
@@ -233,7 +234,7 @@ FORMS = {
     "ingest-again": ActionForm(
         "Ingest it again",
         lambda app, given: IngestAgain(_source(app, given)),
-        lambda app, given: f"/tasks/{source_key(_source(app, given))}",
+        lambda app, given: f"/tasks/{source_id(_source(app, given))}",
     ),
     "forget": ActionForm("Forget it", lambda app, given: ForgetSource(_source(app, given)), lambda *_: "/tasks"),
     "requeue": ActionForm(

@@ -9,22 +9,19 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
 from onward.app import App
-from onward.model.documents import Document, DocumentState
+from onward.model.documents import DocumentKey, DocumentState
 from onward.model.failures import outcomes
-from onward.model.ledger import DeadLetter
 from onward.ops.bad_input import BadInput
+from onward.ops.lookup import PAGE, pages, read_bodies
+from onward.ops.queries.dead_letters import dead_letter_at, error_facts
 from onward.ops.queries.document_details import state_facts
-from onward.ops.queries.documents import PAGE
 from onward.ops.text.format import iso, one_line
 from onward.retry.errors import OnwardError
 from onward.retry.redact import redact
-
-Key = tuple[str, str]
 
 
 class CannotWrite(OnwardError):
@@ -33,40 +30,25 @@ class CannotWrite(OnwardError):
 
 def exported(app: App, states: Iterable[DocumentState]) -> Iterator[dict[str, Any]]:
     """Yield each document with its state, the history of its errors, its dead letter and its body."""
-    remaining = iter(states)
-    while page := list(islice(remaining, PAGE)):
-        bodies: dict[Key, Any] = {}
-        for name in {state.collection for state in page}:
-            ids = [state.id for state in page if state.collection == name]
-            bodies |= {(name, id): json.loads(body) for id, _, body in app.store.read_bodies(name, ids)}
+    for page in pages(states, PAGE):
+        bodies = dict(read_bodies(app.store, ((state.collection, state.id) for state in page)))
         for state in page:
             yield state_facts(state) | {
-                "errors": [_error(error) for error in outcomes(state.attempts or None)],
-                "dead_letter": _dead_letter(app, state),
+                "errors": [error_facts(error) for error in outcomes(state.attempts or None)],
+                "dead_letter": _dead_letter(app, state.dead_letter) if state.dead_letter is not None else None,
                 "body": bodies.get((state.collection, state.id)),
             }
 
 
-def _error(error: dict[str, Any]) -> dict[str, Any]:
-    redacted = {name: redact(value) if isinstance(value, str) else value for name, value in error.items()}
-    return redacted | {"at": iso(error.get("at"))}
-
-
-def _dead_letter(app: App, state: DocumentState) -> dict[str, Any] | None:
-    if state.dead_letter is None:
-        return None
-    for archived in (False, True):
-        found = app.store.find_dead_letters(after=state.dead_letter - 1, archived=archived, limit=1)
-        if found and found[0].row == state.dead_letter:
-            return _letter(found[0])
-    return None
-
-
-def _letter(letter: DeadLetter) -> dict[str, Any]:
+def _dead_letter(app: App, row: int) -> dict[str, Any] | None:
+    try:
+        letter = dead_letter_at(app, row)
+    except BadInput:
+        return None  # it was removed meanwhile
     facts = asdict(letter) | {
         "timestamp": iso(letter.timestamp),
         "last_error": redact(letter.last_error),
-        "errors": [_error(error) for error in letter.errors],
+        "errors": [error_facts(error) for error in letter.errors],
         "raw": letter.raw.decode("utf-8", "backslashreplace") if letter.raw is not None else None,
     }
     del facts["row"]
@@ -75,31 +57,20 @@ def _letter(letter: DeadLetter) -> dict[str, Any]:
 
 def with_descendants(app: App, states: Sequence[DocumentState]) -> Iterator[DocumentState]:
     """Yield documents, and everything that was made from them."""
-    kinds = {name: _kind(name) for name in sorted(app.store.document_counts())}
-    seen: set[Key] = set()
+    collections, seen = sorted(app.store.document_counts()), set[DocumentKey]()
     level = list(states)
     while level:
         level = [one for one in level if (one.collection, one.id) not in seen]
         seen |= {(one.collection, one.id) for one in level}
         yield from level
         below: list[DocumentState] = []
-        for start in range(0, len(level), PAGE):
-            page = level[start : start + PAGE]
+        for page in pages(level, PAGE):
             for parent in {state.collection for state in page}:
                 ids = [state.id for state in page if state.collection == parent]
-                for name, kind in kinds.items():
-                    children = app.store.children(kind, kinds.get(parent) or _kind(parent), ids)
+                for name in collections:
+                    children = app.store.children(name, parent, ids)
                     below += app.store.states_of([(name, child.id) for child in children])
         level = below
-
-
-def _kind(collection: str) -> type[Document]:
-    """Return a class for a collection of any app: a command knows only its name."""
-
-    class Kind(Document, collection=collection):
-        pass
-
-    return Kind
 
 
 def write_lines(out: IO[str], lines: Iterable[dict[str, Any]]) -> int:
@@ -128,20 +99,15 @@ def new_file(path: Path) -> Iterator[IO[str]]:
             raw.flush()
             os.fsync(raw.fileno())
         part.rename(path)
-        _sync_folder(path.parent)
+        if hasattr(os, "O_DIRECTORY"):  # so that the name survives a power cut, where a folder can be opened
+            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
     except OSError as error:
         raise CannotWrite(
             f"{one_line(str(path))} cannot be written: {error.strerror}. Nothing was exported or removed"
         ) from error
     finally:
         part.unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Sync a folder, so that the name of a new file survives a power cut, where a folder can be opened."""
-    if hasattr(os, "O_DIRECTORY"):
-        number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(number)
-        finally:
-            os.close(number)

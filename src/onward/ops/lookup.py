@@ -1,51 +1,48 @@
-"""Finds sources, documents and failure groups by names or ids in part, and makes commands for them."""
+"""Finds stores, sources and documents by names or ids in part, and makes commands for them."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
+from typing import Any, TypeVar
 
 from onward.app import App
 from onward.ledger.store import Store
-from onward.model.ledger_views import FailureGroup
+from onward.model.documents import DocumentKey, DocumentState
 from onward.ops.bad_input import BadInput, NotFound
-from onward.ops.queries.failure_groups import KNOWN, error_text, shortened, weight
 from onward.ops.text.format import SHORT_ID, number, one_line, printable, shell_command, source_name
 from onward.retry.redact import redact
-from onward.settings import Settings
 
-SERVERS = ("postgresql://", "postgres://")
 EMPTY = "Nothing has been ingested yet. Begin with:\n  onward ingest SOURCE…   (a mailbox, a folder or a URL)"
 PIPELINE_SERVICES = ("ingestion", "parsing", "chunking", "embedding", "orchestration", "summarization")
+PAGE = 500  # documents that are read or changed at once
 LEAST_PREFIX = 4
 _SHOWN_MATCHES = 10
-_DERIVED = re.compile(r"[0-9a-f]{32}")
-"""An id that `Document.make_id` made; it is shown and accepted by its beginning."""
+_DERIVED = re.compile(r"[0-9a-f]{32}")  # an id of `Document.make_id`: it is shown and accepted by its beginning
 _PREFERRED = ("messages", "threads", "archives", "chunks", "summaries", "tasks", "reports")
+Item = TypeVar("Item")
 
 
 # -- stores
 
 
-def store_file(settings: Settings) -> Path | None:
+def store_file(store: str) -> Path | None:
     """Return the file that holds the store, if it is one."""
-    return _file_of(settings.store)
-
-
-def _file_of(store: str) -> Path | None:
     rest = store.partition("://")[2].removeprefix("/")
     return Path(rest) if store.startswith("sqlite:") and rest != ":memory:" else None
 
 
 def is_server(url: str) -> bool:
     """Return whether a URL names a PostgreSQL database."""
-    return url.startswith(SERVERS)
+    return url.startswith(("postgresql://", "postgres://"))
 
 
 def store_exists(store: str) -> bool:
     """Return whether there is a store; none is created."""
-    if (file := _file_of(store)) is not None:
+    if (file := store_file(store)) is not None:
         return file.exists()
     if not is_server(store):
         return True
@@ -59,15 +56,13 @@ def store_exists(store: str) -> bool:
 def check_store(store: str) -> None:
     """Refuse to go on where there is no store."""
     if not store_exists(store):
-        raise NotFound(f"there is no store at {_file_of(store) or redact(store)}.\n{EMPTY}")
+        raise NotFound(f"there is no store at {store_file(store) or redact(store)}.\n{EMPTY}")
 
 
 def worker_command(store: Store) -> str:
     """Return the command that starts a worker for this store, which may be that of another app."""
-    ours = all(
-        subscription.service.partition(".")[0] in PIPELINE_SERVICES for subscription in store.subscriptions()
-    )
-    return "onward worker" if ours else "onward worker --app MODULE:APP"
+    services = {subscription.service.partition(".")[0] for subscription in store.subscriptions()}
+    return "onward worker" if services <= set(PIPELINE_SERVICES) else "onward worker --app MODULE:APP"
 
 
 # -- sources, services and collections
@@ -89,8 +84,7 @@ def check_service(app: App, service: str) -> None:
     """Refuse a service that has never subscribed."""
     names = sorted(subscription.service for subscription in app.store.subscriptions())
     if service not in names:
-        known = ", ".join(names) or "(none)"
-        raise BadInput(f"there is no service {service!r}; there are: {known}")
+        raise BadInput(f"there is no service {service!r}; there are: {', '.join(names) or '(none)'}")
 
 
 def check_collection(app: App, collection: str) -> None:
@@ -103,13 +97,38 @@ def check_collection(app: App, collection: str) -> None:
 # -- documents
 
 
-def resolve(app: App, given: str, among: Sequence[str] = ()) -> tuple[str, str]:
+def pages(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Split items into lists of at most `size`."""
+    remaining = iter(items)
+    while page := list(islice(remaining, size)):
+        yield page
+
+
+def all_states(
+    store: Store, after: DocumentKey = ("", ""), at_once: int = PAGE, **filters: Any
+) -> Iterator[DocumentState]:
+    """Yield the documents that match the filters of `find_states`, behind `after`, page by page."""
+    while page := store.find_states(after=after, limit=at_once, **filters):
+        after = (page[-1].collection, page[-1].id)
+        yield from page
+
+
+def read_bodies(store: Store, keys: Iterable[DocumentKey]) -> Iterator[tuple[DocumentKey, Any]]:
+    """Yield the content of documents."""
+    ids: dict[str, list[str]] = {}
+    for collection, id in keys:
+        ids.setdefault(collection, []).append(id)
+    for collection, some in ids.items():
+        for id, _, text in store.read_bodies(collection, some):
+            yield (collection, id), json.loads(text)
+
+
+def resolve(app: App, given: str, among: Sequence[str] = ()) -> DocumentKey:
     """Return the collection and id of the document with this id, beginning of an id, or COLLECTION/ID.
 
     A thread and its summary share their id, as may an order and its invoice: of such documents the first
     collection wins, and one that a service finishes.
     """
-    order = [*(among or _PREFERRED)]
     prefix = printable(given.strip())
     found = _exactly(app, printable(given), among) or _exactly(app, prefix, among)
     collection, slash, rest = prefix.partition("/")
@@ -124,22 +143,19 @@ def resolve(app: App, given: str, among: Sequence[str] = ()) -> tuple[str, str]:
     if not found:
         of = f" of {' or '.join(among)}" if rest or len(among) == 1 else ""
         raise NotFound(f"no document{of} has an id that begins with {one_line(prefix)!r}; see `onward documents`")
-    if len({id for _, id in found}) > 1:
-        ids = sorted({id: name for name, id in reversed(found)}.items(), key=lambda one: one[0])
-        lines = [f"  {one_line(id)}  ({name})" for id, name in ids[:_SHOWN_MATCHES]]
+    ids = sorted({id: name for name, id in reversed(found)}.items())
+    if len(ids) > 1:
+        lines = [f"{one_line(prefix)!r} begins the ids of {number(len(ids))} documents; give more of one:"]
+        lines += [f"  {one_line(id)}  ({name})" for id, name in ids[:_SHOWN_MATCHES]]
         more = len(ids) - _SHOWN_MATCHES
-        lines += [f"  … and {number(more)} more"] if more > 0 else []
-        matches = "\n".join(lines)
-        raise NotFound(
-            f"{one_line(prefix)!r} begins the ids of {number(len(ids))} documents; give more of one:\n{matches}"
-        )
-    finished = {subscription.finishes for subscription in app.store.subscriptions()}
+        raise NotFound("\n".join([*lines, *([f"  … and {number(more)} more"] if more > 0 else [])]))
+    order, finished = among or _PREFERRED, {subscription.finishes for subscription in app.store.subscriptions()}
     return min(
         found, key=lambda one: (order.index(one[0]) if one[0] in order else len(order), one[0] not in finished)
     )
 
 
-def _exactly(app: App, id: str, among: Sequence[str]) -> list[tuple[str, str]]:
+def _exactly(app: App, id: str, among: Sequence[str]) -> list[DocumentKey]:
     keys = [(name, id) for name in (among or app.store.document_counts())]
     return [(state.collection, state.id) for state in app.store.states_of(keys)]
 
@@ -160,31 +176,3 @@ def show_command(app: App, collection: str, id: str) -> str:
     short = short_ids(app, [id])[id]
     shown = shell_command("onward show", short if short != id else f"{collection}/{id}")
     return shown or "onward documents --json   (its id has characters that nobody can type)"
-
-
-# -- failure groups
-
-
-def find_group(app: App, given: str) -> FailureGroup:
-    """Return the failure group with this fingerprint, or beginning of one."""
-    given = given.strip()
-    if given and (exact := app.store.failure_group(given)) is not None:
-        return exact
-    known = app.store.failure_groups(limit=KNOWN)
-    found = [one for one in known if given and one.fingerprint.startswith(given.lower())]
-    if len(found) == 1:
-        return app.store.failure_group(found[0].fingerprint) or found[0]
-    listed = sorted(found or known, key=lambda one: (-weight(one), -one.last_seen))
-    short = shortened([one.fingerprint for one in known])
-    lines = [f"  {short[one.fingerprint]}  {one.service}: {error_text(one, 60)}" for one in listed[:10]]
-    lines += [f"  … and {number(len(listed) - 10)} more: onward failures list --all"] if len(listed) > 10 else []
-    shown = one_line(given, 40)
-    problem = f"{shown!r} begins {number(len(found))} failure groups; give more of one" if found else ""
-    problem = problem or f"there is no failure group {shown!r}. The known ones are"
-    raise BadInput("\n".join([f"{problem}:", *(lines or ["  (none: nothing has failed)"])]))
-
-
-def fingerprint_of(app: App, given: str) -> str:
-    """Return the fingerprint that was given in whole or in part; documents may have one without a group."""
-    given = given.strip()
-    return given if app.store.find_states(fingerprint=given, limit=1) else find_group(app, given).fingerprint

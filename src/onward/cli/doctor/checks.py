@@ -200,7 +200,7 @@ def check_store(settings: Settings, examined: list[FileInspection | ServerInspec
     """Check that the store can be opened; its inspection is appended to `examined`."""
     from onward.ledger.sqlite.inspection import Unreadable, examine
 
-    file = store_file(settings)
+    file = store_file(settings.store)
     if file is None:
         if is_server(settings.store):
             from onward.cli.doctor.server_checks import check_postgres
@@ -276,7 +276,7 @@ def _file(file: Path) -> Iterator[Check]:
 
 
 def check_disk(settings: Settings) -> Iterator[Check]:
-    file = store_file(settings)
+    file = store_file(settings.store)
     store = file.stat().st_size if file is not None and file.exists() else 0
     places = [file.parent if file is not None else settings.home]
     if not is_server(settings.blobs or settings.store):

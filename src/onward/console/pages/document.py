@@ -20,10 +20,11 @@ from onward.console.page_templates import document_path, fragment, page
 from onward.console.request_context import Id, Onward
 from onward.model.documents import DocumentState, Status
 from onward.ops.queries.document_details import body_of, history_of, next_step_of, original_of, thread_size
-from onward.ops.queries.documents import find_titles, source_key, title_of
+from onward.ops.queries.documents import find_titles, title_of
 from onward.ops.text.format import counted, harmless, number, one_line, size, source_name
 from onward.ops.text.history import entry_text
 from onward.ops.text.next_step import next_step_command, next_step_sentence
+from onward.pipeline.documents import source_id
 from onward.recovery.history import DocumentHistory
 from onward.recovery.next_step import rounds_of
 from onward.retry import redact
@@ -77,7 +78,7 @@ def _part(app: App, collection: str, id: str) -> str:
         "document_part.html",
         state=state,
         rounds=rounds_of(state),
-        source=(source_key(state.source), source_name(state.source)) if state.source else None,
+        source=(source_id(state.source), source_name(state.source)) if state.source else None,
         next=next_step_sentence(step, for_page=True),
         command=next_step_command(step),
         problems=step.problems,

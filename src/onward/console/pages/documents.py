@@ -14,13 +14,12 @@ from onward.model.documents import DocumentState, Status
 from onward.ops.bad_input import NotFound
 from onward.ops.queries.documents import (
     count_documents,
-    find_by_id,
     find_titles,
     list_documents,
-    source_key,
     source_named,
 )
 from onward.ops.text.format import one_line, source_name
+from onward.pipeline.documents import source_id
 from onward.recovery.next_step import describe_error
 
 router = APIRouter()
@@ -38,7 +37,7 @@ def source_choices(app: App) -> list[tuple[str, str]] | None:
     sources = app.store.sources()
     if len(sources) > MAX_SOURCE_CHOICES:
         return None
-    return [(source_key(source), source_name(source)) for source in sorted(sources)]
+    return [(source_id(source), source_name(source)) for source in sorted(sources)]
 
 
 def chosen_source(app: App, given: str) -> tuple[str | None, str]:
@@ -113,7 +112,7 @@ def show(
         collections=sorted(counts),
         statuses=[str(one) for one in Status],
         sources=source_choices(app),
-        chosen=source_key(chosen) if chosen else "",
+        chosen=source_id(chosen) if chosen else "",
         next_path=wanted.path(f"{shown[-1].collection}/{shown[-1].id}") if more and not wanted.q else "",
         first_path=wanted.path() if after else "",
         nothing=not counts,
@@ -124,9 +123,10 @@ def _found(app: App, wanted: DocumentListFilter, source: str | None, after: str)
     if wanted.q:
         given = wanted.q[: MAX_ID_LENGTH + 1]
         name, slash, rest = given.partition("/")
-        found = find_by_id(app, given, limit=SHOWN + 1)
+        found = app.store.states_of(app.store.ids_like(given, limit=SHOWN + 1))
         if not found and slash and name in app.store.document_counts():
-            found = [one for one in find_by_id(app, rest, limit=10 * SHOWN) if one.collection == name]
+            keys = app.store.ids_like(rest, limit=10 * SHOWN)
+            found = app.store.states_of([key for key in keys if key[0] == name])
         return [one for one in found if wanted.matches(one, source)]
     behind, _, id = after.partition("/")
     return list_documents(

@@ -19,8 +19,7 @@ from onward.console.problems import Problem
 from onward.console.request_context import Onward
 from onward.model.ledger_views import FailureGroup
 from onward.ops.bad_input import BadInput
-from onward.ops.lookup import find_group
-from onward.ops.queries.failure_groups import affected, error_text, list_groups, weight
+from onward.ops.queries.failure_groups import affected, error_text, find_group, list_groups, weight
 from onward.ops.text.diagnosis import Remedy, RemedyKind, diagnosis_sentences, remedies, remedy_sentence
 from onward.recovery.diagnosis import Cause, Evidence, diagnose, evidence_of
 from onward.recovery.next_step import describe_error

@@ -18,10 +18,10 @@ from onward.console.charts import bar_segments, pipeline_chart
 from onward.console.page_templates import fragment, page
 from onward.console.request_context import Onward
 from onward.model.documents import FINAL, Status
-from onward.ops.queries.documents import source_key
 from onward.ops.queries.ingestion_report import COLLECTIONS
 from onward.ops.queries.status import Overdue, SystemStatus, overdue, read_status
 from onward.ops.text.format import short_name
+from onward.pipeline.documents import source_id
 from onward.recovery.retry_decision import RetryJobRules
 
 router = APIRouter()
@@ -128,7 +128,7 @@ def _values(web: FastAPI) -> dict[str, Any]:
         "chart": pipeline_chart(status, app.store.subscriptions()),
         "bars": {name: bar_segments(status.documents[name]) for name in names},
         "sources": [
-            (source_key(source), short_name(source), facts)
+            (source_id(source), short_name(source), facts)
             for source, facts in zip(chosen, status.sources, strict=True)
         ],
         "other_sources": len(sources) - len(chosen),

@@ -17,8 +17,8 @@ from onward.console.pages.threads import message_path
 from onward.console.request_context import Onward
 from onward.model.search_query import MARK_END, MARK_START
 from onward.ops.dates import ALLOWED, read_past
-from onward.ops.queries.documents import source_key
 from onward.ops.text.format import harmless, one_line, printable, source_name
+from onward.pipeline.documents import source_id
 from onward.retry import redact
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def show(
         note=one_line(redact(found.note), 300) if found else "",
         nothing=not app.store.document_counts().get("messages"),
         sources=source_choices(app),
-        chosen=source_key(query.source) if query and query.source else asked.source,
+        chosen=source_id(query.source) if query and query.source else asked.source,
         first=found.offset + 1 if found else 0,
         last=last,
         before=asked.path(page=number - 1) if found and number > 1 else "",

@@ -19,10 +19,10 @@ from onward.console.pages.documents import chosen_source, source_choices
 from onward.console.request_context import Onward
 from onward.ops.bad_input import NotFound
 from onward.ops.queries.document_details import messages_of_thread
-from onward.ops.queries.documents import source_key
 from onward.ops.queries.threads import MAX_MATCHES, ThreadPosition, first_lines, list_threads
 from onward.ops.text.format import counted, harmless, one_line, printable, source_name
 from onward.ops.text.format import number as shown_number
+from onward.pipeline.documents import source_id
 
 if TYPE_CHECKING:
     from onward.pipeline.documents import Message, Summary, Thread
@@ -90,7 +90,7 @@ def show(request: Request, app: Onward, q: str = "", source: str = "", after: st
         best_only=MAX_MATCHES if found and found.best_only else 0,
         several=len(sources) > 1,
         sources=source_choices(app),
-        chosen=source_key(chosen) if chosen else wanted.source,
+        chosen=source_id(chosen) if chosen else wanted.source,
         source_names={one: one_line(source_name(one).rstrip("/").rsplit("/", 1)[-1], 60) for one in sources},
         nothing=not sum(app.store.document_counts().get("threads", {}).values()),
         next_path=wanted.path(threads[-1].place.as_text()) if found and found.more else "",

@@ -9,18 +9,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from enum import Enum, StrEnum
-from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from onward.app import App
 from onward.model.ledger_views import LoggedAction
-from onward.ops.lookup import worker_command
+from onward.ops.lookup import Item, pages, worker_command
 from onward.ops.text.format import iso, one_line
 from onward.retry.errors import OnwardError
 from onward.retry.redact import redact
 from onward.runtime.process_identity import alive_workers
-
-Item = TypeVar("Item")
 
 
 class ActionStopped(Exception):
@@ -193,13 +190,6 @@ def worker_sentence(app: App, alive: str = "") -> Messages:
     if not alive_workers(app.store):
         return say(f"No worker is alive to do it; start one: {worker_command(app.store)}", tone=Tone.WARNING)
     return say(alive, tone=Tone.HINT)
-
-
-def pages(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Split items into lists of at most `size`."""
-    remaining = iter(items)
-    while page := list(islice(remaining, size)):
-        yield page
 
 
 def in_steps(

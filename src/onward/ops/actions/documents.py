@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -26,17 +26,16 @@ from onward.ops.actions.action import (
     in_steps,
     log_action,
     logged,
-    pages,
     say,
     stopped_sentence,
     worker_sentence,
 )
 from onward.ops.bad_input import BadInput, NotFound
 from onward.ops.document_export import exported, new_file, with_descendants, write_lines
-from onward.ops.lookup import resolve, short_ids
+from onward.ops.lookup import PAGE, pages, resolve, short_ids
 from onward.ops.queries.documents import (
+    FAILED,
     GIVEN_UP,
-    PAGE,
     DocumentFilter,
     needed_by_others,
     select_documents,
@@ -47,7 +46,6 @@ from onward.runtime.process_identity import alive_workers
 
 Outcomes = Mapping[DocumentKey, ScheduleResult]
 MAX_NAMED = 5
-_FAILED = (Status.FAILED, Status.FAILED_MAX_RETRIES)
 _CHANGED = (ScheduleResult.SCHEDULED, ScheduleResult.RESCHEDULED, ScheduleResult.CANCELLED)
 _OUTCOMES = {
     ScheduleResult.SCHEDULED: "{count} {will} be tried again {when}",
@@ -92,7 +90,7 @@ class _DocumentRetry(Action):
         return [(state.collection, state.id) for state in found if wanted(state)]
 
     def _about(self) -> dict[str, Any]:
-        return self.filters.as_dict() | {"ids": [*self.ids, *("/".join(key) for key in self.keys)]}
+        return asdict(self.filters) | {"ids": [*self.ids, *("/".join(key) for key in self.keys)]}
 
     def _title(self, verb: str) -> str:
         return f"{verb} {one_line('/'.join(self.keys[0]), 80)}?" if len(self.keys) == 1 else f"{verb} documents"
@@ -147,7 +145,7 @@ class RetryDocuments(_DocumentRetry):
         def failed_or_stuck(state: DocumentState) -> bool:
             return bool(filters.status or filters.group) or state.status != Status.PENDING or state.row is None
 
-        keys = self._chosen(app, (*_FAILED, Status.PENDING), failed_or_stuck)
+        keys = self._chosen(app, (*FAILED, Status.PENDING), failed_or_stuck)
         outcomes = schedule(app, keys, at, reset=self.reset, priority=self.priority, dry_run=dry_run)
         return at, f"at {self.time_text(at)}" if at > now else "now", outcomes
 
@@ -293,7 +291,7 @@ class DiscardDocuments(Action):
         def step(states: list[DocumentState]) -> int:
             return app.store.atomically(lambda: sum(app.store.discard(*key) for key in _unchanged(app, states)))
 
-        about = {"ids": ["/".join(key) for key in self.keys]} if self.keys else self.filters.as_dict()
+        about = {"ids": ["/".join(key) for key in self.keys]} if self.keys else asdict(self.filters)
         with logged(app, actor, "documents discard", about, progress):
             stopped = in_steps(chosen, PAGE, progress, step)
         results = _removal("discarded", _collections(chosen), progress.done, stopped=stopped)
@@ -306,7 +304,7 @@ class DiscardDocuments(Action):
         _check_given(self.filters)
         if status in over:
             raise BadInput(f"--status: what is {status} is final: there is nothing to give up")
-        return list(select_documents(app, self.filters, statuses_of(status, _FAILED)))
+        return list(select_documents(app, self.filters, statuses_of(status, FAILED)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +323,7 @@ class PurgeDocuments(Action):
         chosen, kept = _removable(app, self.filters)
         counts = _collections(with_descendants(app, chosen))
         progress.total = counts.total()
-        with logged(app, actor, "documents purge", self.filters.as_dict(), progress):
+        with logged(app, actor, "documents purge", asdict(self.filters), progress):
             stopped = _remove(app, chosen, progress)
         results = _removal("removed", counts, progress.done, stopped=stopped, kept=kept)
         partly = Completion.PARTIAL if kept and chosen else Completion.WHOLE
@@ -359,7 +357,7 @@ class ArchiveDocuments(Action):
             with new_file(self.output) as file:
                 written = write_lines(file, lines())
             progress.total = len(chosen)
-            about = self.filters.as_dict() | {"output": str(self.output)}
+            about = asdict(self.filters) | {"output": str(self.output)}
             with logged(app, actor, "documents archive", about, progress):
                 stopped = _remove(app, chosen, progress)
         except ActionStopped:  # there is no file then

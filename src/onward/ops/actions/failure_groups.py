@@ -24,7 +24,6 @@ from onward.ops.actions.action import (
     in_steps,
     log_action,
     logged,
-    pages,
     say,
     worker_sentence,
 )
@@ -39,8 +38,8 @@ from onward.ops.actions.dead_letters import (
     skipped_sentence,
 )
 from onward.ops.bad_input import BadInput
-from onward.ops.lookup import find_group
-from onward.ops.queries.failure_groups import affected, documents_in, error_text, find_batches
+from onward.ops.lookup import PAGE, pages
+from onward.ops.queries.failure_groups import affected, documents_in, error_text, find_batches, find_group
 from onward.ops.text.format import counted, number, one_line
 from onward.recovery.requeue_dead_letters import (
     CanaryOutcome,
@@ -50,8 +49,6 @@ from onward.recovery.requeue_dead_letters import (
     matching_dead_letters,
 )
 from onward.retry.redact import redact
-
-PAGE = 500
 
 
 @dataclass(slots=True)

@@ -21,8 +21,9 @@ from onward.ops.actions.action import (
 from onward.ops.actions.documents import schedule, touched, unschedule
 from onward.ops.actions.failure_groups import discard_documents
 from onward.ops.bad_input import NotFound
+from onward.ops.lookup import PAGE, all_states
 from onward.ops.queries.document_progress import stands_for_source
-from onward.ops.queries.documents import GIVEN_UP, PAGE
+from onward.ops.queries.documents import GIVEN_UP
 from onward.ops.queries.ingestion_report import COLLECTIONS, totals
 from onward.ops.submissions import check_takes_sources
 from onward.ops.text.format import counted, counted_in, display_name, one_line, source_name
@@ -185,10 +186,8 @@ def _scheduled(app: App, request: DocumentState) -> list[DocumentKey]:
 
 def _with_status(app: App, source: str | None, *statuses: str) -> Iterator[DocumentState]:
     for status in statuses:
-        after = ("", "")
-        while page := app.store.find_states(status=status, source=source, after=after, limit=PAGE):
-            after = (page[-1].collection, page[-1].id)
-            yield from (state for state in page if state.collection in COLLECTIONS)
+        found = all_states(app.store, status=status, source=source)
+        yield from (state for state in found if state.collection in COLLECTIONS)
 
 
 def _key(state: DocumentState) -> DocumentKey:

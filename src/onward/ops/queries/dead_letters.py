@@ -11,7 +11,8 @@ from typing import Any
 from onward.app import App
 from onward.model.ledger import DeadLetter
 from onward.ops.bad_input import BadInput
-from onward.ops.lookup import fingerprint_of, resolve
+from onward.ops.lookup import resolve
+from onward.ops.queries.failure_groups import fingerprint_of
 from onward.ops.text.format import iso, one_line
 from onward.ops.text.history import last_error_text
 from onward.recovery.requeue_dead_letters import DeadLetterFilter, matching_dead_letters

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -13,9 +12,10 @@ from onward.ledger.store import Store
 from onward.model.documents import Document, DocumentKey, DocumentState, Status
 from onward.model.ledger import FailedBatch
 from onward.model.ledger_views import FailureGroup
-from onward.ops.bad_input import NotFound
+from onward.ops.bad_input import BadInput, NotFound
+from onward.ops.lookup import PAGE, all_states, read_bodies
 from onward.ops.text.diagnosis import diagnosis_sentences
-from onward.ops.text.format import SHORT_ID, counted, iso, one_line
+from onward.ops.text.format import SHORT_ID, counted, iso, number, one_line
 from onward.recovery.diagnosis import Diagnosis, Evidence, evidence_of, waiting_events
 from onward.recovery.next_step import describe_error
 from onward.retry.redact import redact
@@ -42,13 +42,38 @@ def error_text(group: FailureGroup, most: int) -> str:
     return one_line(redact(f"{group.error_type}: {group.message}"), most)
 
 
+def find_group(app: App, given: str) -> FailureGroup:
+    """Return the failure group with this fingerprint, or beginning of one."""
+    given = given.strip()
+    if given and (exact := app.store.failure_group(given)) is not None:
+        return exact
+    known = app.store.failure_groups(limit=KNOWN)
+    found = [one for one in known if given and one.fingerprint.startswith(given.lower())]
+    if len(found) == 1:
+        return app.store.failure_group(found[0].fingerprint) or found[0]
+    listed = sorted(found or known, key=lambda one: (-weight(one), -one.last_seen))
+    short = shortened([one.fingerprint for one in known])
+    lines = [f"  {short[one.fingerprint]}  {one.service}: {error_text(one, 60)}" for one in listed[:10]]
+    lines += [f"  … and {number(len(listed) - 10)} more: onward failures list --all"] if len(listed) > 10 else []
+    shown = one_line(given, 40)
+    problem = f"there is no failure group {shown!r}. The known ones are:"
+    if found:
+        problem = f"{shown!r} begins {number(len(found))} failure groups; give more of one:"
+    raise BadInput("\n".join([problem, *(lines or ["  (none: nothing has failed)"])]))
+
+
+def fingerprint_of(app: App, given: str) -> str:
+    """Return the fingerprint that was given in whole or in part; documents may have one without a group."""
+    given = given.strip()
+    return given if app.store.find_states(fingerprint=given, limit=1) else find_group(app, given).fingerprint
+
+
 def affected(
-    store: Store, fingerprint: str, after: DocumentKey = ("", ""), *, at_once: int = 500
+    store: Store, fingerprint: str, after: DocumentKey = ("", ""), *, at_once: int = PAGE
 ) -> Iterator[DocumentState]:
     """Yield the unfinished documents whose last error is of this group, after a given one, page by page."""
-    while page := store.find_states(fingerprint=fingerprint, after=after, limit=at_once):
-        after = (page[-1].collection, page[-1].id)
-        yield from (state for state in page if state.status not in (Status.PROCESSED, Status.DISCARDED))
+    found = all_states(store, after, at_once, fingerprint=fingerprint)
+    return (state for state in found if state.status not in (Status.PROCESSED, Status.DISCARDED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +194,7 @@ def is_persistent(app: App, batch: FailedBatch) -> bool:
 
 def files_of(app: App, batch: FailedBatch) -> list[str]:
     """Return the files of the source that the items came from, by the titles of their oldest ancestors."""
-    keys, roots = list(batch.items), dict[str, set[str]]()
+    keys, roots = list(batch.items), set[DocumentKey]()
     for _ in range(_MAX_LEVELS):
         above: set[DocumentKey] = set()
         for state in app.store.states_of(keys):
@@ -177,16 +202,12 @@ def files_of(app: App, batch: FailedBatch) -> list[str]:
                 name, _, id = state.parent.partition("/")
                 above.add((name, id))
             else:
-                roots.setdefault(state.collection, set()).add(state.id)
+                roots.add((state.collection, state.id))
         if not above:
             break
         keys = sorted(above)
-    found: set[str] = set()
-    for collection, ids in roots.items():
-        for _, _, text in app.store.read_bodies(collection, list(ids)):
-            body = json.loads(text)
-            found.add(redact(str(body.get("path") or body.get("source") or "")))
-    return sorted(found - {""})
+    bodies = (body for _, body in read_bodies(app.store, roots))
+    return sorted({redact(str(body.get("path") or body.get("source") or "")) for body in bodies} - {""})
 
 
 def item_errors(app: App, items: Sequence[DocumentKey]) -> Iterator[tuple[str, str]]:

@@ -117,7 +117,7 @@ def read_status(
     depends on it.
     """
     store, rules = app.store, RetryJobRules.of(app.settings)
-    file = store_file(app.settings)
+    file = store_file(app.settings.store)
     files = [file, *(file.with_name(file.name + end) for end in ("-wal", "-shm"))] if file is not None else []
     status = SystemStatus(redact(app.settings.store), sum(one.stat().st_size for one in files if one.exists()))
     status.documents = store.document_counts()
