@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +17,15 @@ from onward import App, Document, DocumentState, Event, names
 from onward.backend_urls import open_store
 from onward.ledger.store import Store
 from onward.model.failures import Failure
-from onward.model.ledger import Charge, DeadLettered, DependencyReport, NewDocument, Processed, RetryLater
+from onward.model.ledger import (
+    Charge,
+    DeadLettered,
+    DependencyReport,
+    NewDocument,
+    Processed,
+    RetryLater,
+    Subscription,
+)
 from onward.pipeline.documents import Archive, origin_of
 from onward.pipeline.progress import OutageProgress, RunProgress, StageProgress
 from onward.retry import Reason
@@ -416,6 +425,57 @@ def change_while_chosen(home: Path, monkeypatch: pytest.MonkeyPatch) -> list[boo
 
     monkeypatch.setattr(Store, "find_states", find_states)
     return changed
+
+
+def documents_to_retry(home: Path) -> None:
+    """Three pages that failed (one of them of another group), one processed, one waiting, one set aside."""
+    with failed_pages.stage(home) as on:
+        failed_pages.fail(on, "aaaa-1", "aaaa-2")
+        failed_pages.fail(on, "bbbb-1", fingerprint="cafe9999")
+        failed_pages.finish(on, "cccc-1")
+        failed_pages.set_aside(on, "eeee-1")
+        on.bring("dddd-1", source=SOURCE)
+        on.settle(on.take(), RetryLater(["dddd-1"], after=600.0))
+
+
+def stop_in(monkeypatch: pytest.MonkeyPatch, method: str, number: signal.Signals) -> None:
+    """Raise a signal in the middle of the first step of an action."""
+    original = getattr(Store, method)
+    came: list[int] = []
+
+    def step(self: Store, *args: Any) -> Any:
+        if not came:
+            came.append(number)
+            signal.raise_signal(number)
+        return original(self, *args)
+
+    monkeypatch.setattr(Store, method, step)
+
+
+# -- services, workers and dependencies
+
+LISTENER = {"host": "box", "pid": 17, "version": "shop 1.1", "services": {"listening": 1}, "alone": False}
+READER = LISTENER | {"pid": 18, "services": {"reading": 1}}
+
+
+def service_without_worker(home: Path, more: dict[str, str] | None = None) -> None:
+    """One service has a worker; the other has none any more, though pages wait for it."""
+    with failed_pages.stage(home, more) as on:
+        on.store.register_worker("box:18:dead", READER)
+        failed_pages.fail(on, "broken")
+        failed_pages.set_aside(on, "aside")
+        on.bring("a", "b")
+        on.bring("c")
+        on.store.unregister_worker("box:18:dead")
+        on.store.register_worker("box:17:f00d", LISTENER)
+
+
+def events_that_need_a_printer(home: Path) -> None:
+    with failed_pages.stage(home) as on:
+        on.store.subscribe(
+            [Subscription("printing", "Noticed", needs=("printer",), failed_queue="printing.failed")]
+        )
+        on.store.publish([on.noticed("one"), on.noticed("two")])
 
 
 # -- the progress of a run

@@ -8,19 +8,14 @@ from typing import Any
 
 import pytest
 
-from onward.model.ledger import Subscription
+from tests.cli import scenes
 from tests.support.command_runs import onward
 from tests.support.failed_pages import stage
-
-PRINTING = Subscription("printing", "Noticed", needs=("printer",), failed_queue="printing.failed")
 
 
 @pytest.fixture
 def shop(home: Path) -> Path:
-    """Two events that need a printer."""
-    with stage(home) as on:
-        on.store.subscribe([PRINTING])
-        on.store.publish([on.noticed("one"), on.noticed("two")])
+    scenes.events_that_need_a_printer(home)
     return home
 
 
@@ -36,7 +31,6 @@ def test_every_dependency_that_a_service_needs_is_listed(shop: Path) -> None:
     assert (one["dependency"], one["state"], one["services"]) == ("printer", "closed", ["drawing", "printing"])
     assert one["waiting"] == 0, "nothing waits because of it"
     assert onward(shop, "breakers").stdout == onward(shop, "breakers", "list").stdout
-    assert "printer  closed  (for drawing, printing)" in onward(shop, "breakers").stdout
 
 
 def test_an_outage_with_its_reason_remedy_and_next_probe(shop: Path) -> None:
@@ -46,21 +40,11 @@ def test_an_outage_with_its_reason_remedy_and_next_probe(shop: Path) -> None:
     assert (one["state"], one["reason"], one["remedy"]) == ("open", "it burns: password=***", "fetch water")
     assert (one["waiting"], one["by_hand"]) == (2, False)
     assert one["since"] < one["next_probe"]
-    text = onward(shop, "breakers").stdout
-    for part in (
-        "printer  open for ",
-        "2 events waiting",
-        "reason: it burns",
-        "remedy: fetch water",
-        "asked again: ",
-    ):
-        assert part in text
+    assert "tinder" not in onward(shop, "breakers").stdout
 
 
-def test_a_breaker_is_opened_by_hand_and_stays_so(shop: Path) -> None:
-    result = onward(shop, "breakers", "open", "printer", "--reason", "new toner")
-    assert result.exit_code == 0
-    assert "printer is out of service; to bring it back: onward breakers close printer" in result.stdout
+def test_a_breaker_that_is_opened_by_hand_stays_open(shop: Path) -> None:
+    facts(shop, "open", "printer", "--reason", "new toner")
     (one,) = facts(shop)["breakers"]
     assert (one["state"], one["reason"], one["by_hand"], one["next_probe"]) == ("open", "new toner", True, None)
     with stage(shop) as on:
@@ -69,28 +53,27 @@ def test_a_breaker_is_opened_by_hand_and_stays_so(shop: Path) -> None:
 
 def test_a_closed_breaker_lets_one_event_through_at_first(shop: Path) -> None:
     onward(shop, "breakers", "open", "printer", "--reason", "new toner")
-    assert onward(shop, "breakers", "close", "printer").stdout == "printer is in service again\n"
-    assert facts(shop)["breakers"][0]["state"] == "recovering"
-    assert "at most 1 event at once" in onward(shop, "breakers").stdout
+    facts(shop, "close", "printer")
+    (one,) = facts(shop)["breakers"]
+    assert (one["state"], one["limit"]) == ("recovering", 1)
     with stage(shop) as on:
         assert len(on.claim(service="printing", needs=("printer",))) == 1
 
 
 def test_closing_what_is_not_open_changes_nothing(shop: Path) -> None:
-    result = onward(shop, "breakers", "close", "printer")
-    assert (result.exit_code, result.stdout) == (0, "printer is not down: nothing to close\n")
+    facts(shop, "close", "printer")
+    assert facts(shop)["breakers"][0]["state"] == "closed"
     with stage(shop) as on:
         assert on.store.actions() == []
 
 
 def test_the_history_keeps_every_opening(shop: Path) -> None:
-    assert "No breaker has ever been open." in onward(shop, "breakers", "--history").stdout
+    assert facts(shop, "--history")["history"] == []
     onward(shop, "breakers", "open", "printer", "--reason", "first")
     onward(shop, "breakers", "close", "printer")
     onward(shop, "breakers", "open", "printer", "--reason", "second")
     history = facts(shop, "--history")["history"]
     assert [(one["reason"], one["closed_at"] is None) for one in history] == [("first", False), ("second", True)]
-    assert " so far: second" in onward(shop, "breakers", "list", "--history").stdout
 
 
 def test_opening_and_closing_are_logged(shop: Path) -> None:
@@ -105,25 +88,23 @@ def test_opening_and_closing_are_logged(shop: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "problem"),
     (
-        (("open", "plotter", "--reason", "x"), "there is no dependency 'plotter'; known are: printer"),
-        (("close", "plotter"), "there is no dependency 'plotter'; known are: printer"),
+        (("open", "plotter", "--reason", "x"), "'plotter'; known are: printer"),
+        (("close", "plotter"), "'plotter'; known are: printer"),
         (("open", "printer"), "Missing option '--reason'"),
         (("open", "printer", "--reason", " "), "the reason is empty; give one"),
         (("--json", "close", "printer"), "give options behind `close`"),
     ),
 )
-def test_wrong_usage_is_told(shop: Path, args: tuple[str, ...], problem: str) -> None:
+def test_wrong_usage_is_refused(shop: Path, args: tuple[str, ...], problem: str) -> None:
     result = onward(shop, "breakers", *args)
     assert result.exit_code == 2
     assert problem in " ".join(result.stderr.split())
 
 
-def test_opening_one_that_is_open_says_what_that_changed(shop: Path) -> None:
+def test_a_breaker_that_is_open_can_be_opened_by_hand_for_another_reason(shop: Path) -> None:
     with stage(shop) as on:
         on.store.open_breaker("printer", "no paper")
-    first = onward(shop, "breakers", "open", "printer", "--reason", "new toner").stdout
-    assert first.startswith("printer was down already (no paper): now it is not probed any more; ")
-    again = onward(shop, "breakers", "open", "printer", "--reason", "new drum").stdout
-    assert again.startswith("printer was out of service already (new toner): only the reason is new; ")
-    (one,) = facts(shop)["breakers"]
-    assert (one["reason"], one["by_hand"]) == ("new drum", True)
+    for reason in ("new toner", "new drum"):
+        facts(shop, "open", "printer", "--reason", reason)
+        (one,) = facts(shop)["breakers"]
+        assert (one["state"], one["reason"], one["by_hand"], one["next_probe"]) == ("open", reason, True, None)

@@ -6,6 +6,7 @@ import io
 import json
 import re
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -20,8 +21,10 @@ from onward import App
 from onward.cli import COMMANDS
 from onward.cli.pipeline_run import PlainDisplay, picture
 from onward.model.ledger import DeadLettered, Processed
+from onward.pipeline.app import build
 from onward.pipeline.documents import source_id
 from onward.pipeline.progress import OutageProgress, RunProgress
+from onward.pipeline.sources import submit
 from onward.settings import load_settings
 from tests.cli import scenes
 from tests.cli.transcripts import FOLDER, Transcript
@@ -70,11 +73,11 @@ def database_of_another_program(home: Path) -> None:
 def changed_store(statement: str) -> Callable[[Path], None]:
     """A store with one document that a statement has changed."""
 
-    def build(home: Path) -> None:
+    def set_up(home: Path) -> None:
         scenes.one_document(home)
         scenes.write(home, statement)
 
-    return build
+    return set_up
 
 
 DOCTOR_SCENES: tuple[tuple[str, Callable[[Path], None], int], ...] = (
@@ -132,8 +135,8 @@ def test_status(tmp_path: Path, shop: Path, library: Path) -> None:
     text.run("status")
     text.scene("no store yet", tmp_path / "none")
     text.run("status")
-    for number, (title, build) in enumerate(STATUS_SCENES.items()):
-        build(tmp_path / f"scene-{number}")
+    for number, (title, set_up) in enumerate(STATUS_SCENES.items()):
+        set_up(tmp_path / f"scene-{number}")
         text.scene(title, tmp_path / f"scene-{number}")
         text.run("status")
     text.check()
@@ -178,6 +181,17 @@ def test_documents(tmp_path: Path, shop: Path, monkeypatch: pytest.MonkeyPatch) 
     scenes.change_while_chosen(changing, monkeypatch)
     text.scene("a document that somebody else changes meanwhile", changing)
     text.run("documents", "discard", "--status", "failed", "--confirm")
+    stopped = tmp_path / "stopped"
+    scenes.failed_documents(stopped)
+    monkeypatch.setattr("onward.ops.actions.documents.PAGE", 2)
+    scenes.stop_in(monkeypatch, "remove_documents", signal.SIGINT)
+    text.scene("Ctrl-C", stopped)
+    text.run("documents", "archive", "--status", "failed", "--output", str(stopped / "x.ndjson"), code=130)
+    scenes.stop_in(monkeypatch, "discard", signal.SIGINT)
+    monkeypatch.setattr("onward.ops.actions.documents.PAGE", 1)
+    scenes.failed_documents(tmp_path / "again")
+    text.scene("Ctrl-C while documents are discarded", tmp_path / "again")
+    text.run("documents", "discard", "--status", "failed", "--confirm", code=130)
     text.check()
 
 
@@ -348,6 +362,9 @@ def test_failed(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(time, "sleep", interrupt)
     text.scene("Ctrl-C")
     text.run("failed", "requeue", "reading", "--rate", "1", code=130)
+    monkeypatch.setattr("onward.ops.actions.dead_letters.PAGE", 1)
+    scenes.stop_in(monkeypatch, "archive_dead_letters", signal.SIGINT)
+    text.run("failed", "archive", "reading", code=130)
     text.check()
 
 
@@ -381,6 +398,124 @@ def test_batches(home: Path) -> None:
             assert on.store.claim_batch(id, retry_count=number, until=0.0)
     text.scene("a batch that keeps failing, and is due")
     text.run("batches")
+    text.check()
+
+
+def test_retry(tmp_path: Path, home: Path) -> None:
+    text = Transcript("retry", home)
+    scenes.documents_to_retry(home)
+    text.run("retry", "bbbb", "--dry-run")
+    text.run("retry", "bbbb")
+    text.run("retry", "bbbb", "--in", "2h", "--priority", "9")
+    text.run("retry", "bbbb", "--cancel")
+    text.run("retry", "bbbb", "--cancel")
+    text.run("retry", "cccc-1")
+    text.run("retry", "cccc-1", "--reset")
+    text.run("retry", "--collection", "pages", "--status", "pending", "--dry-run")
+    text.run("retry", "--source", SOURCE)
+    text.run("retry", "--group", "1234", code=2)
+    text.run("retry", "bbbb", "--at", "2020-01-01", code=2)
+    text.run("retry", code=2)
+    with stage(home) as on:
+        on.store.register_worker("anna", {"host": "here"})
+    text.scene("a worker is alive")
+    text.run("retry", "bbbb")
+    text.run("retry", "bbbb", "--in", "1h")
+    working = tmp_path / "working"
+    with stage(working) as on:
+        finish(on, "aaaa-1")
+        on.bring("bbbb-1")
+        on.take()
+    text.scene("a worker runs a document, and nothing has failed", working)
+    text.run("retry", "bbbb-1")
+    text.run("retry", "--collection", "pages")
+    text.check()
+
+
+def test_breakers(tmp_path: Path, home: Path) -> None:
+    text = Transcript("breakers", home)
+    scenes.one_document(home)
+    text.run("breakers")
+    printers = tmp_path / "printers"
+    scenes.events_that_need_a_printer(printers)
+    text.scene("a dependency of two services", printers)
+    text.run("breakers", "--history")
+    text.run("breakers", "close", "printer")
+    text.run("breakers", "close", "plotter", code=2)
+    with stage(printers) as on:
+        on.store.open_breaker("printer", "no paper: password=tinder", remedy="buy some")
+    text.scene("it is down")
+    text.run("breakers")
+    text.run("breakers", "open", "printer", "--reason", "new toner")
+    text.run("breakers", "open", "printer", "--reason", "new drum")
+    text.run("breakers")
+    text.run("breakers", "close", "printer")
+    text.run("breakers", "--history")
+    text.run("breakers", "open", "printer", "--reason", "again")
+    text.check()
+
+
+def test_services(tmp_path: Path, home: Path) -> None:
+    text = Transcript("services", home)
+    scenes.one_document(home)
+    text.run("services")
+    removed = tmp_path / "removed"
+    scenes.service_without_worker(removed)
+    text.scene("a service without a worker", removed)
+    text.run("services")
+    text.run("services", "retire", "raeding", code=2)
+    text.run("services", "retire", "listening", "--confirm", code=2)
+    text.run("services", "retire", "reading", code=2)
+    text.run("services", "retire", "reading", "--dry-run")
+    text.run("services", "retire", "reading", "--confirm")
+    text.run("services")
+    text.run("failed", "requeue", "reading", code=3)
+    text.run("services", "retire", "drawing", "--confirm")
+    text.check()
+
+
+def test_actions(home: Path) -> None:
+    text = Transcript("actions", home)
+    scenes.one_document(home)
+    text.run("actions")
+    with stage(home) as on:
+        on.store.log_action("ada", "cli", "retry", {"collection": "pages", "ids": ["a", "b", "c", "d"]}, 1234)
+        on.store.log_action("bob", "console", "breakers open", {"dependency": "printer"}, 1)
+    text.scene("two actions")
+    text.run("actions")
+    text.run("actions", "--limit", "1")
+    text.run("actions", "--before", "1")
+    text.check()
+
+
+def test_forget_and_reembed(tmp_path: Path, home: Path) -> None:
+    for number, name in enumerate(("one.mbox", "two.mbox"), 1):
+        write_mailbox(tmp_path / name, [mail(number, f"Mail {number}", "Who has the key?")])
+    app = build(load_settings({"ONWARD_HOME": str(home)}))
+    for name in ("one.mbox", "two.mbox"):
+        submit(app, str(tmp_path / name))
+    app.work_until_idle()
+    app.close()
+    text = Transcript("reembed", home)
+    text.run("reembed")
+    app = build(load_settings({"ONWARD_HOME": str(home)}))
+    app.store.db.run("delete_vectors", list(range(1000)))  # as a new model would
+    app.close()
+    text.scene("chunks without a vector")
+    text.run("reembed", "--dry-run")
+    result = onward(home, "reembed", "--processes", "1")
+    assert result.exit_code == 0, result.output
+    text.add(result.stdout, "reembed", "--processes", "1")
+    text.check()
+    text = Transcript("forget", tmp_path)
+    for args, code in (
+        (("one.mbox", "three.mbox"), 2),
+        (("one.mbox", "--dry-run"), 0),
+        (("one.mbox", "two.mbox"), 0),
+    ):
+        result = onward(home, "forget", *args)
+        assert result.exit_code == code, result.output
+        text.add(result.output, "forget", *args, code=code)
     text.check()
 
 
@@ -536,9 +671,9 @@ def test_doctor(tmp_path: Path, shop: Path) -> None:
         "ONWARD_BUS": "amqp://me:sesame@127.0.0.1:9/",
     }
     text.run("doctor", code=1, more={**changed, "ONWARD_EMBEDDER": "crystal-ball"})
-    for number, (title, build, code) in enumerate(DOCTOR_SCENES):
+    for number, (title, set_up, code) in enumerate(DOCTOR_SCENES):
         home = tmp_path / f"scene-{number}"
-        build(home)
+        set_up(home)
         text.scene(f"{title}; without what is ok", home)
         result = onward(home, "doctor")
         assert result.exit_code == code, result.output

@@ -1,4 +1,4 @@
-"""`onward retry` has documents tried again, now or at a time, and says what became of each."""
+"""`onward retry` lets documents be tried again, now or at a time, and reports the outcome of each."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from onward.model.ledger import RetryLater
+from tests.cli import scenes
 from tests.support.command_runs import onward
-from tests.support.failed_pages import SOURCE, fail, finish, set_aside, stage
+from tests.support.failed_pages import SOURCE, fail, finish, stage
 
 
 def outcomes(home: Path, *args: str) -> dict[str, str]:
@@ -22,35 +22,18 @@ def outcomes(home: Path, *args: str) -> dict[str, str]:
 
 @pytest.fixture
 def pages(home: Path) -> Path:
-    """Three pages that failed (one of them of another group), one processed, one waiting, one set aside."""
-    with stage(home) as on:
-        fail(on, "aaaa-1", "aaaa-2")
-        fail(on, "bbbb-1", fingerprint="cafe9999")
-        finish(on, "cccc-1")
-        set_aside(on, "eeee-1")
-        on.bring("dddd-1", source=SOURCE)
-        on.settle(on.take(), RetryLater(["dddd-1"], after=600.0))
+    scenes.documents_to_retry(home)
     return home
 
 
 def test_one_document_by_the_beginning_of_its_id(pages: Path) -> None:
-    result = onward(pages, "retry", "bbbb")
-    assert result.exit_code == 0
-    assert "1 document will be tried again now: pages/bbbb-1" in result.stdout
-    assert "No worker is alive to do it; start one: onward worker --app MODULE:APP\n" in result.stdout
+    assert outcomes(pages, "bbbb") == {"bbbb-1": "scheduled"}
     with stage(pages) as on:
         state = on.state("bbbb-1")
         assert state.status == "failed", "until the retry job puts it back"
         assert state.retry_at is not None
         assert state.retry_at <= on.store.now()
         assert on.state("aaaa-1").retry_at is None
-
-
-def test_with_a_worker_alive_it_says_who_does_it(pages: Path) -> None:
-    with stage(pages) as on:
-        on.store.register_worker("anna", {"host": "here"})
-    assert "A worker takes it within seconds." in onward(pages, "retry", "pages/bbbb-1").stdout
-    assert "A worker takes it at that time." in onward(pages, "retry", "bbbb", "--in", "1h").stdout
 
 
 def test_a_whole_failure_group(pages: Path) -> None:
@@ -80,9 +63,8 @@ def test_what_a_worker_has_is_left_alone(home: Path) -> None:
     with stage(home) as on:
         on.bring("aaaa-1")
         on.take()
-    result = onward(home, "retry", "aaaa-1")
-    assert "1 document left alone: under way with a worker just now" in result.stdout
-    assert "start one" not in result.stdout
+    assert outcomes(home, "aaaa-1") == {"aaaa-1": "under way"}
+    assert "onward worker" not in onward(home, "retry", "aaaa-1").stdout
 
 
 def test_at_a_time_and_with_priority(pages: Path) -> None:
@@ -96,7 +78,7 @@ def test_at_a_time_and_with_priority(pages: Path) -> None:
 def test_a_time_that_is_past_is_refused(pages: Path) -> None:
     result = onward(pages, "retry", "bbbb", "--at", "2020-01-01")
     assert result.exit_code == 2
-    assert "2020-01-01 00:00 is past; leave --at out for now" in result.stderr
+    assert "2020-01-01 00:00" in result.stderr
     with stage(pages) as on:
         assert on.state("bbbb-1").retry_at is None
 
@@ -104,16 +86,15 @@ def test_a_time_that_is_past_is_refused(pages: Path) -> None:
 def test_of_an_hour_that_is_past_today_tomorrow_s_is_named(pages: Path) -> None:
     result = onward(pages, "retry", "bbbb", "--at", "today")
     assert result.exit_code == 2
-    told = re.search(r"00:00 is past; tomorrow's is (\S+); leave --at out", " ".join(result.stderr.split()))
-    assert told is not None
-    assert onward(pages, "retry", "bbbb", "--at", told[1]).exit_code == 0
+    named = re.search(r"tomorrow's is (\S+);", " ".join(result.stderr.split()))
+    assert named is not None
+    assert onward(pages, "retry", "bbbb", "--at", named[1]).exit_code == 0
 
 
 def test_ids_that_somebody_gave_are_shown_whole(home: Path) -> None:
     with stage(home) as on:
         fail(on, "order-plum-17")
-    shown = onward(home, "retry", "order-plum", "--dry-run").stdout
-    assert shown == "1 document would be tried again now: pages/order-plum-17\n"
+    assert "pages/order-plum-17\n" in onward(home, "retry", "order-plum", "--dry-run").stdout
 
 
 def test_a_time_is_taken_back(pages: Path) -> None:
@@ -124,13 +105,10 @@ def test_a_time_is_taken_back(pages: Path) -> None:
         assert (on.state("aaaa-1").status, on.state("aaaa-1").retry_at) == ("failed", None)
 
 
-def test_a_dry_run_says_the_same_and_changes_nothing(pages: Path) -> None:
+def test_a_dry_run_reports_the_same_and_changes_nothing(pages: Path) -> None:
     with stage(pages) as on:
         before = on.store.find_states()
     dry = outcomes(pages, "--source", SOURCE, "--reset", "--dry-run")
-    told = onward(pages, "retry", "--source", SOURCE, "--dry-run").stdout
-    assert told.startswith("4 documents would be tried again now: ")
-    assert "will" not in told
     with stage(pages) as on:
         assert on.store.find_states() == before
         assert on.store.actions() == []
@@ -145,11 +123,10 @@ def test_a_change_is_logged(pages: Path) -> None:
     assert action.about == {"group": "f00d1234", "priority": 3}
 
 
-def test_when_there_is_nothing_to_try_it_says_so(home: Path) -> None:
+def test_without_a_document_that_failed_there_is_nothing_to_try(home: Path) -> None:
     with stage(home) as on:
         finish(on, "aaaa-1")
-    result = onward(home, "retry", "--collection", "pages")
-    assert (result.exit_code, result.stdout) == (0, "No such documents: nothing to try.\n")
+    assert outcomes(home, "--collection", "pages") == {}
 
 
 @pytest.mark.parametrize(
@@ -171,7 +148,7 @@ def test_when_there_is_nothing_to_try_it_says_so(home: Path) -> None:
         (("aa",), "no document has the id 'aa', which is too short"),
     ),
 )
-def test_wrong_usage_is_told(pages: Path, args: tuple[str, ...], problem: str) -> None:
+def test_wrong_usage_is_refused(pages: Path, args: tuple[str, ...], problem: str) -> None:
     result = onward(pages, "retry", *args)
     assert result.exit_code == 2
     assert problem in " ".join(result.stderr.split())
@@ -180,12 +157,12 @@ def test_wrong_usage_is_told(pages: Path, args: tuple[str, ...], problem: str) -
 @pytest.mark.parametrize(
     ("args", "problem"),
     (
-        (("zzzz-1",), "no document has an id that begins with 'zzzz-1'"),
-        (("--group", "1234"), "there is no failure group '1234'"),
-        (("--source", "/nowhere"), "there is no source '/nowhere'"),
+        (("zzzz-1",), "'zzzz-1'"),
+        (("--group", "1234"), "'1234'"),
+        (("--source", "/nowhere"), "'/nowhere'"),
     ),
 )
-def test_what_is_not_there_is_told(pages: Path, args: tuple[str, ...], problem: str) -> None:
+def test_what_does_not_exist_is_refused(pages: Path, args: tuple[str, ...], problem: str) -> None:
     result = onward(pages, "retry", *args)
     assert result.exit_code == 2
     assert problem in result.stderr

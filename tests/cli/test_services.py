@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from onward.settings import load_settings
+from tests.cli import scenes
+from tests.cli.scenes import READER
 from tests.support.command_runs import onward
-from tests.support.failed_pages import fail, set_aside, stage
-
-OTHER = {"host": "box", "pid": 17, "version": "shop 1.1", "services": {"listening": 1}, "alone": False}
-READER = OTHER | {"pid": 18, "services": {"reading": 1}}
+from tests.support.failed_pages import stage
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -27,15 +26,7 @@ def more(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def removed(home: Path, more: dict[str, str]) -> Path:
-    """A store with a service that a worker runs, and one that none runs any more, though pages wait for it."""
-    with stage(home, more) as on:
-        on.store.register_worker("box:18:dead", READER)
-        fail(on, "broken")
-        set_aside(on, "aside")
-        on.bring("a", "b")
-        on.bring("c")
-        on.store.unregister_worker("box:18:dead")
-        on.store.register_worker("box:17:f00d", OTHER)
+    scenes.service_without_worker(home, more)
     return home
 
 
@@ -64,7 +55,9 @@ def test_each_service_is_listed_with_its_event_workers_and_rows(removed: Path, m
     assert (found["drawing"]["state"], found["drawing"]["last_served"]) == ("idle", None)
 
 
-def test_the_list_says_what_to_do_with_a_service_that_nobody_runs(removed: Path, more: dict[str, str]) -> None:
+def test_the_list_names_the_command_that_retires_a_service_without_worker(
+    removed: Path, more: dict[str, str]
+) -> None:
     for command in (("services",), ("services", "list")):
         shown = onward(removed, *command, more=more).stdout
         assert "onward services retire reading" in shown
@@ -74,10 +67,9 @@ def test_the_list_says_what_to_do_with_a_service_that_nobody_runs(removed: Path,
 # -- shown as needing a person
 
 
-def test_status_and_doctor_say_that_a_removed_service_needs_a_person(removed: Path, more: dict[str, str]) -> None:
+def test_in_status_and_doctor_a_removed_service_needs_a_person(removed: Path, more: dict[str, str]) -> None:
     needs = facts(removed, "status", more=more)["needs"]
-    (one,) = [one for one in needs if one["command"] == "onward services"]
-    assert one["text"].startswith("2 events of reading are due, and no worker runs it")
+    assert [one["command"] for one in needs if one["kind"] == "not_served"] == ["onward services"]
     checks = facts(removed, "doctor", more=more)["checks"]
     (check,) = [one for one in checks if one["name"] == "services"]
     assert (check["level"], check["remedy"]) == ("warning", "onward services")
@@ -87,7 +79,8 @@ def test_status_and_doctor_say_that_a_removed_service_needs_a_person(removed: Pa
 def test_when_each_service_is_run_nothing_is_wrong(removed: Path, more: dict[str, str]) -> None:
     with stage(removed, more) as on:
         on.store.register_worker("box:18:beef", READER)
-    assert [one for one in facts(removed, "status", more=more)["needs"] if "no worker" in one["text"]] == []
+    kinds = {one["kind"] for one in facts(removed, "status", more=more)["needs"]}
+    assert kinds.isdisjoint({"no_worker", "not_served"})
     (check,) = [one for one in facts(removed, "doctor", more=more)["checks"] if one["name"] == "services"]
     assert check["level"] == "ok"
 
@@ -97,11 +90,11 @@ def test_when_each_service_is_run_nothing_is_wrong(removed: Path, more: dict[str
 
 def test_retiring_is_previewed_and_confirmed(removed: Path, more: dict[str, str]) -> None:
     wanted = {"service": "reading", "events": 2, "set_aside": 1, "failed_queue": "reading.failed"}
-    told = facts(removed, "services", "retire", "reading", "--dry-run", more=more)
-    assert told == {"dry_run": True, **wanted}
+    preview = facts(removed, "services", "retire", "reading", "--dry-run", more=more)
+    assert preview == {"dry_run": True, **wanted}
     refused = onward(removed, "services", "retire", "reading", more=more)
     assert refused.exit_code == 2
-    assert "add --confirm" in refused.stderr
+    assert "--confirm" in refused.stderr
     assert listed(removed, more)["reading"]["waiting"] == 2
     assert facts(removed, "services", "retire", "reading", "--confirm", more=more) == {"dry_run": False, **wanted}
 
@@ -123,9 +116,9 @@ def test_a_retired_service_keeps_its_events_as_dead_letters(removed: Path, more:
 
 def test_dead_letters_of_a_retired_service_are_refused_to_go_back(removed: Path, more: dict[str, str]) -> None:
     facts(removed, "services", "retire", "reading", "--confirm", more=more)
-    told = facts(removed, "failed", "requeue", "reading", more=more, code=3)
-    assert (told["requeued"], len(told["refused"])) == (0, 3)
-    assert "was='reading'" in told["refused"][0]["reason"]
+    found = facts(removed, "failed", "requeue", "reading", more=more, code=3)
+    assert (found["requeued"], len(found["refused"])) == (0, 3)
+    assert "was='reading'" in found["refused"][0]["reason"]
 
 
 def test_a_service_that_a_worker_runs_is_not_retired(removed: Path, more: dict[str, str]) -> None:
@@ -138,7 +131,7 @@ def test_a_service_that_a_worker_runs_is_not_retired(removed: Path, more: dict[s
 def test_a_service_that_does_not_exist_is_refused(removed: Path, more: dict[str, str]) -> None:
     refused = onward(removed, "services", "retire", "raeding", "--confirm", more=more)
     assert refused.exit_code == 2
-    assert "there is no service 'raeding'; there are: drawing, listening, reading" in refused.stderr
+    assert "'raeding'; there are: drawing, listening, reading" in refused.stderr
 
 
 def test_a_retired_service_without_anything_is_gone(home: Path) -> None:

@@ -1,4 +1,4 @@
-"""A change that somebody stops has done what it says, logs it, and goes on when it is repeated."""
+"""An action that is stopped reports and logs what it has done, and continues when it is repeated."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from onward.ledger.store import Store
+from tests.cli.scenes import stop_in
 from tests.support.command_runs import onward
 from tests.support.failed_pages import fail, stage
 
@@ -41,57 +40,38 @@ def pages(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-def stop_in(monkeypatch: pytest.MonkeyPatch, method: str, number: signal.Signals) -> None:
-    """The signal comes in the middle of the first step."""
-    real = getattr(Store, method)
-    came: list[int] = []
-
-    def step(self: Store, *args: Any) -> Any:
-        if not came:
-            came.append(number)
-            signal.raise_signal(number)
-        return real(self, *args)
-
-    monkeypatch.setattr(Store, method, step)
-
-
 def logged(home: Path) -> list[tuple[str, int]]:
     with stage(home) as on:
         return [(one.action, one.touched) for one in on.store.actions()]
 
 
-LETTERS = ("failed", "purge", "reading", "--confirm"), "purge_dead_letters", "removed"
-AWAY = ("failed", "archive", "reading"), "archive_dead_letters", "archived"
-REMOVED = ("documents", "purge", "--status", "failed", "--confirm"), "remove_documents", "removed"
-DISCARDED = ("documents", "discard", "--status", "failed", "--confirm"), "discard", "discarded"
-
-
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize(
-    ("command", "method", "verb", "what"),
+    ("command", "method", "count"),
     (
-        (*LETTERS, "dead letters of reading.failed"),
-        (*AWAY, "dead letters of reading.failed"),
-        (*REMOVED, "documents"),
-        (*DISCARDED, "documents"),
+        (("failed", "purge", "reading", "--confirm"), "purge_dead_letters", "removed"),
+        (("failed", "archive", "reading"), "archive_dead_letters", "archived"),
+        (("documents", "purge", "--status", "failed", "--confirm"), "remove_documents", "documents"),
+        (("documents", "discard", "--status", "failed", "--confirm"), "discard", "documents"),
     ),
 )
-def test_what_was_done_is_said_and_logged_and_the_same_command_goes_on(
+def test_what_was_done_is_reported_and_logged_and_the_same_command_continues(
     pages: Path,
     monkeypatch: pytest.MonkeyPatch,
     command: tuple[str, ...],
     method: str,
-    verb: str,
-    what: str,
+    count: str,
     number: signal.Signals,
 ) -> None:
     stop_in(monkeypatch, method, number)
-    result = onward(pages, *command)
-    told = f"2 of 3 {what} {verb}, then stopped. The same command goes on with the rest.\n"
-    assert (result.exit_code, result.stdout) == (130, told)
+    result = onward(pages, *command, "--json")
+    assert result.exit_code == 130
+    facts = json.loads(result.stdout)
+    assert (facts[count], facts["interrupted"]) == (2, True)
     assert logged(pages) == [(" ".join(command[:2]), 2)]
-    again = onward(pages, *command)
-    assert (again.exit_code, again.stdout.startswith("1 ")) == (0, True)
+    again = onward(pages, *command, "--json")
+    facts = json.loads(again.stdout)
+    assert (again.exit_code, facts[count], facts["interrupted"]) == (0, 1, False)
     assert [touched for _, touched in logged(pages)] == [1, 2]
     assert onward(pages, *command).exit_code == 0
     assert len(logged(pages)) == 2, "nothing was left to do"
@@ -103,32 +83,26 @@ def test_what_was_archived_is_in_the_file_and_the_rest_is_left(
 ) -> None:
     stop_in(monkeypatch, "remove_documents", number)
     file = tmp_path / "failed.ndjson"
-    result = onward(pages, "documents", "archive", "--status", "failed", "--output", str(file))
+    result = onward(pages, "documents", "archive", "--status", "failed", "--output", str(file), "--json")
     assert result.exit_code == 130
-    assert (
-        "2 removed, then stopped. The same command with another --output goes on with the rest." in result.stdout
-    )
+    facts = json.loads(result.stdout)
+    assert (facts["exported"], facts["removed"], facts["interrupted"]) == (3, 2, True)
     assert len(file.read_text().splitlines()) == 3
     assert logged(pages) == [("documents archive", 2)]
-
-
-def test_programs_are_told(pages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stop_in(monkeypatch, "purge_dead_letters", signal.SIGINT)
-    result = onward(pages, "failed", "purge", "reading", "--confirm", "--json")
-    assert result.exit_code == 130
-    assert json.loads(result.stdout) == {"dry_run": False, "removed": 2, "interrupted": True}
 
 
 def test_a_signal_in_the_last_step_stops_nothing(pages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("onward.ops.actions.dead_letters.PAGE", 100)
     stop_in(monkeypatch, "purge_dead_letters", signal.SIGINT)
-    result = onward(pages, "failed", "purge", "reading", "--confirm")
-    assert (result.exit_code, result.stdout) == (0, "3 dead letters of reading.failed removed.\n")
+    result = onward(pages, "failed", "purge", "reading", "--confirm", "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == {"dry_run": False, "removed": 3, "interrupted": False}
 
 
 def test_sigterm_ends_the_wait_for_a_canary(pages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda seconds: signal.raise_signal(signal.SIGTERM))
-    result = onward(pages, "failed", "requeue", "reading", "--canary", "1")
+    result = onward(pages, "failed", "requeue", "reading", "--canary", "1", "--json")
     assert result.exit_code == 130
-    assert "1 dead letter put back.\n2 dead letters left untouched.\n" in result.stdout
+    facts = json.loads(result.stdout)
+    assert (facts["requeued"], facts["left_untouched"], facts["interrupted"]) == (1, 2, True)
     assert logged(pages) == [("failed requeue", 1)]
