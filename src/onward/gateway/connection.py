@@ -1,23 +1,141 @@
-"""A connection to the broker."""
+"""A connection to the broker.
+
+Bytes from the broker are read here before the client library reads them. The library ends a connection when it
+cannot decode the properties of one message, and then no message arrives: a program that writes its timestamps in
+microseconds would stop every worker, because the broker delivers the message again after each reconnect. So
+properties that cannot be decoded are removed here, and routing keys that are not UTF-8 are replaced. The library
+also does not expose why the broker blocks or closes a connection; this is recorded here.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
+import struct
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import aiormq
-from aiormq.exceptions import AMQPError
+from aiormq.connection import TransportFactory
+from aiormq.exceptions import AMQPConnectionError, AMQPError, ProtocolSyntaxError
+from pamqp import commands, frame
 from pamqp.common import FieldTable
+from pamqp.constants import FRAME_END_CHAR
+from pamqp.exceptions import PAMQPException
+from yarl import URL
 
 from onward.gateway.error_messages import BrokerError, explain, parse_url
-from onward.gateway.frames import Transport
 
 HEARTBEAT_SECONDS = 20
 CLOSE_SECONDS = 1.0
+_PREFIX = struct.Struct(">BHI")
+_METHOD, _HEADER, _BODY, _HEARTBEAT = 1, 2, 3, 8
+_DELIVER = struct.pack(">I", commands.Basic.Deliver.index)
+_TAG_AND_FLAG = 9
+_CONTENT = struct.Struct(">HHQ")
+_NO_PROPERTIES = b"\0\0"
+_CONNECTION = struct.pack(">H", commands.Connection.frame_id)  # the first bytes of the methods of this class
+
+
+class _FrameReader(asyncio.StreamReader):
+    """Reads whole frames and returns their bytes in the portions that are requested."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_blocked: Callable[[str], None]) -> None:
+        super().__init__(loop=loop)
+        self.close_reason = ""  # the text with which the broker closed the connection; empty: it did not
+        self._on_blocked = on_blocked
+        self._frame = b""
+        self._position = 0
+
+    async def readexactly(self, n: int) -> bytes:
+        if self._position == len(self._frame):
+            self._frame, self._position = await self._read_frame(), 0
+        portion = self._frame[self._position : self._position + n]
+        self._position += n
+        return portion
+
+    def at_eof(self) -> bool:
+        return self._position >= len(self._frame) and super().at_eof()
+
+    async def _read_frame(self) -> bytes:
+        prefix = await super().readexactly(_PREFIX.size)
+        kind, channel, size = _PREFIX.unpack(prefix)
+        if kind not in (_METHOD, _HEADER, _BODY, _HEARTBEAT):
+            # The library would read it as the length of a frame, and wait for that many bytes.
+            raise ProtocolSyntaxError(f"it responds with {prefix!r}")
+        rest = await super().readexactly(size + 1)
+        if kind == _HEADER:
+            return _readable_header(prefix + rest)
+        if kind == _METHOD and rest[:4] == _DELIVER:
+            return _readable_delivery(prefix + rest)
+        if kind == _METHOD and channel == 0 and rest[:2] == _CONNECTION:
+            with suppress(PAMQPException):
+                match frame.unmarshal(prefix + rest)[2]:
+                    case commands.Connection.Close() as method:
+                        self.close_reason = f"{method.reply_text} ({method.reply_code})"
+                    case commands.Connection.Blocked() as method:
+                        self._on_blocked(method.reason or "no reason given")
+                    case commands.Connection.Unblocked():
+                        self._on_blocked("")
+        return prefix + rest
+
+
+def _readable_delivery(data: bytes) -> bytes:
+    at = _PREFIX.size + len(_DELIVER)
+    at += 1 + data[at] + _TAG_AND_FLAG
+    names = data[at:-1]
+    if names.isascii():
+        return data
+    middle = 1 + names[0]
+    exchange, key = names[1:middle], names[middle + 1 :]
+    try:
+        exchange.decode(), key.decode()
+    except UnicodeDecodeError:
+        readable = (bytes(byte if byte < 128 else ord("?") for byte in name) for name in (exchange, key))
+        return data[:at] + b"".join(bytes([len(name)]) + name for name in readable) + FRAME_END_CHAR
+    return data
+
+
+def _readable_header(data: bytes) -> bytes:
+    try:
+        frame.unmarshal(data)
+    except Exception:  # any error of the library would end the connection
+        channel = _PREFIX.unpack_from(data)[1]
+        content = data[_PREFIX.size : _PREFIX.size + _CONTENT.size] + _NO_PROPERTIES
+        return _PREFIX.pack(_HEADER, channel, len(content)) + content + FRAME_END_CHAR
+    return data
+
+
+class _Transport(TransportFactory):
+    """Connects as the client library does, with or without TLS, through a `_FrameReader`."""
+
+    def __init__(self, on_blocked: Callable[[str], None]) -> None:
+        self._on_blocked = on_blocked
+        self.reader: _FrameReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def create(self, url: URL, **kwargs: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        loop = asyncio.get_running_loop()
+        provider = kwargs.pop("ssl_context_provider")
+        context = await provider.get_context() if url.scheme == "amqps" else None
+        reader = _FrameReader(loop, self._on_blocked)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        if url.host is None or url.port is None:
+            raise ValueError("the URL has no host or no port")
+        try:
+            transport, _ = await loop.create_connection(
+                lambda: protocol, url.host, url.port, ssl=context, **kwargs
+            )
+        except OSError as error:
+            raise AMQPConnectionError(*error.args) from error
+        self.reader, self._writer = reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+        return reader, self._writer
+
+    def abort(self) -> None:
+        """Drop the connection without telling the broker."""
+        if self._writer is not None:
+            self._writer.transport.abort()
 
 
 class _Connection(aiormq.Connection):
@@ -31,12 +149,11 @@ class BrokerConnection:
     def __init__(self, url: str, name: str, *, on_ended: Callable[[str], None]) -> None:
         """`on_ended` is called with the reason when the connection, or a channel of `channel()`, ends."""
         self.url = parse_url(url)
-        self.blocked = ""
-        """Why the broker accepts no messages on this connection; empty: it does."""
+        self.blocked = ""  # why the broker accepts no messages on this connection; empty: it does
         self.blocking = asyncio.Event()
         self._name = name
         self._on_ended = on_ended
-        self._transport = Transport(self._set_blocked)
+        self._transport = _Transport(self._set_blocked)
         self._connection: _Connection | None = None
 
     async def open(self) -> None:
@@ -74,7 +191,7 @@ class BrokerConnection:
         try:
             yield channel
         finally:
-            with contextlib.suppress(Exception):
+            with suppress(Exception):
                 await channel.close(timeout=CLOSE_SECONDS)
 
     async def _open_channel(self) -> aiormq.Channel:
@@ -92,12 +209,13 @@ class BrokerConnection:
 
     def explain(self, error: BaseException) -> BrokerError:
         """Return the error with its cause and remedy."""
-        return explain(error, self.url, self._transport.close_reason)
+        reader = self._transport.reader
+        return explain(error, self.url, reader.close_reason if reader else "")
 
     async def close(self) -> None:
         """Close the connection; drop it if the broker does not respond at once."""
         if self._connection is not None:
-            with contextlib.suppress(Exception):
+            with suppress(Exception):
                 await asyncio.wait_for(self._connection.close(), CLOSE_SECONDS)
         self._transport.abort()
 

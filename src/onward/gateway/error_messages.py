@@ -45,94 +45,77 @@ def vhost_of(url: URL) -> str:
     return url.path[1:].replace("%2F", "/") or "/"
 
 
+def where(url: URL) -> str:
+    return f"RabbitMQ at {url.host}:{url.port}"
+
+
 def named_in(text: str) -> tuple[str, str]:
     """Return the kind and name of the queue or exchange in a text of the broker; empty if there is none."""
     found = _ENTITY.search(text)
     return (found[1], found[2]) if found else ("", "")
 
 
-def too_old(version: tuple[int, ...], url: URL) -> BrokerError:
-    """Return the error for a broker without quorum queues."""
-    found = ".".join(map(str, version))
-    return BrokerError(
-        f"{_where(url)} is version {found}, which has no quorum queues; Onward needs 3.8 or later. Upgrade it"
-    )
-
-
-def deleted_queue(queue: str, url: URL) -> BrokerUnavailable:
-    """Return the error for a queue that was deleted."""
-    return BrokerUnavailable(f"queue {queue!r} is gone from {_where(url)}; it is being declared again")
-
-
 def explain(error: BaseException, url: URL, close_reason: str = "") -> BrokerError:
     """Return the error as a `BrokerError`; as `BrokerUnavailable` if connecting again may succeed."""
     if isinstance(error, BrokerError):
         return error
-    where, user = _where(url), url.user or "guest"
-    text = redact(close_reason or _text(error))
+    # The last argument is the text; some errors have a number before it.
+    text = redact(str(error.args[-1]) if error.args else type(error).__name__)
+    broker, user, vhost = where(url), url.user or "guest", vhost_of(url)
+    allow = f"rabbitmqctl set_permissions -p {vhost} {user} '.*' '.*' '.*'"
     if isinstance(error, exceptions.ProbableAuthenticationError | exceptions.AuthenticationError):
         return BrokerError(
-            f"{where} refused to let user {user!r} in: wrong password, no such user, or guest from another "
+            f"{broker} refused to let user {user!r} in: wrong password, no such user, or guest from another "
             f"machine. Correct the URL, or on the broker: rabbitmqctl add_user {user} (or change_password {user})"
         )
     if "vhost" in close_reason and "NOT_ALLOWED" in close_reason:
-        return _explain_vhost(close_reason, where, user, vhost_of(url))
-    if isinstance(error, exceptions.AMQPChannelError):
-        return _explain_channel(error, url)
-    return _explain_network(error.__cause__ if isinstance(error.__cause__, OSError) else error, text, url)
-
-
-def _explain_vhost(close_reason: str, where: str, user: str, vhost: str) -> BrokerError:
-    if "not found" in close_reason:
-        return BrokerError(
-            f"{where} has no virtual host {vhost!r}; name another one at the end of the URL, or make it: "
-            f"rabbitmqctl add_vhost {vhost}, then rabbitmqctl set_permissions -p {vhost} {user} '.*' '.*' '.*'"
-        )
-    if "refused" in close_reason:
-        return BrokerError(
-            f"{where} refused user {user!r} the virtual host {vhost!r}; name another one at the end of the URL, "
-            f"or allow it: rabbitmqctl set_permissions -p {vhost} {user} '.*' '.*' '.*'"
-        )
-    return BrokerUnavailable(f"the virtual host {vhost!r} of {where} is not available: {redact(close_reason)}")
-
-
-def _explain_channel(error: exceptions.AMQPChannelError, url: URL) -> BrokerError:
-    where, text, vhost, user = _where(url), redact(_text(error)), vhost_of(url), url.user or "guest"
+        if "not found" in close_reason:
+            return BrokerError(
+                f"{broker} has no virtual host {vhost!r}; name another one at the end of the URL, or make it: "
+                f"rabbitmqctl add_vhost {vhost}, then {allow}"
+            )
+        if "refused" in close_reason:
+            return BrokerError(
+                f"{broker} refused user {user!r} the virtual host {vhost!r}; name another one at the end of the "
+                f"URL, or allow it: {allow}"
+            )
+        reason = redact(close_reason)
+        return BrokerUnavailable(f"the virtual host {vhost!r} of {broker} is not available: {reason}")
     kind, name = named_in(text)
     if isinstance(error, exceptions.ChannelPreconditionFailed) and kind:
-        wanted = "a durable quorum queue" if kind == "queue" else "a durable topic exchange"
-        delete = (
-            f"rabbitmqctl -p {vhost} delete_queue {name} (the messages in it are lost: see first what they are)"
-            if kind == "queue"
-            else f"rabbitmqadmin -V {vhost} delete exchange name={name}"
-        )
+        wanted = "a durable topic exchange"
+        delete = f"rabbitmqadmin -V {vhost} delete exchange name={name}"
+        if kind == "queue":
+            wanted = "a durable quorum queue"
+            lost = "(the messages in it are lost: see first what they are)"
+            delete = f"rabbitmqctl -p {vhost} delete_queue {name} {lost}"
         return BrokerError(
-            f"{kind} {name!r} on {where} exists, but is not {wanted} as Onward declares it: {text}. If nothing "
+            f"{kind} {name!r} on {broker} exists, but is not {wanted} as Onward declares it: {text}. If nothing "
             f"else uses it, delete it, and it will be made again: {delete}"
         )
     if isinstance(error, exceptions.ChannelPreconditionFailed) and "message size" in text:
         return BrokerError(
-            f"{where} refused a message that is too large: {text}. Raise max_message_size on the broker"
+            f"{broker} refused a message that is too large: {text}. Raise max_message_size on the broker"
         )
     if isinstance(error, exceptions.ChannelAccessRefused):
-        return BrokerError(
-            f"{where} does not allow user {user!r} what Onward needs: {text}. Allow it: "
-            f"rabbitmqctl set_permissions -p {vhost} {user} '.*' '.*' '.*'"
-        )
-    return BrokerUnavailable(f"{where} closed a channel: {text}")
+        return BrokerError(f"{broker} does not allow user {user!r} what Onward needs: {text}. Allow it: {allow}")
+    if isinstance(error, exceptions.AMQPChannelError):
+        return BrokerUnavailable(f"{broker} closed a channel: {text}")
+    cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
+    return _explain_network(cause, redact(close_reason) or text, url)
 
 
 def _explain_network(error: BaseException, text: str, url: URL) -> BrokerError:
-    where, host = _where(url), url.host
+    broker, host = where(url), url.host
     match error:
         case ssl.SSLCertVerificationError():
             return BrokerError(
-                f"the certificate of {where} is not trusted: {error.verify_message}. Name the authority that "
+                f"the certificate of {broker} is not trusted: {error.verify_message}. Name the authority that "
                 "signed it with ?cafile=… in the URL, or correct the host name"
             )
         case ssl.SSLError():
             return BrokerError(
-                f"no TLS connection to {where}: {text}. Is it the port for TLS (usually 5671), and are cafile, "
+                f"no TLS connection to {broker}: {text}. Is it the port for TLS (usually 5671), and are cafile, "
                 "certfile and keyfile in the URL right?"
             )
         case socket.gaierror():
@@ -147,20 +130,11 @@ def _explain_network(error: BaseException, text: str, url: URL) -> BrokerError:
             return BrokerError(f"a certificate or key that {redact(str(url))} names cannot be read: {text}")
         case TimeoutError():
             return BrokerUnavailable(
-                f"{where} did not respond in time. Is the broker overloaded, or is there a firewall in between?"
+                f"{broker} did not respond in time. Is the broker overloaded, or is there a firewall in between?"
             )
         case exceptions.ProtocolSyntaxError() | exceptions.IncompatibleProtocolError():
             return BrokerError(
-                f"what listens at {where} does not speak AMQP 0-9-1: {text}. RabbitMQ's port is usually 5672, "
+                f"what listens at {broker} does not speak AMQP 0-9-1: {text}. RabbitMQ's port is usually 5672, "
                 "with TLS 5671; 15672 is its management page"
             )
-    return BrokerUnavailable(f"the connection to {where} was lost: {text}")
-
-
-def _where(url: URL) -> str:
-    return f"RabbitMQ at {url.host}:{url.port}"
-
-
-def _text(error: BaseException) -> str:
-    # The last argument is the text; some errors have a number before it.
-    return str(error.args[-1]) if error.args else type(error).__name__
+    return BrokerUnavailable(f"the connection to {broker} was lost: {text}")

@@ -11,21 +11,16 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from random import Random
-from typing import Any
 
 from onward.gateway.connection import CLOSE_SECONDS, BrokerConnection
 from onward.gateway.error_messages import BrokerError, BrokerUnavailable, explain, parse_url
-from onward.gateway.inbox import Enter, Inbox
-from onward.gateway.topology import Topology
+from onward.gateway.inbox import Enter, Inbox, Topology
 from onward.retry import Exponential
 
 OPEN_SECONDS = 30.0
-CHECK_SECONDS = 30.0
-"""Pause between two declarations: the broker does not report every deletion."""
-STEADY_SECONDS = 30.0
-"""After a connection that lasted this long, the backoff starts again."""
-FINISH_SECONDS = 2.0
-"""How long a stop waits for the message that is being stored."""
+CHECK_SECONDS = 30.0  # pause between two declarations: the broker does not report every deletion
+STEADY_SECONDS = 30.0  # after a connection that lasted this long, the backoff starts again
+FINISH_SECONDS = 2.0  # how long a stop waits for the message that is being stored
 STOP_SECONDS = 5.0
 BACKOFF = Exponential(base=0.2, cap=30.0, jitter=True)
 
@@ -46,16 +41,11 @@ class Gateway:
         self._name = f"{name or 'onward'} on {socket.gethostname()}, process {os.getpid()}"
         self._topology = Topology(routing_keys)
         self._random = Random()
-        self._trouble = "not started"
+        self.trouble = "not started"  # why no events arrive now; empty if nothing is wrong
         self._emptied = threading.Event()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
-
-    @property
-    def trouble(self) -> str:
-        """Why no events arrive now; empty if nothing is wrong."""
-        return self._trouble
 
     @property
     def has_been_empty(self) -> bool:
@@ -99,12 +89,14 @@ class Gateway:
         with contextlib.suppress(RuntimeError):  # the loop is closed: it has failed to connect
             self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(STOP_SECONDS)
-        self._thread, self._trouble = None, "stopped"
+        self._thread, self.trouble = None, "stopped"
 
     # -- in the thread
 
     def _run(self, loop: asyncio.AbstractEventLoop, stopping: asyncio.Event, opened: Future[None]) -> None:
-        loop.set_exception_handler(_log_unhandled)
+        loop.set_exception_handler(
+            lambda _, context: _log.debug("%s", context.get("message"), exc_info=context.get("exception"))
+        )
         store_thread = ThreadPoolExecutor(1, "onward-gateway-store")
         try:
             loop.run_until_complete(self._serve(stopping, opened, store_thread))
@@ -140,9 +132,9 @@ class Gateway:
                     opened.set_exception(explained)
                     return
                 trouble = str(explained)
-            if trouble != self._trouble:
+            if trouble != self.trouble:
                 _log.warning("%s; connecting again", trouble)
-            self._trouble = trouble
+            self.trouble = trouble
             failures = 1 if loop.time() - began > STEADY_SECONDS else failures + 1
             await asyncio.sleep(BACKOFF.delay(failures, self._random))
 
@@ -159,7 +151,7 @@ class Gateway:
         tasks: list[asyncio.Task[None]] = []
         try:
             await self._open(connection, inbox)
-            self._trouble = ""
+            self.trouble = ""
             if opened.done():
                 _log.info("connected to RabbitMQ again")
             else:
@@ -195,7 +187,3 @@ class Gateway:
             await asyncio.sleep(CHECK_SECONDS)
             async with asyncio.timeout(CHECK_SECONDS):
                 await self._topology.declare(connection)
-
-
-def _log_unhandled(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    _log.debug("%s", context.get("message"), exc_info=context.get("exception"))

@@ -3,30 +3,75 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from random import Random
 from threading import Event
+from typing import Any, Final
 
 from aiormq import Channel, exceptions
 from aiormq.abc import DeliveredMessage
 
 from onward.gateway.connection import BrokerConnection
-from onward.gateway.error_messages import deleted_queue
-from onward.gateway.topology import INBOX
+from onward.gateway.error_messages import BrokerError, named_in, where
 from onward.retry import Exponential, redact_error
 
-PREFETCH = 100
-"""Messages that the broker delivers before the first of them is acknowledged."""
-PROBE_SECONDS = 1.0
-"""Pause between two checks whether the queue is empty, while no message arrives."""
+EXCHANGE: Final = "copilot.events"
+INBOX: Final = "onward.inbox"  # one queue, so each event of another program is entered once for all services
+PREFETCH = 100  # messages that the broker delivers before the first of them is acknowledged
+PROBE_SECONDS = 1.0  # pause between two checks whether the queue is empty, while no message arrives
 STORE_BACKOFF = Exponential(base=0.2, cap=5.0, jitter=True)
 
-Enter = Callable[[bytes, str], object]
-"""Enters a message into the store: its body and its message id, which may be empty."""
+Enter = Callable[[bytes, str], object]  # enters a message into the store: its body, and its message id or ""
 _log = logging.getLogger("onward.gateway")
+
+
+class Topology:
+    """A topic exchange that other programs publish to, and the inbox queue, bound by routing keys."""
+
+    def __init__(self, routing_keys: Sequence[str]) -> None:
+        self._routing_keys = sorted(set(routing_keys))
+        self._has_delivery_limit = False  # the inbox was made with one, before the broker was upgraded
+
+    async def declare(self, connection: BrokerConnection) -> None:
+        """Declare missing queues and exchanges; raise `BrokerError` with the remedy."""
+        version = connection.version
+        if version and version < (3, 8):
+            found = f"{where(connection.url)} is version {'.'.join(map(str, version))}"
+            raise BrokerError(f"{found}, which has no quorum queues; Onward needs 3.8 or later. Upgrade it")
+        try:
+            async with connection.short_channel() as channel:
+                await channel.exchange_declare(EXCHANGE, exchange_type="topic", durable=True)
+                arguments = queue_arguments(() if self._has_delivery_limit else version)
+                await channel.queue_declare(INBOX, durable=True, arguments=arguments)
+                for key in self._routing_keys:
+                    await channel.queue_bind(INBOX, EXCHANGE, key)
+        except exceptions.ChannelPreconditionFailed as error:
+            text = str(error.args[-1])
+            is_about_limit = "'x-delivery-limit'" in text and named_in(text) == ("queue", INBOX)
+            if not is_about_limit or self._has_delivery_limit:
+                raise connection.explain(error) from error
+            # The queue works as it is and may hold messages, so this is no reason to stop.
+            self._has_delivery_limit = True
+            _log.warning(
+                "queue %r was made with a delivery limit: the broker drops a message after that many failed "
+                "deliveries; delete the queue when it is empty, and it will be made again without a limit",
+                INBOX,
+            )
+            await self.declare(connection)
+        except (exceptions.AMQPError, exceptions.ChannelInvalidStateError) as error:
+            raise connection.explain(error) from error
+
+
+def queue_arguments(version: tuple[int, ...]) -> dict[str, Any]:
+    """Return the arguments of a replicated queue that never discards a message, for a broker of this version."""
+    if version >= (4,):
+        # Newer brokers drop a message after 20 deliveries unless the limit is -1. Older ones have no limit, and
+        # treat -1 as "after the first delivery".
+        return {"x-queue-type": "quorum", "x-delivery-limit": -1}
+    return {"x-queue-type": "quorum"}
 
 
 class Inbox:
@@ -58,7 +103,7 @@ class Inbox:
     async def open(self) -> None:
         """Start to consume."""
         channel = self._channel = await self._connection.channel()
-        reason = str(deleted_queue(INBOX, self._connection.url))
+        reason = f"queue {INBOX!r} is gone from {where(self._connection.url)}; it is being declared again"
         channel.on_consumer_cancel_callbacks.add(lambda _: self._on_deleted(reason))
         try:
             await channel.basic_qos(prefetch_count=PREFETCH)
@@ -107,5 +152,5 @@ class Inbox:
         """Wait for the message that is being entered; stop consuming after the broker has its acknowledgement."""
         async with self._entering:
             if self._channel is not None:
-                with contextlib.suppress(Exception):
+                with suppress(Exception):
                     await self._channel.close()
