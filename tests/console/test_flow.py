@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from onward.console.charts import pipeline_chart
-from onward.console.pages.document import is_patch
+from onward.console.pages.documents import is_patch
 from onward.ops.queries.status import read_status
 from tests.support.console_client import Site
 

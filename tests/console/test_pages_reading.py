@@ -11,8 +11,8 @@ import pytest
 from onward import App
 from onward.console.charts import ladder_schedule
 from onward.console.markdown import render_markdown, without_sources
-from onward.console.pages.search import marked
 from onward.console.pages.settings import list_settings
+from onward.console.pages.threads import marked
 from onward.model.ledger import NewDocument
 from onward.ops.queries.policies import describe_ladder
 from onward.ops.queries.threads import ThreadPosition, first_lines, list_threads

@@ -1,6 +1,5 @@
 """The web console and the HTTP API, served by `onward serve`."""
 
-from onward.console.app import build
-from onward.console.server import CannotServe, serve
+from onward.console.server import CannotServe, build, serve
 
 __all__ = ["CannotServe", "build", "serve"]

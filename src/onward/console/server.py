@@ -1,4 +1,4 @@
-"""Serving the console: on an address of this machine, or behind a token on any other."""
+"""Builds the console and the API as one web app, and serves it: locally, or behind a token on any address."""
 
 from __future__ import annotations
 
@@ -7,24 +7,62 @@ import gc
 import ipaddress
 import signal
 import socket
+import time
 from collections.abc import Callable
 from contextlib import suppress
+from importlib import resources
 from types import FrameType
 from typing import cast
 
 import uvicorn
+from fastapi import FastAPI
+from starlette.staticfiles import StaticFiles
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from onward.app import App
-from onward.console.app import LOCAL, build
+from onward.console import api, pages
+from onward.console.live import Live
 from onward.console.middleware import AccessMiddleware
+from onward.console.operations import Operations
+from onward.console.pages.overview import OVERDUE_SECONDS, Throughput, TimedCache
+from onward.console.problems import add_handlers
+from onward.console.sessions import Sessions
+from onward.ops.queries.status import Overdue
 from onward.retry import OnwardError
 
+LOCAL = ("localhost", "127.0.0.1", "::1")
 SHUTDOWN_SECONDS = 5  # that open requests get to end
 REQUEST_SECONDS = 20.0  # until a request begins; at most twice as long, as connections are checked in such steps
 MAX_CONNECTIONS = 2_500
 OTHER_FILES = 200
 MIN_TOKEN_LENGTH = 16  # of a token that other machines may guess at
+
+
+def build(app: App, *, hosts: frozenset[str] = frozenset(LOCAL), token: str | None = None) -> AccessMiddleware:
+    """Build the web app for a store; `hosts` are the host names that it accepts."""
+    web = FastAPI(
+        title="Onward",
+        version="3",
+        description="Submit documents, see what becomes of them, and put right what went wrong.",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+    )
+    web.state.onward = app
+    web.state.sessions = Sessions(token)
+    web.state.operations = Operations()
+    web.state.throughput = Throughput()
+    web.state.overdue = TimedCache[Overdue](OVERDUE_SECONDS)
+    # Rendering costs the thread's processor time; with a remote store the wall time, which includes its work.
+    web.state.live = Live(
+        lambda name: pages.render_part(web, name),
+        lambda: time.monotonic() if app.store.remote else time.thread_time(),
+    )
+    add_handlers(web)
+    api.add_routes(web)
+    pages.add_routes(web)
+    web.mount("/static", StaticFiles(directory=str(resources.files("onward.console") / "static")))
+    return AccessMiddleware(web, app.settings, web.state.sessions, hosts)
 
 
 class CannotServe(OnwardError):

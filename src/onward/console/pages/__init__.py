@@ -11,16 +11,12 @@ from onward.console.api import documents as api_documents
 from onward.console.live import event_stream
 from onward.console.pages import (
     actions,
-    batches,
     docs,
-    document,
     documents,
     failures,
-    ingest,
     login,
     overview,
     queues,
-    search,
     settings,
     tasks,
     threads,
@@ -30,30 +26,14 @@ from onward.console.problems import Problem, register_routes
 
 router = APIRouter()
 
-ROUTERS = (
-    login.router,
-    overview.router,
-    actions.router,
-    router,
-    failures.router,
-    queues.router,
-    batches.router,
-    workers.router,
-    documents.router,
-    document.router,
-    tasks.router,
-    ingest.router,
-    docs.router,
-    search.router,
-    threads.router,
-    settings.router,
-)
+_MODULES = (login, overview, actions, failures, queues, workers, documents, tasks, docs, threads, settings)
+ROUTERS = (router, *(module.router for module in _MODULES))
 
 # What can be watched, by the first word of its name; the rest of the name says which.
 PARTS: dict[str, Callable[[FastAPI, str], str]] = {
     "overview": overview.part,
     "operation": actions.operation_part,
-    "document": document.part,
+    "document": documents.part,
     api_documents.PART: api_documents.status_part,
     "tasks": tasks.part,
     "failures": failures.list_part,

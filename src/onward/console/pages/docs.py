@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -20,139 +20,103 @@ Schema = Mapping[str, Any]
 _TOKEN = '-H "Authorization: Bearer $ONWARD_TOKEN"'
 _DEEPEST = 5
 _EXAMPLES = {"string": "…", "integer": 1, "number": 0.5, "boolean": False}
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """Something that a call is given beside its body."""
-
-    name: str
-    where: str
-    kind: str
-    required: bool
-    about: str
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentedCall:
-    """One call, as the page shows it."""
-
-    id: str
-    method: str
-    path: str
-    summary: str
-    about: str
-    parameters: list[Parameter]
-    fields: list[Parameter]
-    answers: list[tuple[str, str]]
-    curl: str
-    example: str
-
-
-@dataclass(slots=True)
-class CallGroup:
-    """Calls that belong together."""
-
-    id: str
-    name: str
-    about: str
-    calls: list[DocumentedCall] = field(default_factory=list)
+_PLACE = re.compile(r"\{(\w+)\}")
 
 
 @router.get("/docs")
 def show(request: Request) -> Response:
-    """Show the calls of the API, with examples."""
+    """Show the calls of the API by tag, with examples."""
     base = f"{request.url.scheme}://{request.url.netloc}"
     needs_token = bool(request.app.state.sessions.needs_token)
-    groups = read(request.app.openapi(), base, needs_token=needs_token)
-    begin = _begin(base, needs_token=needs_token)
-    return page(request, "docs.html", groups=groups, begin=begin, needs_token=needs_token)
-
-
-def _begin(base: str, *, needs_token: bool) -> str:
+    description = request.app.openapi()
+    reader = _Reader(description["components"]["schemas"], base, needs_token)
+    groups: dict[str, dict[str, Any]] = {
+        tag["name"]: {"id": _anchor(tag["name"]), "name": tag["name"], "about": tag["description"], "calls": []}
+        for tag in description["tags"]
+    }
+    for path, calls in description["paths"].items():
+        for method, call in calls.items():
+            groups[call["tags"][0]]["calls"].append(reader.call(method.upper(), path, call))
     where = f"{base}/v3/documents"
-    calls = (
+    begin = (
         f"""curl {where} --json '{{"url": "https://example.org/list.mbox.gz"}}'""",
         f"curl {where} -F file=@notes.pdf",
         f"curl {where}/ID/status",
     )
-    return "\n".join(f"{one} \\\n  {_TOKEN}" if needs_token else one for one in calls)
-
-
-def read(description: Schema, base: str, *, needs_token: bool = False) -> list[CallGroup]:
-    """Return the calls of a description, in its order, by tag."""
-    groups = {
-        tag["name"]: CallGroup(_anchor(tag["name"]), tag["name"], tag["description"])
-        for tag in description["tags"]
-    }
-    reading = _Reading(description["components"]["schemas"], base, needs_token)
-    for path, calls in description["paths"].items():
-        for method, call in calls.items():
-            groups[call["tags"][0]].calls.append(reading.call(method.upper(), path, call))
-    return [one for one in groups.values() if one.calls]
+    return page(
+        request,
+        "docs.html",
+        groups=[one for one in groups.values() if one["calls"]],
+        begin="\n".join(f"{one} \\\n  {_TOKEN}" if needs_token else one for one in begin),
+        needs_token=needs_token,
+    )
 
 
 def _anchor(text: str) -> str:
     return "".join(one if one.isalnum() else "-" for one in text.lower()).strip("-")
 
 
-class _Reading:
+class _Reader:
+    """Reads calls from the description, as the page shows them."""
+
     def __init__(self, schemas: Schema, base: str, needs_token: bool) -> None:
         self._schemas = schemas
         self._base = base
         self._needs_token = needs_token
 
-    def call(self, method: str, path: str, call: Schema) -> DocumentedCall:
+    def call(self, method: str, path: str, call: Schema) -> dict[str, Any]:
         body = call.get("requestBody", {}).get("content", {})
-        about = call.get("description", "")
-        return DocumentedCall(
-            id=_anchor(f"{method} {path}"),
-            method=method,
-            path=path,
-            summary=call["summary"],
-            about=" ".join(about.split()),
-            parameters=[self._parameter(one) for one in call.get("parameters", ())],
-            fields=self._fields(body),
-            answers=[(status, one["description"]) for status, one in call["responses"].items()],
-            curl=self._curl(method, path, call.get("parameters", ()), body),
-            example=self._answer(call["responses"]),
-        )
+        parameters = call.get("parameters", ())
+        return {
+            "id": _anchor(f"{method} {path}"),
+            "method": method,
+            "path": path,
+            "summary": call["summary"],
+            "about": " ".join(call.get("description", "").split()),
+            "parameters": [self._parameter(one) for one in parameters],
+            "fields": self._fields(body),
+            "answers": [(status, one["description"]) for status, one in call["responses"].items()],
+            "curl": self._curl(method, path, parameters, body),
+            "example": self._answer(call["responses"]),
+        }
 
-    def _parameter(self, one: Schema) -> Parameter:
+    def _parameter(self, one: Schema) -> dict[str, Any]:
         schema = one.get("schema", {})
         about = one.get("description") or schema.get("description", "")
-        return Parameter(one["name"], one["in"], self._kind(schema), one.get("required", False), about)
+        required = one.get("required", False)
+        return {
+            "name": one["name"],
+            "where": one["in"],
+            "kind": self._kind(schema),
+            "required": required,
+            "about": about,
+        }
 
-    def _fields(self, body: Schema) -> list[Parameter]:
+    def _fields(self, body: Schema) -> list[dict[str, Any]]:
         """Return the fields of a request body."""
-        found: dict[str, Parameter] = {}
-        alternatives = [
-            (media_type, one)
-            for media_type, content in body.items()
-            for one in self._alternatives(content["schema"])
-        ]
+        found: dict[str, dict[str, Any]] = {}
+        alternatives: list[tuple[str, Schema]] = []
+        for media_type, content in body.items():
+            schema = self._named(content["schema"])
+            schema = self._named(schema.get("items", schema))
+            several = schema.get("oneOf") or schema.get("anyOf") or [schema]
+            alternatives += [(media_type, self._named(one)) for one in several]
         for media_type, schema in alternatives:
             for name, one in schema.get("properties", {}).items():
-                where = "form" if media_type == MULTIPART else "body"
-                required = len(alternatives) == 1 and name in schema.get("required", ())
                 kind = self._kind(one)
-                if name in found and kind not in found[name].kind:
-                    kind = f"{found[name].kind} or {kind}"
-                found[name] = Parameter(name, where, kind, required, one.get("description", ""))
+                if name in found and kind not in found[name]["kind"]:
+                    kind = f"{found[name]['kind']} or {kind}"
+                found[name] = {
+                    "name": name,
+                    "where": "form" if media_type == MULTIPART else "body",
+                    "kind": kind,
+                    "required": len(alternatives) == 1 and name in schema.get("required", ()),
+                    "about": one.get("description", ""),
+                }
         return list(found.values())
 
-    def _alternatives(self, schema: Schema) -> list[Schema]:
-        schema = self._named(schema)
-        if "items" in schema:
-            schema = self._named(schema["items"])
-        several = schema.get("oneOf") or schema.get("anyOf") or [schema]
-        return [self._named(one) for one in several]
-
     def _named(self, schema: Schema) -> Schema:
-        if "$ref" in schema:
-            found: Schema = self._schemas[schema["$ref"].rpartition("/")[2]]
-            return found
-        return schema
+        return self._schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
 
     def _kind(self, schema: Schema) -> str:
         schema = self._named(schema)
@@ -160,42 +124,28 @@ class _Reading:
             return f"“{schema['const']}”"
         if "enum" in schema:
             return ", ".join(str(one) for one in schema["enum"])
-        several = [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]
-        if several:
+        if several := [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]:
             return " or ".join(self._kind(one) for one in several)
         if "items" in schema:
             return f"list of {self._kind(schema['items'])}"
-        kind = {"date-time": "date or time", "binary": "file"}.get(
-            schema.get("format", ""), schema.get("type", "any")
-        )
+        formats = {"date-time": "date or time", "binary": "file"}
+        kind = formats.get(schema.get("format", ""), schema.get("type", "any"))
         low, high = schema.get("minimum"), schema.get("maximum")
         return f"{kind}, {low:g} to {high:g}" if low is not None and high is not None else str(kind)
 
     # -- examples
 
-    def _curl(self, method: str, path: str, parameters: Any, body: Schema) -> str:
-        shown = (
-            path.replace("{", "").replace("}", "").replace("/id", "/ID").replace("/fingerprint", "/FINGERPRINT")
-        )
-        shown = shown.replace("/queue", "/QUEUE").replace("/name", "/NAME")
-        asked = "&".join(
-            f"{parameter['name']}=tide"
-            for parameter in parameters
-            if parameter["in"] == "query" and parameter.get("required")
-        )
-        words = [
-            "curl",
-            *(() if method == "GET" else ("-X", method)),
-            f"{self._base}{shown}{'?' if asked else ''}{asked}",
-        ]
-        lines = [shlex.join(words)]
+    def _curl(self, method: str, path: str, parameters: Iterable[Schema], body: Schema) -> str:
+        needed = [one["name"] for one in parameters if one["in"] == "query" and one.get("required")]
+        query = "?" + "&".join(f"{name}=tide" for name in needed) if needed else ""
+        url = self._base + _PLACE.sub(lambda place: place[1].upper(), path) + query
+        stream = ["-N"] if path.endswith("/events") else []
+        lines = [shlex.join(["curl", *stream, *([] if method == "GET" else ["-X", method]), url])]
         if self._needs_token:
             lines.append(_TOKEN)
         if content := body.get("application/json"):
             example = content.get("example") or self._example(content["schema"])
             lines.append("--json " + shlex.quote(json.dumps(example)))
-        if path.endswith("/events"):
-            lines[0] = lines[0].replace("curl", "curl -N", 1)
         return " \\\n  ".join(lines)
 
     def _answer(self, answers: Schema) -> str:

@@ -1,32 +1,48 @@
-"""The list of documents, by collection, status and source, or by the beginning of their id."""
+"""The list of documents, and the page of each: its content, next step and history, and the possible actions."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import json
+import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
-from fastapi import APIRouter, Request
-from starlette.responses import RedirectResponse, Response
+from fastapi import APIRouter, FastAPI, Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from onward.app import App
-from onward.console.page_templates import document_path, page, with_query
-from onward.console.request_context import Onward
+from onward.console.page_templates import document_path, fragment, page, with_query
+from onward.console.request_context import Id, Onward
 from onward.model.documents import DocumentState, Status
 from onward.ops.bad_input import NotFound
+from onward.ops.queries.document_details import body_of, history_of, next_step_of, original_of, thread_size
 from onward.ops.queries.documents import (
     count_documents,
     find_titles,
     list_documents,
     source_named,
+    title_of,
 )
-from onward.ops.text.format import one_line, source_name
+from onward.ops.text.format import counted, harmless, number, one_line, size, source_name
+from onward.ops.text.history import entry_text
+from onward.ops.text.next_step import next_step_command, next_step_sentence
 from onward.pipeline.documents import source_id
-from onward.recovery.next_step import describe_error
+from onward.recovery.history import DocumentHistory
+from onward.recovery.next_step import describe_error, rounds_of
+from onward.retry import redact
 
 router = APIRouter()
 
 SHOWN = 50
 MAX_ID_LENGTH = 512
 MAX_SOURCE_CHOICES = 100  # of more sources than this, one is typed and not chosen from a list
+SHOWN_CHILDREN = 20
+MAX_CHILDREN = 1_000  # of more children than this only their number is shown
+LONGEST = 200_000  # a text is cut after this many characters; the original bytes have all of it
+MAX_RECIPIENTS = 5
+_OF_A_PATCH = re.compile(r"^(diff --git |@@ -|--- a/)|^ \d+ files? changed, \d", re.MULTILINE)
 
 
 # -- filters that several lists share
@@ -141,3 +157,263 @@ def _found(app: App, wanted: DocumentListFilter, source: str | None, after: str)
 
 def _error(state: DocumentState) -> str:
     return one_line(describe_error(state.last_error), 200) if state.status != Status.PROCESSED else ""
+
+
+# -- the page of a document
+
+
+@router.get("/documents/{collection}/{id:path}")
+def show_one(request: Request, app: Onward, collection: str, id: Id) -> Response:
+    """Show everything about a document."""
+    part = _part(app, collection, id)
+    content = document_content(app, collection, id)
+    path = document_path(collection, id).removeprefix("/documents")
+    return page(
+        request, "document.html", described=content, collection=collection, id=id, part=part, path_end=path
+    )
+
+
+@router.get("/raw/{collection}/{id:path}")
+def raw(app: Onward, collection: str, id: Id) -> Response:
+    """Send the fetched bytes of a message or archive; a browser saves them and does not show them."""
+    name = re.sub(r"[^A-Za-z0-9_-]", "", id)[:40] or "document"
+    ending = "eml" if collection == "messages" else "bin"
+    headers = {
+        "content-disposition": f'attachment; filename="{name}.{ending}"',
+        "content-security-policy": "default-src 'none'; sandbox",
+    }
+    pieces = original_of(app, collection, id)
+    return StreamingResponse(pieces, media_type="application/octet-stream", headers=headers)
+
+
+def part(web: FastAPI, which: str) -> str:
+    """Render the live part of the page."""
+    collection, _, id = which.partition("/")
+    return _part(web.state.onward, collection, id)
+
+
+def _part(app: App, collection: str, id: str) -> str:
+    history = history_of(app, collection, id)
+    state = history.state
+    step = next_step_of(app, state)
+    above, _, above_id = (history.parent or "").partition("/")
+    parent = app.store.states_of([(above, above_id)]) if above else []
+    return fragment(
+        "document_part.html",
+        state=state,
+        rounds=rounds_of(state),
+        source=(source_id(state.source), source_name(state.source)) if state.source else None,
+        next=next_step_sentence(step, for_page=True),
+        command=next_step_command(step),
+        problems=step.problems,
+        entries=[entry_text(entry) for entry in history.entries],
+        history=history,
+        parent=next(iter(_links(app, parent)), None),
+        children=_children(app, history),
+        actions=_actions(app, state),
+    )
+
+
+# -- parents and children
+
+
+class DocumentLink(NamedTuple):
+    """A document that this one was made from, or that was made from it."""
+
+    path: str
+    title: str
+    status: str
+
+
+class ChildDocuments(NamedTuple):
+    """All documents of one collection that were made from this one."""
+
+    collection: str
+    counts: dict[str, int]
+    shown: list[DocumentLink]
+    more: int
+
+
+def _links(app: App, states: list[DocumentState]) -> list[DocumentLink]:
+    titles = find_titles(app, states)
+    links = []
+    for state in states:
+        title = one_line(titles.get((state.collection, state.id), ""), 80)
+        title = title or f"{state.collection}/{one_line(state.id, 40)}"
+        links.append(DocumentLink(document_path(state.collection, state.id), title, str(state.status)))
+    return links
+
+
+def _children(app: App, history: DocumentHistory) -> list[ChildDocuments]:
+    kin = []
+    for name, counts in sorted(history.children.items()):
+        total, shown = sum(counts.values()), []
+        if total <= MAX_CHILDREN:
+            found = app.store.children(name, history.state.collection, [history.state.id])
+            shown = _links(app, app.store.states_of([(name, one.id) for one in found[:SHOWN_CHILDREN]]))
+        kin.append(ChildDocuments(name, dict(counts), shown, total - len(shown)))
+    return kin
+
+
+def _actions(app: App, state: DocumentState) -> list[tuple[str, str, str]]:
+    """Return the paths, titles and looks of the actions that are possible with its status; the best first."""
+    finished_by = any(subscription.finishes == state.collection for subscription in app.store.subscriptions())
+    found = []
+    if finished_by and state.status != Status.PROCESSED:
+        failed = state.status in (Status.FAILED, Status.FAILED_MAX_RETRIES)
+        found += [("retry", "Retry now", "main" if failed else ""), ("schedule", "Schedule", "")]
+    if state.retry_at is not None:
+        found.append(("unschedule", "Cancel the schedule", ""))
+    if finished_by:
+        found.append(("reset", "Reset and retry", ""))
+    if state.status not in (Status.PROCESSED, Status.DISCARDED):
+        found.append(("discard", "Discard", "danger"))
+    given = urlencode({"collection": state.collection, "id": state.id})
+    return [(f"/confirm/{name}?{given}", title, look) for name, title, look in found]
+
+
+# -- content
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A named value; with a path, it is a link."""
+
+    name: str
+    value: str = ""
+    path: str = ""
+    at: float | None = None
+    odd: bool = False
+
+
+@dataclass(slots=True)
+class DocumentContent:
+    """The content of a document, as its page shows it."""
+
+    title: str
+    facts: list[Fact] = field(default_factory=list)
+    text: list[tuple[str, str]] = field(
+        default_factory=list
+    )  # in parts, each with its kind: new, quote, signature
+    body: str = ""  # its content as JSON, for a collection that is not of the pipeline
+    cut: bool = False  # the text was cut
+    reading: str = ""  # the path where it can be read in its thread
+    original: bool = False  # its original bytes are stored
+
+    @property
+    def patch(self) -> bool:
+        return any(is_patch(piece) for _, piece in self.text)
+
+
+def is_patch(text: str) -> bool:
+    """Return whether a text has a patch, which needs a fixed-width font."""
+    return _OF_A_PATCH.search(text) is not None
+
+
+def document_content(app: App, collection: str, id: str) -> DocumentContent:
+    """Return the content of a document; one that the pipeline did not make is shown as JSON."""
+    body = body_of(app, collection, id)
+    if collection in _KINDS and "ingestion" in app.registry.services:
+        try:
+            return _KINDS[collection](app, body)
+        except (KeyError, TypeError, ValueError):
+            pass  # written by another program or version
+    text = redact(harmless(json.dumps(body, ensure_ascii=False, indent=2)))
+    return DocumentContent(one_line(title_of(body), 160), body=text[:LONGEST], cut=len(text) > LONGEST)
+
+
+def _message(app: App, body: dict[str, Any]) -> DocumentContent:
+    from onward.pipeline.documents import Message
+
+    one = Message.from_json(json.dumps(body))
+    facts = [Fact("From", one_line(one.author))]
+    if one.recipients:
+        more = len(one.recipients) - MAX_RECIPIENTS
+        named = ", ".join(one_line(each) for each in one.recipients[:MAX_RECIPIENTS])
+        facts.append(Fact("To", named + (f" and {number(more)} more" if more > 0 else "")))
+    facts += [Fact("Date", at=one.date), Fact("Message-ID", one_line(one.message_id))]
+    for each in one.attachments:
+        about = f"{each.content_type}, {size(each.size)}" + (", searchable" if each.indexed else "")
+        facts.append(Fact("Attached", one_line(f"{each.name or '(no name)'} ({about})")))
+    facts += [Fact("Odd", one_line(defect), odd=True) for defect in one.defects]
+    siblings = counted(thread_size(app, one.thread_id), "message")
+    facts.append(Fact("Thread", siblings, document_path("threads", one.thread_id)))
+    facts.append(Fact("Archive", one_line(one.archive_id), document_path("archives", one.archive_id)))
+    text, left = [], LONGEST
+    for kind, start, end in one.spans or [("new", 0, len(one.body))]:
+        if left <= 0:
+            break
+        piece = harmless(one.body[start : min(end, start + left)])
+        left -= len(piece)
+        text.append((kind, piece))
+    return DocumentContent(
+        one_line(one.subject) or "(no subject)",
+        facts,
+        text if one.body.strip() else [],
+        cut=len(one.body) > LONGEST,
+        reading=f"/threads/{one.thread_id}#m-{one.id}",
+        original=True,
+    )
+
+
+def _chunk(app: App, body: dict[str, Any]) -> DocumentContent:
+    message, thread, text = body["message_id"], body["thread_id"], harmless(body["text"])
+    facts = [
+        Fact("Tokens", number(body["tokens"])),
+        Fact("Message", one_line(message), document_path("messages", message)),
+        Fact("Thread", one_line(thread), document_path("threads", thread)),
+        Fact("Characters", f"{number(body['start'])} to {number(body['end'])} of its message"),
+    ]
+    title = f"Chunk {body['position'] + 1}: {one_line(text, 80)}"
+    return DocumentContent(title, facts, [("new", text[:LONGEST])], cut=len(text) > LONGEST)
+
+
+def _thread(app: App, body: dict[str, Any]) -> DocumentContent:
+    id = body["id"]
+    written = bool(app.store.statuses("summaries", [id]))
+    facts = [
+        Fact("First message", one_line(body["root"])),
+        Fact("Messages", number(thread_size(app, id)), f"/threads/{id}"),
+        Fact("Summary", "written", document_path("summaries", id))
+        if written
+        else Fact("Summary", "not yet written"),
+    ]
+    if body.get("missing"):
+        facts.append(Fact("Not embedded", counted(body["missing"], "chunk"), odd=True))
+    return DocumentContent(one_line(body.get("subject", "")) or "(no subject)", facts, reading=f"/threads/{id}")
+
+
+def _summary(app: App, body: dict[str, Any]) -> DocumentContent:
+    id = body["thread_id"]
+    facts = [
+        Fact("Thread", one_line(id), document_path("threads", id)),
+        Fact("Messages", number(body["messages"])),
+        Fact("Model", one_line(body.get("model", ""))),
+    ]
+    text = [("new", harmless(body["markdown"])[:LONGEST])]
+    return DocumentContent(one_line(body["subject"]) or "(no subject)", facts, text, reading=f"/threads/{id}")
+
+
+def _archive(app: App, body: dict[str, Any]) -> DocumentContent:
+    from onward.pipeline.documents import Archive, Report
+
+    one = Archive.from_json(json.dumps(body))
+    facts = [Fact("Kind", "the request to fetch the source" if one.kind == "source" else one.kind)]
+    if one.blob:
+        facts += [Fact("Size", size(one.size)), Fact("Blob", one.blob)]
+    facts.append(Fact("URL", source_name(one.url)))
+    report = app.get(Report, Report.make_id("report", one.id, one.submission))
+    if report is not None:
+        held = ", ".join(f"{number(count)} {name}" for name, count in report.counts.items() if count)
+        facts.append(Fact("Contents", held or "nothing"))
+    facts.append(Fact("Task", "progress of its ingestion", f"/tasks/{one.source_id}"))
+    return DocumentContent(source_name(one.title), facts, original=one.blob is not None)
+
+
+_KINDS: dict[str, Callable[[App, dict[str, Any]], DocumentContent]] = {
+    "messages": _message,
+    "chunks": _chunk,
+    "threads": _thread,
+    "summaries": _summary,
+    "archives": _archive,
+}

@@ -1,11 +1,11 @@
-"""Failed queues: the dead letters in them, each with its event and its errors."""
+"""Failed queues with their dead letters, and failed batches: documents set aside to be retried together."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -13,14 +13,17 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from onward.app import App
-from onward.console.action_forms import text, ticked
+from onward.console.action_forms import clean, text, ticked
+from onward.console.charts import batch_retries
 from onward.console.page_templates import group_path, page, queue_path
+from onward.console.pages.documents import page_number
 from onward.console.problems import Problem
 from onward.console.request_context import Onward
-from onward.model.ledger import DeadLetter
+from onward.model.ledger import DeadLetter, FailedBatch
 from onward.ops.bad_input import BadInput, NotFound
 from onward.ops.queries.dead_letters import dead_letter_at, dead_letter_facts, failed_queue_facts, failed_queues
-from onward.ops.text.format import one_line
+from onward.ops.queries.failure_groups import files_of, find_batch, is_persistent, item_errors
+from onward.ops.text.format import one_line, source_name
 from onward.ops.text.history import MAX_SHOWN_BYTES, error_text, last_error_text, raw_text, reason_text
 from onward.recovery.requeue_dead_letters import refusal, service_names
 from onward.retry.redact import redact
@@ -32,6 +35,7 @@ MOST_ROW = 2**63
 NAMED = 50  # documents of a dead letter that are named
 EVENT_SHOWN = 20_000
 LISTED_KINDS = 50
+ERRORS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,3 +203,53 @@ def _letter(app: App, row: str) -> tuple[DeadLetter, bool]:
                 continue
     detail = "There is no such dead letter: it was put back or removed. /queues lists what is there."
     raise Problem(404, "Not found", detail)
+
+
+# -- failed batches
+
+
+@router.get("/batches")
+def show_batches(request: Request, app: Onward) -> Response:
+    """Show all failed batches, those that are retried next first."""
+    found = sorted(app.store.failed_batches(), key=lambda batch: (batch.retry_after, batch.id))
+    number = page_number(request.query_params.get("page", ""))
+    return page(
+        request,
+        "batches.html",
+        batches=[(one, _facts(app, one)) for one in found[(number - 1) * PAGE : number * PAGE]],
+        total=len(found),
+        persistent=sum(is_persistent(app, one) for one in found),
+        number=number,
+        more=number * PAGE < len(found),
+    )
+
+
+def _facts(app: App, batch: FailedBatch) -> dict[str, Any]:
+    return {
+        "source": source_name(batch.source or "") or "no source",
+        "due": batch.retry_after <= app.store.now(),
+        "persistent": is_persistent(app, batch),
+        "error": redact(str(batch.errors[-1].get("error", ""))) if batch.errors else "",
+    }
+
+
+@router.get("/batches/{id:path}")
+def show_batch(request: Request, app: Onward, id: str) -> Response:
+    """Show a failed batch with the error of each of its documents."""
+    batch = app.store.failed_batch(clean(id)) or find_batch(app, clean(id))
+    number = page_number(request.query_params.get("page", ""))
+    items = batch.items[(number - 1) * PAGE : number * PAGE]
+    errors = [(one.get("timestamp"), redact(str(one.get("error", "")))) for one in batch.errors[-ERRORS:]]
+    return page(
+        request,
+        "batch.html",
+        batch=batch,
+        facts=_facts(app, batch),
+        steps=batch_retries(app.settings.ladder().failed_batch, batch),
+        items=items,
+        item_errors=dict(item_errors(app, items)),
+        files=files_of(app, replace(batch, items=items)),
+        errors=errors[::-1],
+        number=number,
+        more=number * PAGE < len(batch.items),
+    )

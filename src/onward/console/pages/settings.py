@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import metadata, resources
 from pathlib import Path
+from typing import NamedTuple
 
 from fastapi import APIRouter, Request
 from pydantic import SecretStr
@@ -36,29 +36,26 @@ GROUPS = {
 OTHERS = "Logs, metrics and reports"
 
 
-@dataclass(frozen=True, slots=True)
-class SettingRow:
+class SettingRow(NamedTuple):
     """A setting, without any secret in it."""
 
     variable: str
     value: str
     default: str
     changed: bool
-    where: str
-    """Where its value comes from."""
+    where: str  # where its value comes from
 
 
 @router.get("/settings")
 def show(request: Request, app: Onward) -> Response:
     """Show every policy and every setting."""
-    settings = app.settings
-    ladder = settings.ladder()
+    ladder = app.settings.ladder()
     return page(
         request,
         "settings.html",
         rungs=[(one, ladder_schedule(one)) for one in describe_ladder(ladder)],
         archive=describe_archive(ladder),
-        groups=list_settings(settings, os.environ),
+        groups=list_settings(app.settings, os.environ),
         versions=_versions(app),
     )
 
@@ -70,15 +67,11 @@ def list_settings(settings: Settings, environ: Mapping[str, str]) -> dict[str, l
     groups: dict[str, list[SettingRow]] = {title: [] for title in (*GROUPS, OTHERS)}
     for name in Settings.model_fields:
         value, default = getattr(settings, name), getattr(usual, name)
-        given = named_by(name, environ)
         changed = value != default
-        where = given or ("onward.toml, or the app itself" if changed else "default")
-        groups[_group(name)].append(SettingRow(variable(name), _shown(value), _shown(default), changed, where))
+        where = named_by(name, environ) or ("onward.toml, or the app itself" if changed else "default")
+        group = next((title for title, starts in GROUPS.items() if name.startswith(starts)), OTHERS)
+        groups[group].append(SettingRow(variable(name), _shown(value), _shown(default), changed, where))
     return groups
-
-
-def _group(name: str) -> str:
-    return next((title for title, starts in GROUPS.items() if name.startswith(starts)), OTHERS)
 
 
 def _shown(value: object) -> str:
@@ -90,8 +83,8 @@ def _shown(value: object) -> str:
             return "set, not shown"
         case bool():
             return str(value).lower()
-        case int() | float():
-            return f"{value:g}" if isinstance(value, float) else str(value)
+        case float():
+            return f"{value:g}"
         case Path():
             return one_line(str(value))
         case _:

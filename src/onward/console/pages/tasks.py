@@ -1,4 +1,4 @@
-"""The pages of tasks: each ingestion of a source, its progress and its results."""
+"""The pages of tasks: each ingestion of a source, its progress and its results; and the page that begins one."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, FastAPI, Request
-from starlette.responses import Response
+from starlette.datastructures import FormData, UploadFile
+from starlette.responses import RedirectResponse, Response
 
 from onward.app import App
 from onward.console.charts import bar_segments
 from onward.console.page_templates import document_path, fragment, page, with_query
-from onward.console.request_context import Onward
+from onward.console.pages.actions import CONSOLE
+from onward.console.request_context import Onward, OwnForm, Running
 from onward.model.documents import Document, DocumentState
-from onward.ops.bad_input import NotFound
+from onward.ops.actions.action import log_action
+from onward.ops.bad_input import BadInput, NotFound
+from onward.ops.lookup import worker_command
 from onward.ops.queries.ingestion_report import (
     COLLECTIONS,
     IngestionReport,
@@ -22,6 +26,7 @@ from onward.ops.queries.ingestion_report import (
     outage_of,
     read_ingestion_report,
 )
+from onward.ops.submissions import Submitted, submit_text, submit_upload, submit_url
 from onward.ops.text.format import counted, counted_in, display_name, number, one_line, short_name
 from onward.runtime.process_identity import alive_workers
 
@@ -201,3 +206,46 @@ def _waits(app: App, report: IngestionReport, key: str) -> list[WaitLine]:
                 text, at = f"{text} as soon as a worker runs it", None
         found.append(WaitLine(text, at, with_query("/documents", collection=name, status="pending", source=key)))
     return found
+
+
+# -- ingesting a URL, a file or a pasted text
+
+
+@router.get("/ingest")
+def ask_source(request: Request, app: Onward) -> Response:
+    """Ask for a source."""
+    return page(
+        request,
+        "ingest.html",
+        takes_sources="ingestion" in app.registry.services,
+        alive=bool(alive_workers(app.store)),
+        worker=worker_command(app.store),
+        most=app.settings.serve_max_upload_bytes,
+    )
+
+
+@router.post("/ingest")
+def submit(app: Onward, operations: Running, form: OwnForm) -> Response:
+    """Take a source, and lead to its task."""
+    submitted = _submitted(app, form)
+    path = f"/tasks/{submitted.id}"
+    name = display_name(submitted.source)
+    if submitted.new:
+        log_action(app, CONSOLE, "ingest", {"source": submitted.source}, 1)
+        text = f"{name} is taken; below is how it goes."
+    else:
+        text = f"{name} was ingested before, and is left as it is. To fetch it once more, ingest it again."
+    operation = operations.record("Ingest", path, text)
+    return RedirectResponse(f"{path}?said={operation.id}", 303)
+
+
+def _submitted(app: App, form: FormData) -> Submitted:
+    file = form.get("file")
+    if isinstance(file, UploadFile) and file.filename:
+        return submit_upload(app, file.filename, file.file)
+    url, text = str(form.get("url") or ""), str(form.get("text") or "")
+    if url.strip():
+        return submit_url(app, url)
+    if text.strip():
+        return submit_text(app, text, str(form.get("title") or ""))
+    raise BadInput("nothing was given: give a URL, choose a file, or paste a text")
