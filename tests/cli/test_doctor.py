@@ -18,7 +18,7 @@ import psycopg
 import pytest
 
 from onward import App, Document
-from onward.cli.doctor import checks
+from onward.cli import doctor as checks
 from onward.ledger.postgres import inspection
 from onward.ledger.sqlite.dialect import SCHEMA_VERSION
 from onward.settings import load_settings
