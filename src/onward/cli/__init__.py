@@ -11,48 +11,42 @@ import importlib
 import os
 import sys
 from difflib import get_close_matches
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import click
 
 __all__ = ["COMMANDS", "INTERRUPTED", "main"]
 
 
-class _Command(NamedTuple):
-    module: str
-    summary: str
-
-
-COMMANDS = {
-    "ingest": _Command("ingest", "Ingest mailboxes, folders and URLs."),
-    "status": _Command("status", "Show what needs a person, then everything else."),
-    "search": _Command("search", "Search the ingested documents."),
-    "summaries": _Command("search", "List the summarised threads."),
-    "show": _Command("show", "Show one document and its history."),
-    "documents": _Command("documents", "List, export, discard or remove documents."),
-    "failed": _Command("failed", "List, requeue and remove dead letters."),
-    "failures": _Command("failures", "Show failures by cause, and retry them."),
-    "serve": _Command("processes", "Serve the web console and the HTTP API."),
-    "worker": _Command("processes", "Run an app's services in worker processes."),
-    "workers": _Command("services", "Show which workers are alive, and what they do."),
-    "services": _Command("services", "Show services and what waits for them; retire one."),
-    "retry-job": _Command("processes", "Requeue unfinished documents that are due."),
-    "reembed": _Command("ingest", "Embed chunks that have no vector of the present model."),
-    "forget": _Command("ingest", "Remove a source and everything made from it."),
-    "retry": _Command("documents", "Requeue documents now, or at a given time."),
-    "batches": _Command("failures", "List and retry failed batches."),
-    "breakers": _Command("services", "Show outages, and open or close a breaker."),
-    "actions": _Command("status", "List what operators did."),
-    "policies": _Command("reference", "Show what is retried when, and until when."),
-    "schema": _Command("reference", "Print JSON Schemas of events and documents."),
-    "torture": _Command("torture", "Kill and pause workers, and count what is lost."),
-    "doctor": _Command("doctor", "Check the installation, and say what to repair."),
+COMMANDS = {  # the module of each command, and its summary
+    "ingest": ("ingest", "Ingest mailboxes, folders and URLs."),
+    "status": ("status", "Show what needs a person, then everything else."),
+    "search": ("search", "Search the ingested documents."),
+    "summaries": ("search", "List the summarised threads."),
+    "show": ("show", "Show one document and its history."),
+    "documents": ("documents", "List, export, discard or remove documents."),
+    "failed": ("failed", "List, requeue and remove dead letters."),
+    "failures": ("failures", "Show failures by cause, and retry them."),
+    "serve": ("processes", "Serve the web console and the HTTP API."),
+    "worker": ("processes", "Run an app's services in worker processes."),
+    "workers": ("services", "Show which workers are alive, and what they do."),
+    "services": ("services", "Show services and what waits for them; retire one."),
+    "retry-job": ("processes", "Requeue unfinished documents that are due."),
+    "reembed": ("ingest", "Embed chunks that have no vector of the present model."),
+    "forget": ("ingest", "Remove a source and everything made from it."),
+    "retry": ("documents", "Requeue documents now, or at a given time."),
+    "batches": ("failures", "List and retry failed batches."),
+    "breakers": ("services", "Show outages, and open or close a breaker."),
+    "actions": ("status", "List what operators did."),
+    "policies": ("reference", "Show what is retried when, and until when."),
+    "schema": ("reference", "Print JSON Schemas of events and documents."),
+    "torture": ("torture", "Kill and pause workers, and count what is lost."),
+    "doctor": ("doctor", "Check the installation, and say what to repair."),
 }
-INTERRUPTED = 130
-"""The exit code of a command that was stopped by Ctrl-C."""
+INTERRUPTED = 130  # the exit code of a command that was stopped by Ctrl-C
 WRONG_USAGE = 2
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
-_EXTRAS = {
+_EXTRAS = {  # the packages that each extra installs, by the names they are imported by
     "cli": ("rich",),
     "console": (
         *("fastapi", "jinja2", "markdown_it", "markupsafe", "multipart", "python_multipart", "starlette"),
@@ -63,7 +57,6 @@ _EXTRAS = {
         *("tokenizers", "trafilatura", "wordllama"),
     ),
 }
-"""The packages that each extra installs, by the names they are imported by."""
 
 
 class _UsageProblem(click.ClickException):
@@ -79,14 +72,14 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"onward.cli.{COMMANDS[cmd_name].module}")
+        module = importlib.import_module(f"onward.cli.{COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         # Not from the commands themselves: to import them all takes long, and some need an extra.
         with formatter.section("Commands"):
-            formatter.write_dl([(name, command.summary) for name, command in COMMANDS.items()])
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -112,7 +105,11 @@ class _Commands(click.Group):
             _end_without_output(error.strerror or str(error))
 
     def invoke(self, ctx: click.Context) -> Any:  # click's own signature
-        _warn_of_unknown_variables()
+        from onward.settings import unknown_variables
+
+        for name, close in unknown_variables(os.environ):
+            meant = f" Did you mean {close}?" if close else ""
+            click.echo(f"Warning: {name} is set, but no setting has this name.{meant}", err=True)
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
@@ -146,14 +143,6 @@ def _problem(error: Exception) -> click.ClickException:
     return click.ClickException(
         f"This should not have happened: {found}\nRun `onward --debug …` to see where it came from."
     )
-
-
-def _warn_of_unknown_variables() -> None:
-    from onward.settings import unknown_variables
-
-    for name, close in unknown_variables(os.environ):
-        meant = f" Did you mean {close}?" if close else ""
-        click.echo(f"Warning: {name} is set, but no setting has this name.{meant}", err=True)
 
 
 def _is_output_error(error: BaseException) -> bool:

@@ -57,7 +57,12 @@ def runs_action(*, final: bool = False) -> Callable[[Callable[..., Action]], Cal
                 if not dry_run and confirm:
                     outcome = run_action(app, action)
                     print_result({"dry_run": False, **outcome.facts}, outcome.sentences, as_json=as_json)
-                    _end(outcome)
+                    if outcome.error is not None:
+                        raise outcome.error
+                    if outcome.stopped:
+                        raise SystemExit(INTERRUPTED)
+                    if outcome.completion is not Completion.WHOLE:
+                        raise SystemExit(FAILED if outcome.completion is Completion.FAILED else PARTIAL)
                     return
                 plan = action.plan(app)
                 if plan.touches and not dry_run:
@@ -78,16 +83,6 @@ def run_action(app: App, action: Action) -> ActionOutcome:
             return action.run(app, progress, Actor(user_name(), "cli"))
         finally:
             progress.end()
-
-
-def _end(outcome: ActionOutcome) -> None:
-    """End the command with the exit code of an outcome, unless all was done."""
-    if outcome.error is not None:
-        raise outcome.error
-    if outcome.stopped:
-        raise SystemExit(INTERRUPTED)
-    if outcome.completion is not Completion.WHOLE:
-        raise SystemExit(FAILED if outcome.completion is Completion.FAILED else PARTIAL)
 
 
 def print_result(facts: Mapping[str, Any], sentences: Sequence[ActionMessage], *, as_json: bool) -> None:

@@ -10,16 +10,7 @@ from typing import TYPE_CHECKING
 from onward.cli.doctor import MAX_SKEW_SECONDS, Check, Checks, ok, warning, wrong
 from onward.ops.lookup import worker_command
 from onward.ops.queries.workers import service_facts
-from onward.ops.text.format import (
-    counted,
-    duration,
-    moment,
-    number,
-    shell_command,
-    size,
-    whole_duration,
-    worker_process,
-)
+from onward.ops.text.format import counted, duration, moment, number, shell_command, size, worker_process
 from onward.recovery.retry_decision import RetryJobRules
 from onward.retry.errors import OnwardError
 from onward.retry.redact import redact
@@ -391,4 +382,4 @@ def _check_retry_job(store: Store, rules: RetryJobRules) -> Check:
         return warning("retry job", text, worker_command(store))
     if ago is None:
         return ok("retry job", "has not run yet; nothing waits for it")
-    return ok("retry job", f"ran {whole_duration(ago)} ago")
+    return ok("retry job", f"ran {duration(max(0, round(ago)))} ago")

@@ -55,9 +55,7 @@ _list_options = all_of(
     click.option("--json", "as_json", is_flag=True, help="Export as JSON, one document a line (NDJSON)."),
     click.option("--full", is_flag=True, help="With --json: also the body of each document."),
     click.option(
-        "--without-times",
-        is_flag=True,
-        help="With --json: leave out times, which differ between two equal runs.",
+        "--without-times", is_flag=True, help="With --json: leave out times, which differ between two equal runs."
     ),
 )
 _filter_options = all_of(
@@ -289,9 +287,7 @@ def purge(**given: Any) -> Action:
 @click.option("--in", "after", type=SPAN, metavar="SPAN", help="After this time: 90s, 10m, 2h, 1d.")
 @click.option("--reset", is_flag=True, help="Begin with the first round, even what is processed or under way.")
 @click.option(
-    "--priority",
-    type=click.IntRange(-_MAX_PRIORITY, _MAX_PRIORITY),
-    help="The highest goes first; 0 is usual.",
+    "--priority", type=click.IntRange(-_MAX_PRIORITY, _MAX_PRIORITY), help="The highest goes first; 0 is usual."
 )
 @click.option("--cancel", is_flag=True, help="Take back the time that was set, as far as it has not come.")
 @runs_action()

@@ -39,14 +39,7 @@ from onward.ops.queries.dead_letters import (
     failed_queue_facts,
 )
 from onward.ops.text.format import counted, harmless, moment, number, one_line, size
-from onward.ops.text.history import (
-    MAX_SHOWN_BYTES,
-    error_text,
-    last_error_text,
-    raw_text,
-    reason_text,
-    tries_text,
-)
+from onward.ops.text.history import MAX_SHOWN_BYTES, error_text, last_error_text, raw_text, reason_text, tries_text
 from onward.retry.redact import redact
 
 if TYPE_CHECKING:

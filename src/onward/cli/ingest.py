@@ -16,12 +16,7 @@ from onward.cli.params import dry_run_option, json_option, print_json
 from onward.cli.pipeline_run import RESUME_HINT, run
 from onward.ops.actions.sources import ForgetSource
 from onward.ops.lookup import resolve_source, show_command
-from onward.ops.queries.ingestion_report import (
-    IngestionReport,
-    WaitingDocuments,
-    read_ingestion_report,
-    totals,
-)
+from onward.ops.queries.ingestion_report import IngestionReport, WaitingDocuments, read_ingestion_report, totals
 from onward.ops.text.format import clock_time, counted, duration, number, one_line, source_name
 from onward.retry.errors import OnwardError
 

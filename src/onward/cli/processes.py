@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -250,10 +250,6 @@ def _documents_of_other_apps(store: Store, registry: Registry) -> list[str]:
 # -- the console
 
 
-class WorkerEnded(click.ClickException):
-    """The worker that `--work` started has ended by itself."""
-
-
 @click.command()
 @click.option(
     "--address", metavar="HOST:PORT", help="Where to listen; ONWARD_SERVE_ADDRESS by default (127.0.0.1:8321)."
@@ -307,7 +303,8 @@ def serve(address: str | None, reference: str, work: bool) -> None:
         with _worker(reference if work else None, ended) as watch, periodic:
             run(app, chosen, ready=announce, also=watch)
     if ended:
-        raise WorkerEnded(f"the worker has ended (exit code {ended[0]}), and the console with it; see above")
+        text = f"the worker has ended (exit code {ended[0]}), and the console with it; see above"
+        raise click.ClickException(text)
 
 
 @contextmanager
@@ -342,16 +339,8 @@ def _worker(reference: str | None, ended: list[int]) -> Iterator[Callable[[Calla
     finally:
         stopping.set()
         for process in started:
-            _stop(process)
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is not None:
-        return
-    for ending in (process.terminate, process.terminate, process.kill):  # the second one ends it at once
-        ending()
-        try:
-            process.wait(STOP_SECONDS)
-            return
-        except subprocess.TimeoutExpired:
-            continue
+            for ending in (process.terminate, process.terminate, process.kill):  # the second one ends it at once
+                if process.poll() is None:
+                    ending()
+                    with suppress(subprocess.TimeoutExpired):
+                        process.wait(STOP_SECONDS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -33,11 +32,7 @@ def policies(as_json: bool) -> None:
     out = Output()
     for rung in rungs:
         out.print(f"[bold]{rung.rung} {rung.name:14}{rung.when}[/]")
-        for label, text in (
-            ("waits", rung.describe_waits()),
-            ("gives up", rung.gives_up),
-            ("then", rung.then),
-        ):
+        for label, text in (("waits", rung.describe_waits()), ("gives up", rung.gives_up), ("then", rung.then)):
             out.print(f"  [dim]{label:14}[/]{text}")
         out.print()
     out.print(sentence)
@@ -85,7 +80,7 @@ def _declared(module: Any, base: type[Any]) -> dict[str, type[Any]]:
     return {
         name: kind
         for name, kind in vars(module).items()
-        if inspect.isclass(kind)
+        if isinstance(kind, type)
         and issubclass(kind, base)
         and kind.__module__ == module.__name__
         and name[0] != "_"

@@ -22,6 +22,13 @@ from onward.retry.redact import redact
 if TYPE_CHECKING:
     from onward.ops.actions.action import Action
 
+_COUNT_STYLES = {
+    "workers": "green",
+    "waiting": "yellow",
+    "claimed": "cyan",
+    "dead_letters": "red",
+    "set_aside": "yellow",
+}
 _STYLES = {"open": "red", "paused": "yellow", "unreached": "yellow", "recovering": "yellow", "closed": "green"}
 
 
@@ -55,7 +62,7 @@ def list_services(as_json: bool) -> None:
     if not facts:
         out.write(f"No service has been started yet. Start a worker:  {worker}")
         return
-    counts = ("workers", "waiting", "claimed", "dead letters", "set aside")
+    counts = (name.replace("_", " ") for name in _COUNT_STYLES)
     rows = [(one["service"], _cells(one)) for one in facts]
     out.table(("service", "event", "finishes", *counts, "last run"), rows)
     for one in facts:
@@ -79,17 +86,10 @@ def _waiting(count: int) -> str:
 def _cells(one: dict[str, Any]) -> list[Text]:
     ago = one["seconds_ago"]
     seen = "now" if one["workers"] else f"{duration(round(ago))} ago" if ago is not None else "never"
-    styles = {
-        "workers": "green",
-        "waiting": "yellow",
-        "claimed": "cyan",
-        "dead_letters": "red",
-        "set_aside": "yellow",
-    }
     return [
         Text(one_line(one["event"])) if one["event"] else Text("(retired)", "dim"),
         Text(one_line(one["finishes"] or "")),
-        *(count_cell(one[name], style) for name, style in styles.items()),
+        *(count_cell(one[name], style) for name, style in _COUNT_STYLES.items()),
         Text("" if one["state"] == "retired" else seen, "dim"),
     ]
 

@@ -22,7 +22,6 @@ from onward.settings import load_settings
 SHOWN_SOURCES = 10
 _SOURCE_STYLES = {"completed": "green", "partially_completed": "yellow", "failed": "red", "running": "cyan"}
 _STATUSES = ("pending", "processed", "failed", "failed_max_retries", "discarded")
-_WORDS = {"failed_max_retries": "given up"}
 
 
 @click.command()
@@ -117,7 +116,7 @@ def _print_documents(out: Output, standing: SystemStatus) -> None:
         (collection, [count_cell(counts.get(item, 0), STATUS_STYLES.get(item, "red")) for item in shown])
         for collection, counts in sorted(standing.documents.items())
     ]
-    out.table(("documents", *(_WORDS.get(item, item) for item in shown)), rows)
+    out.table(("documents", *(item.replace("failed_max_retries", "given up") for item in shown)), rows)
 
 
 def _print_stages(out: Output, standing: SystemStatus) -> None:
