@@ -26,16 +26,7 @@ from onward.ops.lookup import is_server, store_file
 from onward.ops.text.format import counted, moment, one_line, size
 from onward.retry.errors import OnwardError
 from onward.retry.redact import redact
-from onward.settings import (
-    FILE,
-    Settings,
-    SettingsError,
-    from_environ,
-    load_settings,
-    named_by,
-    unknown_variables,
-    variable,
-)
+from onward.settings import FILE, Settings, SettingsError, from_environ, load_settings, named_by, unknown_variables
 
 if TYPE_CHECKING:
     from onward.ledger.postgres.inspection import ServerInspection
@@ -182,7 +173,7 @@ def _read_settings() -> tuple[Settings, list[Check]]:
     try:
         settings = load_settings()
     except SettingsError as error:
-        places = ", ".join(variable(name) for name in PLACES)
+        places = ", ".join(f"ONWARD_{name.upper()}" for name in PLACES)
         remedy = f"set what is allowed; the other checks use the usual settings, with {places} as they are set"
         given = {}
         for name in PLACES:

@@ -30,14 +30,7 @@ from onward.ops.actions.dead_letters import (
     RequeueDeadLetters,
     RestoreDeadLetters,
 )
-from onward.ops.queries.dead_letters import (
-    ChosenDeadLetters,
-    DeadLetterSelection,
-    dead_letter_at,
-    dead_letter_brief,
-    dead_letter_facts,
-    failed_queue_facts,
-)
+from onward.ops.queries import dead_letters as queries
 from onward.ops.text.format import counted, harmless, moment, number, one_line, size
 from onward.ops.text.history import MAX_SHOWN_BYTES, error_text, last_error_text, raw_text, reason_text, tries_text
 from onward.retry.redact import redact
@@ -91,13 +84,13 @@ def list_(queue: str | None, archived: bool, limit: int | None, as_json: bool) -
     """
     with open_store_app() as app:
         if queue is None:
-            found = failed_queue_facts(app, archived=archived)
+            found = queries.failed_queue_facts(app, archived=archived)
             shown = [one for one in found if one["archived"] or (one["letters"] and not archived)]
             print_json(shown[:limit]) if as_json else _print_queues(shown, archived, limit or len(shown))
             return
-        choice = DeadLetterSelection(queue).find(app, archived=archived)
+        choice = queries.DeadLetterSelection(queue).find(app, archived=archived)
         if as_json:
-            print_json([dead_letter_brief(one) for one in islice(choice.letters(), limit)])
+            print_json([queries.dead_letter_brief(one) for one in islice(choice.letters(), limit)])
             return
         out = Output()
         dead_letters = list(islice(choice.letters(), limit or LISTED))
@@ -116,7 +109,7 @@ def list_(queue: str | None, archived: bool, limit: int | None, as_json: bool) -
             out.hint("To look at one: ", f"onward failed inspect {dead_letters[0].row}")
 
 
-def _print_rest(out: Output, choice: ChosenDeadLetters, shown: int, archived: bool) -> None:
+def _print_rest(out: Output, choice: queries.ChosenDeadLetters, shown: int, archived: bool) -> None:
     if not shown:
         out.write(f"{one_line(choice.name)} {'has no archived dead letters' if archived else 'is empty'}.")
     _print_more(out, shown, choice.total())
@@ -146,7 +139,7 @@ def _print_queues(found: list[dict[str, Any]], archived: bool, limit: int) -> No
     _print_more(out, len(found[:limit]), len(found))
     option = " --archived" if archived else ""
     first = next((one for one in found if one["archived" if archived else "letters"]), found[0])
-    out.hint("To look into one: ", f"onward failed list{option} {shlex.quote(one_line(first['queue']))}")
+    out.write(("To look into one: ", "dim"), f"onward failed list{option} {shlex.quote(one_line(first['queue']))}")
 
 
 @failed.command()
@@ -163,13 +156,13 @@ def inspect(queue: str, archived: bool, limit: int, as_json: bool) -> None:
       onward failed inspect parsing.failed --limit 1
     """
     with open_store_app() as app:
-        choice = DeadLetterSelection(queue).find(app, archived=archived)
+        choice = queries.DeadLetterSelection(queue).find(app, archived=archived)
         if choice.row is not None:
-            dead_letters = [dead_letter_at(app, choice.row, archived=True if archived else None)]
+            dead_letters = [queries.dead_letter_at(app, choice.row, archived=True if archived else None)]
         else:
             dead_letters = list(islice(choice.letters(), limit))
         if as_json:
-            print_json([dead_letter_facts(one) for one in dead_letters])
+            print_json([queries.dead_letter_facts(one) for one in dead_letters])
             return
         out = Output()
         for dead_letter in dead_letters:
@@ -223,8 +216,8 @@ def export(queue: str | None, archived: bool, output: Path | None, **filters: An
       onward failed export --all --output letters.ndjson.gz
     """
     with open_store_app() as app:
-        choice = DeadLetterSelection(queue, **filters).find(app, archived=archived)
-        count = write_export((dead_letter_facts(one) for one in choice.letters()), output)
+        choice = queries.DeadLetterSelection(queue, **filters).find(app, archived=archived)
+        count = write_export((queries.dead_letter_facts(one) for one in choice.letters()), output)
     if count is not None:
         click.echo(f"{counted(count, 'dead letter')} written to {one_line(str(output))}.", err=True)
 
@@ -246,7 +239,7 @@ def requeue(rate: float | None, canary: int | None, **given: Any) -> Action:
       onward failed requeue embedding.generation.failed --rate 5 --canary 3
       onward failed requeue --all --error-type TimeoutError --since yesterday
     """
-    return RequeueDeadLetters(DeadLetterSelection(**given), canary=canary or 0, rate=rate)
+    return RequeueDeadLetters(queries.DeadLetterSelection(**given), canary=canary or 0, rate=rate)
 
 
 @failed.command()
@@ -262,7 +255,7 @@ def purge(archived: bool, recovered: bool, **given: Any) -> Action:
       onward failed purge parsing.failed --dry-run
       onward failed purge --all --archived --confirm
     """
-    return PurgeDeadLetters(DeadLetterSelection(**given), archived=archived, recovered=recovered)
+    return PurgeDeadLetters(queries.DeadLetterSelection(**given), archived=archived, recovered=recovered)
 
 
 @failed.command()
@@ -277,4 +270,4 @@ def archive(restore: bool, **given: Any) -> Action:
       onward failed archive parsing.failed --error-type UnreadableMail
       onward failed archive parsing.failed --restore
     """
-    return (RestoreDeadLetters if restore else ArchiveDeadLetters)(DeadLetterSelection(**given))
+    return (RestoreDeadLetters if restore else ArchiveDeadLetters)(queries.DeadLetterSelection(**given))

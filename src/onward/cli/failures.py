@@ -20,21 +20,7 @@ from onward.ops.actions.failure_groups import (
     RetryFailureGroup,
 )
 from onward.ops.lookup import check_service, short_ids, show_command
-from onward.ops.queries.failure_groups import (
-    KNOWN,
-    affected,
-    batch_facts,
-    error_text,
-    evidence_facts,
-    files_of,
-    find_batch,
-    find_group,
-    group_facts,
-    is_persistent,
-    item_errors,
-    shortened,
-)
-from onward.ops.queries.failure_groups import list_groups as find_groups
+from onward.ops.queries import failure_groups as groups
 from onward.ops.text.diagnosis import diagnosis_sentences, remedies, remedy_command, remedy_sentence
 from onward.ops.text.format import (
     SHORT_ID,
@@ -102,9 +88,9 @@ def list_groups(
         if service is not None:
             check_service(app, service)
         most = limit or (None if as_json else LISTED)
-        found = find_groups(app, service=service, since=since, everything=show_all, limit=most)
+        found = groups.list_groups(app, service=service, since=since, everything=show_all, limit=most)
         if as_json:
-            print_json([group_facts(one, diagnose(one)) for one in found.page])
+            print_json([groups.group_facts(one, diagnose(one)) for one in found.page])
             return
         now = app.store.now()
     out = Output()
@@ -121,7 +107,7 @@ def list_groups(
             f"{one_line(group.service, 30)}: {held or _affected_count(group)}",
             (f", since {local_time(group.first_seen, now)}, last {_ago(group, now)}", "dim"),
         )
-        out.entry(f"{'':{len(short)}}  {error_text(group, 200)}", style="red")
+        out.entry(f"{'':{len(short)}}  {groups.error_text(group, 200)}", style="red")
     if more := found.total - len(found.page):
         out.write(f"… and {number(more)} more; --limit {found.total} shows them.", style="dim")
     if hidden := found.hidden:
@@ -156,10 +142,10 @@ def show_group(group: str, as_json: bool) -> None:
       onward failures show 5d41402a
     """
     with open_store_app() as app:
-        evidence = evidence_of(app.store, find_group(app, group))
+        evidence = evidence_of(app.store, groups.find_group(app, group))
         verdict = diagnose(evidence)
         if as_json:
-            print_json(group_facts(evidence, verdict) | evidence_facts(app, evidence))
+            print_json(groups.group_facts(evidence, verdict) | groups.evidence_facts(app, evidence))
         else:
             _print_group(app, evidence, verdict)
 
@@ -167,9 +153,9 @@ def show_group(group: str, as_json: bool) -> None:
 def _print_group(app: App, evidence: Evidence, verdict: Diagnosis) -> None:
     """Print everything about a failure group: the cause first, the next commands last."""
     group, out = evidence.group, Output()
-    known = shortened([item.fingerprint for item in app.store.failure_groups(limit=KNOWN)])
+    known = groups.shortened([item.fingerprint for item in app.store.failure_groups(limit=groups.KNOWN)])
     short = known.get(group.fingerprint, group.fingerprint)
-    out.write(error_text(group, 600), style="bold")
+    out.write(groups.error_text(group, 600), style="bold")
     out.print()
     if verdict.kind is Cause.UNCLEAR:
         out.write("The cause is unclear:", style="bold")
@@ -219,7 +205,7 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 def _print_documents(app: App, out: Output, group: FailureGroup, short: str) -> str:
     """Print the first affected documents; return the command that shows the first."""
-    shown = list(islice(affected(app.store, group.fingerprint), _SHOWN_DOCUMENTS))
+    shown = list(islice(groups.affected(app.store, group.fingerprint), _SHOWN_DOCUMENTS))
     if not shown:
         return ""
     ids = short_ids(app, [state.id for state in shown])
@@ -300,7 +286,7 @@ def list_batches(as_json: bool) -> None:
     with open_store_app() as app:
         found = sorted(app.store.failed_batches(), key=lambda batch: batch.retry_after)
         if as_json:
-            print_json([batch_facts(app, one) for one in found])
+            print_json([groups.batch_facts(app, one) for one in found])
             return
         out = Output()
         for one in found:
@@ -321,7 +307,7 @@ def _batch_line(app: App, one: FailedBatch) -> Text:
         (f" ({one.service})", "dim"),
         f"  {counted(one.retry_count, 'retry')}, ",
         "due now" if due else f"next at {clock_time(one.retry_after)}",
-        ("  persistent" if is_persistent(app, one) else "", "bold red"),
+        ("  persistent" if groups.is_persistent(app, one) else "", "bold red"),
     )
 
 
@@ -331,15 +317,16 @@ def _batch_line(app: App, one: FailedBatch) -> Text:
 def show_batch(id: str, as_json: bool) -> None:
     """Show one failed batch with the error of each of its documents."""
     with open_store_app() as app:
-        batch = find_batch(app, id)
+        batch = groups.find_batch(app, id)
         if as_json:
-            print_json(batch_facts(app, batch) | {"item_errors": dict(item_errors(app, batch.items))})
+            errors = dict(groups.item_errors(app, batch.items))
+            print_json(groups.batch_facts(app, batch) | {"item_errors": errors})
             return
         out = Output()
         out.write(_batch_line(app, batch))
         out.write(f"id          {batch.id}")
         out.write(f"set aside   {moment(batch.created_at)}")
-        for file in files_of(app, batch)[:_SHOWN_ITEMS]:
+        for file in groups.files_of(app, batch)[:_SHOWN_ITEMS]:
             out.write(f"from        {one_line(file)}")
         out.write("Errors of the batch", style="bold")
         for error in batch.errors[-_SHOWN_ITEMS:]:
@@ -348,7 +335,7 @@ def show_batch(id: str, as_json: bool) -> None:
         out.write("Documents", style="bold")
         shown = batch.items[:_SHOWN_ITEMS]
         ids = short_ids(app, [id for _, id in shown])
-        errors = dict(item_errors(app, shown))
+        errors = dict(groups.item_errors(app, shown))
         for name, item in shown:
             error_line = one_line(errors.get(item, ""), 300)
             out.write((f"  {one_line(ids[item]):8}", "green"), f"  {name:10}", (error_line, "red"))

@@ -138,12 +138,12 @@ def _print_reports(app: App, reports: list[IngestionReport], seconds: float, *, 
         first = next(trouble for report in reports for trouble in report.troubles)
         out.write(f"{counted(failed, 'document')} failed. To see which and why:", style="red")
         out.write("  onward documents --status failed")
-        out.write(f"  {show_command(app, first.collection, first.id)}")
+        out.wrapped(f"  {show_command(app, first.collection, first.id)}")
     incomplete = [report.source for report in reports if report.passed_over.total or report.without_text]
     if incomplete:
         out.write("To list the files that were passed over and the messages without text:")
     for source in incomplete:
-        out.write(f"  {show_command(app, 'archives', source_id(source))}")
+        out.wrapped(f"  {show_command(app, 'archives', source_id(source))}")
     for report in reports:
         for waiting in report.waiting:
             out.write(_waiting_text(report.source, waiting), style="yellow")
@@ -245,15 +245,15 @@ def reembed(dry_run: bool, processes: int | None, as_json: bool) -> None:
     if as_json:
         print_json({"model": model, "dry_run": dry_run, "chunks": count, "left": left})
     elif not count:
-        out.write(f"Every chunk has its vector of the model {model!r}.")
+        out.wrapped(f"Every chunk has its vector of the model {model!r}.")
     elif dry_run:
-        out.write(f"{counted(count, 'chunk')} would be embedded with the model {model!r}.")
+        out.wrapped(f"{counted(count, 'chunk')} would be embedded with the model {model!r}.")
     else:
-        out.write(f"{counted(count - left, 'chunk')} embedded with the model {model!r}.")
+        out.wrapped(f"{counted(count - left, 'chunk')} embedded with the model {model!r}.")
         if left:
             out.write(f"{counted(left, 'chunk')} left; see `onward status`.", style="yellow")
         if stopped:
-            out.write(f"Stopped. {RESUME_HINT}", style="yellow")
+            out.wrapped(f"Stopped. {RESUME_HINT}", "yellow")
     raise SystemExit(INTERRUPTED if stopped else UNFINISHED if left and not dry_run else 0)
 
 

@@ -37,9 +37,13 @@ class Output(Console):
         else:
             self.write(*parts, style=style)
 
+    def wrapped(self, text: str, style: str = "") -> None:
+        """Print a text in lines of the console's width."""
+        self.print(Text(text, style))
+
     def hint(self, text: str, command: str) -> None:
         """Print a command that somebody may type next."""
-        self.write((text, "dim"), command)
+        self.print(Text.assemble((text, "dim"), command))
 
     def field(self, name: str, value: str, style: str = "") -> None:
         """Print a value after its name, unless it is empty."""

@@ -83,13 +83,15 @@ def search(
         elif found.hits:
             _print_hits(app, found, several=len(sources) > 1)
         elif found.total:
-            click.echo(f"{counted(found.total, 'message')} match, but page {page} is behind the last of them.")
+            Output().wrapped(
+                f"{counted(found.total, 'message')} match, but page {page} is behind the last of them."
+            )
         else:
             names = ("source", "author", "since", "until", "thread")
             limits = ", ".join(f"--{name}" for name in names if getattr(query, name) is not None)
             out = Output()
             out.write(f"Nothing found for {one_line(query.text)!r}.")
-            out.write(f"Try {f'without {limits}, or ' if limits else ''}with other or fewer words.", style="dim")
+            out.wrapped(f"Try {f'without {limits}, or ' if limits else ''}with other or fewer words.", "dim")
 
 
 def _print_hits(app: App, found: Results, *, several: bool) -> None:
@@ -114,7 +116,7 @@ def _print_hits(app: App, found: Results, *, several: bool) -> None:
     out.write(f"{span}{counted(found.total, 'message')}.", style="dim")
     out.hint("To read one:   ", show_command(app, "messages", found.hits[0].message.id))
     if last < found.total:
-        out.hint("The next page: ", _next_page(click.get_current_context().params))
+        out.write(("The next page: ", "dim"), _next_page(click.get_current_context().params))
 
 
 def _next_page(given: dict[str, Any]) -> str:

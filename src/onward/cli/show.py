@@ -17,15 +17,7 @@ from onward.cli.app_access import open_store_app
 from onward.cli.output import NAME_WIDTH, STATUS_STYLES, Output
 from onward.cli.params import json_option, print_json
 from onward.ops.lookup import resolve, short_ids, show_command
-from onward.ops.queries.document_details import (
-    body_of,
-    document_facts,
-    history_of,
-    messages_of_thread,
-    next_step_of,
-    original_of,
-    thread_size,
-)
+from onward.ops.queries import document_details as details
 from onward.ops.queries.ingestion_report import (
     LISTED,
     SkippedFiles,
@@ -83,10 +75,10 @@ def show(id: str, raw: bool, as_json: bool) -> None:
         collection, found = resolve(app, id)
         if raw:
             visible = sys.stdout.isatty()
-            for piece in original_of(app, collection, found):
+            for piece in details.original_of(app, collection, found):
                 click.echo(made_visible(piece) if visible else piece, nl=False)
         elif as_json:
-            print_json(document_facts(app, collection, found))
+            print_json(details.document_facts(app, collection, found))
         else:
             _print(app, collection, found)
 
@@ -95,7 +87,7 @@ def _print(app: App, collection: str, id: str) -> None:
     from onward.pipeline import documents
 
     out = Output()
-    history = history_of(app, collection, id)
+    history = details.history_of(app, collection, id)
     kinds: dict[str, tuple[type[Any], Callable[[App, Output, Any], None]]] = {
         "messages": (documents.Message, _print_message),
         "threads": (documents.Thread, _print_thread),
@@ -107,16 +99,16 @@ def _print(app: App, collection: str, id: str) -> None:
         kind, print_document = kinds[collection]
         print_document(app, out, app.get(kind, id))
     elif collection in ("tasks", "reports"):
-        for name, value in body_of(app, collection, id).items():
+        for name, value in details.body_of(app, collection, id).items():
             if not isinstance(value, dict | list):
                 out.field(name, str(iso(value) if name.endswith("_at") else value))
         if (report := report_of(app, collection, id)) is not None:
             out.field("holds", _counts(report.counts))
             _print_skipped_files(out, SkippedFiles.of(report))
     else:  # of another app
-        out.write(harmless(json.dumps(body_of(app, collection, id), ensure_ascii=False, indent=2)))
+        out.write(harmless(json.dumps(details.body_of(app, collection, id), ensure_ascii=False, indent=2)))
     out.print()
-    _print_state(out, history, next_step_of(app, history.state))
+    _print_state(out, history, details.next_step_of(app, history.state))
     out.print()
     out.write("History", style="bold")
     for entry in history.entries:
@@ -184,7 +176,7 @@ def _print_message(app: App, out: Output, message: Message) -> None:
     for defect in message.defects:
         out.field("odd", defect, "yellow")
     thread = show_command(app, "threads", message.thread_id)
-    out.field("thread", f"{counted(thread_size(app, message.thread_id), 'message')}: {thread}")
+    out.field("thread", f"{counted(details.thread_size(app, message.thread_id), 'message')}: {thread}")
     if message.body.strip():
         text = Text()
         for kind, start, end in message.spans or [("", 0, len(message.body))]:
@@ -206,8 +198,8 @@ def _print_thread(app: App, out: Output, thread: Thread) -> None:
         out.field("thread", thread.subject or "(no subject)", "bold")
         out.write("There is no summary yet.", style="yellow")
     out.print()
-    total = thread_size(app, thread.id)
-    messages = messages_of_thread(app, thread.id, limit=MAX_MESSAGES)
+    total = details.thread_size(app, thread.id)
+    messages = details.messages_of_thread(app, thread.id, limit=MAX_MESSAGES)
     ids = short_ids(app, [message.id for message in messages])
     out.write(counted(total, "message"), style="bold")
     for message in messages:
@@ -223,7 +215,7 @@ def print_summary(out: Output, summary: Summary) -> None:
     """Print a summary, rendered from its Markdown."""
     out.write(one_line(summary.subject) or "(no subject)", style="bold")
     missing = f" · {counted(summary.missing, 'chunk')} not embedded" if summary.missing else ""
-    out.write(f"{counted(summary.messages, 'message')} · by {summary.model}{missing}", style="dim")
+    out.wrapped(f"{counted(summary.messages, 'message')} · by {summary.model}{missing}", "dim")
     out.print()
     if out.is_terminal:
         from rich.markdown import Markdown  # takes a while to import

@@ -74,7 +74,7 @@ def _print_needs(out: Output, standing: SystemStatus) -> None:
     for need in standing.needs:
         text, command = one_line(need.text), need.command
         if command and out.is_terminal and len(text) + len(command) + 5 > out.width:
-            out.print(Text(f"  {text}:"))
+            out.wrapped(f"  {text}:")
             out.write(f"    {command}", style="bold")
         else:
             out.write(f"  {text}{':  ' if command else ''}", (command, "bold"))
