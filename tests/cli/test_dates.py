@@ -39,7 +39,7 @@ def test_what_is_no_span_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "ago"), (("30m", 30 * MINUTE), ("2h", 2 * HOUR), ("1d12h", 1.5 * DAY)))
-def test_a_span_is_a_date_so_long_ago(text: str, ago: float) -> None:
+def test_a_span_is_a_date_in_the_past(text: str, ago: float) -> None:
     before = now()
     assert before - ago <= DATE.convert(text, None, None) <= now() - ago
 

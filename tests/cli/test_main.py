@@ -59,7 +59,7 @@ def test_wrong_usage_exits_with_2(args: list[str]) -> None:
     ("args", "meant"),
     ((["ingst"], "ingest"), (["statu"], "status"), (["retry_job"], "retry-job"), (["failed", "lst"], "list")),
 )
-def test_a_misspelt_command_is_told_which_one_may_be_meant(args: list[str], meant: str) -> None:
+def test_of_a_misspelt_command_the_nearest_is_named(args: list[str], meant: str) -> None:
     result = CliRunner().invoke(main, args)
     assert result.exit_code == 2
     assert repr(args[-1]) in result.stderr
@@ -97,7 +97,7 @@ def test_known_variables_and_empty_ones_are_not_warned_of(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("command", ("status", "worker", "serve", "search"))
-def test_a_data_folder_that_is_a_file_is_said_to_be_one(tmp_path: Path, command: str) -> None:
+def test_a_data_folder_that_is_a_file_is_refused(tmp_path: Path, command: str) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("a file")
     args = [command, "key"] if command == "search" else [command]
@@ -156,7 +156,7 @@ def test_ctrl_c_ends_a_command_with_130(failing: list[Exception]) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
 @pytest.mark.parametrize("unbuffered", ("", "1"))
 @pytest.mark.parametrize("args", ("--help", "policies", "policies --json"))
-def test_output_that_cannot_be_written_is_told(args: str, unbuffered: str) -> None:
+def test_output_that_cannot_be_written_is_reported(args: str, unbuffered: str) -> None:
     env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-m", "onward", *args.split()]
@@ -165,7 +165,7 @@ def test_output_that_cannot_be_written_is_told(args: str, unbuffered: str) -> No
     assert (done.returncode, done.stderr) == (1, expected)
 
 
-def test_a_closed_output_is_told() -> None:
+def test_a_closed_output_is_reported() -> None:
     command = ["sh", "-c", f"{shlex.quote(sys.executable)} -m onward policies >&-"]
     done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "Error: the output cannot be written: it is closed\n")
@@ -185,7 +185,7 @@ def test_what_there_is_not_exits_with_2(failing: list[Exception]) -> None:
 @pytest.mark.parametrize(
     ("package", "extra"), (("uvicorn.config", "console"), ("numpy", "pipeline"), ("rich.text", "cli"))
 )
-def test_what_a_missing_package_belongs_to_is_said(failing: list[Exception], package: str, extra: str) -> None:
+def test_the_extra_of_a_missing_package_is_named(failing: list[Exception], package: str, extra: str) -> None:
     failing.append(ModuleNotFoundError(f"No module named {package!r}", name=package))
     result = CliRunner().invoke(main, ["fail"])
     assert (result.exit_code, f"pip install 'onward[{extra}]'" in result.stderr) == (2, True)

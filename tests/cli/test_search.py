@@ -100,7 +100,7 @@ def test_without_a_store_it_says_how_to_begin_and_leaves_nothing_behind(home: Pa
     assert not home.exists()
 
 
-def test_while_the_embedder_is_down_words_are_looked_for_and_that_is_said(library: Path) -> None:
+def test_while_the_embedder_is_down_words_are_searched_with_a_warning(library: Path) -> None:
     down = {"ONWARD_EMBEDDER": "http://127.0.0.1:9/v1", "ONWARD_EMBEDDER_MODEL": "some"}
     result = onward(library, "search", "boathouse", "--json", more=down)
     assert result.exit_code == 0

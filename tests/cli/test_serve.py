@@ -26,17 +26,17 @@ from tests.support.command_runs import environment, onward, onward_process
 class Served:
     """A console in a process of its own, and what it says."""
 
-    def __init__(self, process: subprocess.Popen[str], url: str, said: list[str]) -> None:
+    def __init__(self, process: subprocess.Popen[str], url: str, errors: list[str]) -> None:
         self.process = process
         self.url = url
-        self.said = said
+        self.errors = errors
         self.ended = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self) -> None:
         assert self.process.stderr is not None
-        self.said += list(self.process.stderr)
+        self.errors += list(self.process.stderr)
         self.ended.set()
 
     def stop(self, number: signal.Signals) -> int:
@@ -54,14 +54,14 @@ def served(home: Path, *args: str, **more: str) -> Iterator[Served]:
     with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
-            said = []
+            errors = []
             for line in process.stderr:
-                said.append(line)
+                errors.append(line)
                 if found := re.search(r"The console is at (http://\S+/)", line):
-                    yield Served(process, found[1], said)
+                    yield Served(process, found[1], errors)
                     break
             else:
-                raise AssertionError("".join(said))
+                raise AssertionError("".join(errors))
         finally:
             if process.poll() is None:
                 process.kill()
@@ -69,8 +69,8 @@ def served(home: Path, *args: str, **more: str) -> Iterator[Served]:
 
 def test_it_says_where_it_is_and_how_to_stop_it(home: Path) -> None:
     with served(home) as console:
-        assert "onward worker" in console.said[-1]
-        assert "Ctrl-C" in console.said[-1]
+        assert "onward worker" in console.errors[-1]
+        assert "Ctrl-C" in console.errors[-1]
         assert httpx2.get(f"{console.url}healthz", timeout=60.0).status_code in (200, 503)
         assert "<h1>Overview</h1>" in httpx2.get(console.url, timeout=60.0).text
 
@@ -107,8 +107,8 @@ def test_it_ends_cleanly_while_pages_are_watched(number: signal.Signals, home: P
             assert next(line for line in lines if line.startswith("data:"))
             assert console.stop(number) == 0
             assert [line for line in lines if line.startswith("data:")] == [], "the stream was ended, not cut off"
-        assert "Traceback" not in "".join(console.said)
-        assert len(console.said) == 1, "nothing else was worth a line"
+        assert "Traceback" not in "".join(console.errors)
+        assert len(console.errors) == 1, "nothing else was worth a line"
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_an_address_that_is_none_is_refused(address: str, home: Path) -> None:
     assert not home.exists(), "before anything was made"
 
 
-def test_a_port_that_is_taken_is_said_with_another_one(home: Path) -> None:
+def test_a_port_that_is_taken_is_refused_with_another_one(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         result = onward(home, "serve", "--address", f"127.0.0.1:{port}")
@@ -131,7 +131,7 @@ def test_a_port_that_is_taken_is_said_with_another_one(home: Path) -> None:
     assert "Traceback" not in result.output
 
 
-def test_an_address_of_another_machine_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_of_another_machine_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONWARD_TOKEN", "a token of some length")
     result = onward_process(home, "serve", "--address", "192.0.2.1:0")
     assert result.returncode == 1
@@ -154,7 +154,7 @@ def test_with_a_worker_what_is_submitted_is_worked_at_and_both_end_together(home
         assert pids
         assert console.stop(signal.SIGINT) == 0
         assert not [pid for pid in pids if is_alive(pid)]
-        assert "Traceback" not in "".join(console.said)
+        assert "Traceback" not in "".join(console.errors)
 
 
 def test_a_worker_does_not_outlive_a_console_that_is_killed(home: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_worker_does_not_outlive_a_console_that_is_killed(home: Path) -> None:
         submit_and_wait(console)
         pids = workers_of(home)
         console.stop(signal.SIGKILL)
-        # What the worker says goes where the console said it, and ends with the last of them.
+        # The worker writes to the standard error of the console, which ends with the last of them.
         assert console.ended.wait(60)
         assert not [pid for pid in pids if is_alive(pid)]
 
@@ -174,8 +174,8 @@ def submit_and_wait(console: Served) -> None:
         submitted = client.post("/v3/documents", json=text)
         assert submitted.status_code == 202, submitted.text
         with client.stream("GET", f"/v3/documents/{submitted.json()['id']}/events") as stream:
-            told = list(stream.iter_lines())
-        assert any("done" in line for line in told), told
+            lines = list(stream.iter_lines())
+        assert any("done" in line for line in lines), lines
 
 
 def workers_of(home: Path) -> set[int]:
@@ -193,14 +193,14 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def test_a_worker_that_cannot_start_ends_the_console_and_says_so(home: Path) -> None:
+def test_a_worker_that_cannot_start_ends_the_console_with_an_error(home: Path) -> None:
     with served(home, "--work", ONWARD_BUS="amqp://guest@127.0.0.1:1/") as console:
         assert console.process.wait(60) == 1
         assert console.ended.wait(60)
-        assert "the worker has ended (exit code 1), and the console with it" in "".join(console.said)
+        assert "the worker has ended (exit code 1), and the console with it" in "".join(console.errors)
 
 
 def test_its_help_tells_a_newcomer_what_to_type(home: Path) -> None:
     output = onward(home, "serve", "--help").output
-    for told in ("onward serve --work", "ONWARD_TOKEN", "--address HOST:PORT", "ONWARD_SERVE_HOSTS", "8321"):
-        assert told in output
+    for part in ("onward serve --work", "ONWARD_TOKEN", "--address HOST:PORT", "ONWARD_SERVE_HOSTS", "8321"):
+        assert part in output

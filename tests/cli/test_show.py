@@ -217,7 +217,8 @@ def test_a_collection_distinguishes_documents_of_the_same_id(home: Path) -> None
     assert facts(home, "memos/x")["body"]["text"] == "nested"
     missing = onward(home, "show", "memos/other")
     assert missing.exit_code == 2
-    assert "no document of memos has an id that begins with 'other'" in missing.stderr
+    assert "memos" in missing.stderr
+    assert "'other'" in missing.stderr
 
 
 def test_of_documents_with_the_same_id_the_one_is_meant_that_a_service_finishes(home: Path) -> None:
