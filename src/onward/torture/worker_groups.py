@@ -132,10 +132,11 @@ class Fleet:
         """Let all groups finish what they run; return whether all of them ended without an error."""
         for group in self.groups:
             group.resume()
-            if group.is_up:
-                group.process.send_signal(Signals.SIGTERM)
+        signalled = [group for group in self.groups if group.is_up]  # the others were killed and not replaced yet
+        for group in signalled:
+            group.process.send_signal(Signals.SIGTERM)
         ended_well = True
-        for group in self.groups:
+        for group in signalled:
             try:
                 # A process that was just started may not handle signals yet.
                 ended_well &= group.process.wait(END_SECONDS) in (0, -Signals.SIGTERM)
