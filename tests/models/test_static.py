@@ -74,7 +74,7 @@ def test_what_holds_no_words_is_a_zero_vector_not_a_number_that_is_none(embedder
 def test_its_tokens_are_those_of_the_whole_text(embedder: StaticEmbedder, tokenizer: Tokenizer, text: str) -> None:
     """Tokenizing word by word is only a faster way to the same tokens."""
     expected = tokenizer.encode(text, add_special_tokens=False).ids if text.strip() else []
-    assert embedder._load().tokens(text) == expected
+    assert word_tokens.open_tokenizer().tokens(text) == expected
 
 
 def test_a_vector_does_not_depend_on_its_neighbours(embedder: StaticEmbedder) -> None:

@@ -10,14 +10,17 @@ import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import groupby
+from operator import attrgetter, itemgetter
 
-from onward.models.protocol import Citation, Passage, WrittenSummary
+from onward.models.protocol import Citation, Passage, Summarizer, WrittenSummary
 
+# Sentences of one thread that are scored; of a longer thread, those at the start and end of each message.
 MAX_SENTENCES = 400
-"""Sentences of one thread that are scored; of a longer thread, those at the start and end of each message."""
 _CLOSING = ".!?\"')]”’`"
 NOTHING = "*There is no prose in this thread to summarise.*\n"
 
@@ -112,7 +115,7 @@ class _Sentence:
     score: float = 0.0
 
 
-class ExtractiveSummarizer:
+class ExtractiveSummarizer(Summarizer):
     """Summarises by choosing sentences: fast, deterministic, and every sentence is a quotation."""
 
     model = "extractive"
@@ -125,38 +128,26 @@ class ExtractiveSummarizer:
         _score(found, subject, len(passages))
         chosen = _choose(found)
         citations = tuple(
-            Citation(number, passages[sentence.passage].id, sentence.text)
-            for number, sentence in enumerate(chosen, start=1)
+            Citation(number, passages[it.passage].id, it.text) for number, it in enumerate(chosen, start=1)
         )
         markdown = _render(chosen, citations, passages) if chosen else NOTHING
         return WrittenSummary(markdown, citations, self.model, None, None, time.perf_counter() - began)
-
-    def healthy(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        pass
 
 
 def author_and_date(passage: Passage) -> str:
     """Return the author and the date of a message."""
     author = re.sub(r"\s*<[^>]*>|[*_`\[\]]", "", passage.author).strip(" \"'") or passage.author.strip("<> ")
-    author = " ".join(author.split())
-    if passage.date is None:
-        return author or "unknown"
-    try:
-        day = datetime.fromtimestamp(passage.date, UTC).date().isoformat()
-    except (ValueError, OverflowError, OSError):
-        return author or "unknown"
-    return f"{author or 'unknown'}, {day}"
+    author = " ".join(author.split()) or "unknown"
+    with suppress(ValueError, OverflowError, OSError):
+        if passage.date is not None:
+            return f"{author}, {datetime.fromtimestamp(passage.date, UTC).date().isoformat()}"
+    return author
 
 
 def source_list(citations: Sequence[Citation], passages: Sequence[Passage]) -> str:
     """List the messages that the numbers of a summary cite."""
-    by_id = {passage.id: passage for passage in passages}
-    lines = [
-        f"{cited.number}. {author_and_date(by_id[cited.message_id])} `{cited.message_id}`" for cited in citations
-    ]
+    authors = {passage.id: author_and_date(passage) for passage in passages}
+    lines = [f"{cited.number}. {authors[cited.message_id]} `{cited.message_id}`" for cited in citations]
     return "\n".join(["### Sources", "", *lines, ""])
 
 
@@ -232,7 +223,7 @@ def _choose(found: list[_Sentence]) -> list[_Sentence]:
     # A short message is its own summary.
     number = min(number, max(1, math.ceil(len(found) / 2)))
     lead = min(sentence.passage for sentence in found)
-    gist = max((sentence for sentence in found if sentence.passage == lead), key=lambda sentence: sentence.score)
+    gist = max((sentence for sentence in found if sentence.passage == lead), key=attrgetter("score"))
     chosen = [gist]
     per_message = Counter({gist.passage: 1})
     most = 3 if messages < 3 else 2
@@ -240,17 +231,14 @@ def _choose(found: list[_Sentence]) -> list[_Sentence]:
     ranked = sorted(found, key=lambda sentence: -sentence.score)[: 6 * number]
     repeats = {sentence: _likeness(sentence, gist) for sentence in ranked if sentence is not gist}
     while len(chosen) < number:
-        left = [
-            sentence
+        gains = {
+            sentence: sentence.score - 0.6 * likeness - 0.12 * per_message[sentence.passage]
             for sentence, likeness in repeats.items()
             if likeness < 0.6 and per_message[sentence.passage] < most
-        ]
-        if not left:
+        }
+        if not gains:
             break
-        best = max(
-            left,
-            key=lambda sentence: sentence.score - 0.6 * repeats[sentence] - 0.12 * per_message[sentence.passage],
-        )
+        best = max(gains, key=gains.__getitem__)
         chosen.append(best)
         per_message[best.passage] += 1
         del repeats[best]
@@ -264,23 +252,15 @@ def _likeness(sentence: _Sentence, other: _Sentence) -> float:
 
 
 def _render(chosen: list[_Sentence], citations: Sequence[Citation], passages: Sequence[Passage]) -> str:
-    shown = [
-        f"{_escaped(sentence.text)} [{citation.number}]"
-        for sentence, citation in zip(chosen, citations, strict=True)
-    ]
     lines = [f"**{_escaped(chosen[0].text)}** [1]", ""]
+    others = [(it.passage, f"{_escaped(it.text)} [{number}]") for number, it in enumerate(chosen[1:], start=2)]
     if len({sentence.passage for sentence in chosen}) == 1:
-        if len(shown) > 1:
-            lines += [" ".join(shown[1:]), ""]
+        lines += [" ".join(text for _, text in others), ""] if others else []
     else:
         lines += ["### What was said", ""]
-        before = -1
-        for sentence, text in zip(chosen[1:], shown[1:], strict=True):
-            if sentence.passage == before:
-                lines[-1] += f" {text}"
-            else:
-                lines.append(f"- **{author_and_date(passages[sentence.passage])}:** {text}")
-            before = sentence.passage
+        for passage, group in groupby(others, key=itemgetter(0)):
+            texts = " ".join(text for _, text in group)
+            lines.append(f"- **{author_and_date(passages[passage])}:** {texts}")
         lines.append("")
     return "\n".join([*lines, source_list(citations, passages)])
 

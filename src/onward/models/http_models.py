@@ -9,6 +9,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import httpx2
@@ -74,17 +75,15 @@ class HTTPModel:
     """One model of a server: a pool of connections, a limit of calls at a time, and classified errors."""
 
     remote = True
+    dependency: str
 
-    def __init__(
-        self, url: str, name: str, *, dependency: str, key: str | None, concurrency: int, read_timeout: float
-    ) -> None:
+    def __init__(self, url: str, name: str, key: str | None, concurrency: int, read_timeout: float) -> None:
         if not url.startswith(("http://", "https://")):
             raise ValueError(f"{redact(url)!r} is no address of a model; give one like http://localhost:11434/v1")
         if key is not None and not (key.isascii() and key.isprintable()):
-            raise ValueError(f"the key of the {dependency} holds characters no key has; was it copied whole?")
+            raise ValueError(f"the key of the {self.dependency} holds characters no key has; was it copied whole?")
         self.model = f"http:{name}"
         self.name = name
-        self.dependency = dependency
         self.address = redact(url.rstrip("/"))
         self._key = key
         self._slots = threading.BoundedSemaphore(concurrency)
@@ -112,17 +111,18 @@ class HTTPModel:
             try:
                 response = self._client.post(path, content=content, headers=headers)
             except httpx2.TransportError as error:
-                raise self._unavailable(f"{self.address} cannot be used: {self._describe(error)}") from None
+                raise self._unusable(error) from None
             except httpx2.DecodingError as error:
-                raise self._unavailable(f"{self.address} answered bytes that cannot be read: {error}") from None
+                message = f"{self.address} answered bytes that cannot be read: {error}"
+                raise Unavailable(self.dependency, message) from None
         if response.status_code != 200:
             raise self._status_error(response)
-        try:
+        answer = None
+        with suppress(ValueError):
             answer = json.loads(response.content)
-        except ValueError:
-            answer = None
         if not isinstance(answer, dict):
-            raise self._unavailable(f"{self.address} did not answer with JSON, but: {self._error_text(response)}")
+            message = f"{self.address} did not answer with JSON, but: {self._error_text(response)}"
+            raise Unavailable(self.dependency, message)
         return answer
 
     def healthy(self) -> bool:
@@ -130,7 +130,7 @@ class HTTPModel:
         try:
             response = self._client.get("models", timeout=HEALTH_SECONDS)
         except httpx2.HTTPError as error:
-            raise self._unavailable(f"{self.address} cannot be used: {self._describe(error)}") from None
+            raise self._unusable(error) from None
         # Not every server can list its models: a 404 here comes from a server that is up.
         if response.status_code >= 500 or response.status_code in (401, 403):
             raise self._status_error(response)
@@ -139,8 +139,9 @@ class HTTPModel:
     def close(self) -> None:
         self._client.close()
 
-    def _unavailable(self, message: str) -> Unavailable:
-        return Unavailable(self.dependency, message)
+    def _unusable(self, error: Exception) -> Unavailable:
+        reason = self._hide(f"{type(error).__name__}: {error}")[:MAX_ERROR_CHARACTERS]
+        return Unavailable(self.dependency, f"{self.address} cannot be used: {reason}")
 
     def _status_error(self, response: httpx2.Response) -> OnwardError:
         status = response.status_code
@@ -156,18 +157,13 @@ class HTTPModel:
     def _error_text(self, response: httpx2.Response) -> str:
         """Return the error message of the server, short and without secrets."""
         text = response.text[: 20 * MAX_ERROR_CHARACTERS]
-        try:
+        with suppress(ValueError, RecursionError):
             error = json.loads(response.content)
-            error = error.get("error", error) if isinstance(error, dict) else error
-            error = error.get("message", error) if isinstance(error, dict) else error
+            for name in ("error", "message"):
+                error = error.get(name, error) if isinstance(error, dict) else error
             text = error if isinstance(error, str) else json.dumps(error)
-        except (ValueError, RecursionError):
-            pass
         text = self._hide(" ".join(text.split())) or "(nothing)"
         return text if len(text) <= MAX_ERROR_CHARACTERS else text[: MAX_ERROR_CHARACTERS - 1] + "…"
-
-    def _describe(self, error: Exception) -> str:
-        return self._hide(f"{type(error).__name__}: {error}")[:MAX_ERROR_CHARACTERS]
 
     def _hide(self, text: str) -> str:
         return redact(text.replace(self._key, "***") if self._key else text)
@@ -183,6 +179,8 @@ def fitting_characters(text: str, size: int) -> int:
 class HTTPEmbedder(HTTPModel):
     """Embeds texts by calling a server; a text that is too long for its model is embedded in parts."""
 
+    dependency = "embedder"
+
     def __init__(
         self,
         url: str,
@@ -194,21 +192,16 @@ class HTTPEmbedder(HTTPModel):
         concurrency: int = 4,
         read_timeout: float = 60.0,
     ) -> None:
-        super().__init__(
-            url, name, dependency="embedder", key=key, concurrency=concurrency, read_timeout=read_timeout
-        )
+        super().__init__(url, name, key, concurrency, read_timeout)
         self.dimensions: int | None = None
         self.max_tokens = max_tokens
         self.batch = batch
         self._lock = threading.Lock()
 
     def embed(self, texts: Sequence[str], *, key: str = "") -> NDArray[np.float32]:
-        parts: list[str] = []
-        owners: list[int] = []
-        for number, text in enumerate(texts):
-            for part in _parts(text, self.max_tokens * BYTES_PER_TOKEN):
-                parts.append(part)
-                owners.append(number)
+        texts_in_parts = [list(_parts(text, self.max_tokens * BYTES_PER_TOKEN)) for text in texts]
+        parts = [part for each in texts_in_parts for part in each]
+        owners = [number for number, each in enumerate(texts_in_parts) for _ in each]
         if texts and not parts and self.dimensions is None:
             self._request(["."], key)  # nothing to embed, but the length of a vector must be known
         rows = np.zeros((len(texts), self.dimensions or 0), np.float32)
@@ -237,38 +230,38 @@ class HTTPEmbedder(HTTPModel):
 
     def _request(self, texts: list[str], key: str) -> NDArray[np.float32]:
         answer = self.post("embeddings", {"input": texts}, key=key)
-        vectors = self._checked(answer.get("data"), len(texts))
-        with self._lock:
-            if self.dimensions is None:
-                self.dimensions = vectors.shape[1]
-        if vectors.shape[1] != self.dimensions:
-            raise self._wrong(f"vectors of {vectors.shape[1]} dimensions, after others of {self.dimensions}")
-        return vectors
-
-    def _checked(self, data: object, count: int) -> NDArray[np.float32]:
-        """Return the vectors in the order of the texts; raise if they cannot be used."""
-        if not isinstance(data, list) or not all(isinstance(item, dict) for item in data):
-            raise self._wrong("no list of vectors")
-        if len(data) != count:
-            raise self._wrong(f"{len(data)} vectors for {count} texts")
-        order = [item.get("index", place) for place, item in enumerate(data)]
-        if sorted(map(str, order)) != sorted(map(str, range(count))):
-            raise self._wrong(f"vectors with the indexes {str(order)[:80]} for {count} texts")
-        by_index = dict(zip(order, data, strict=True))
         try:
-            vectors = np.array([by_index[place]["embedding"] for place in range(count)], np.float32)
-        except (KeyError, TypeError, ValueError) as error:
-            raise self._wrong(f"vectors that are not rows of numbers ({type(error).__name__})") from None
-        if vectors.ndim != 2 or vectors.shape[1] == 0:
-            raise self._wrong("empty vectors")
-        if not np.isfinite(vectors).all():
-            raise self._wrong("vectors with numbers that are not finite")
+            vectors = _vectors(answer.get("data"), len(texts))
+            width = vectors.shape[1]
+            with self._lock:
+                self.dimensions = self.dimensions or width
+            if width != self.dimensions:
+                raise ValueError(f"vectors of {width} dimensions, after others of {self.dimensions}")
+        except ValueError as error:
+            remedy = f"check that {self.name!r} is an embedding model"
+            raise Permanent(f"{self.dependency}: {self.address} answered {error}; {remedy}") from None
         return vectors
 
-    def _wrong(self, what: str) -> Permanent:
-        return Permanent(
-            f"{self.dependency}: {self.address} answered {what}; check that {self.name!r} is an embedding model"
-        )
+
+def _vectors(data: object, count: int) -> NDArray[np.float32]:
+    """Return the vectors in the order of the texts; raise if they cannot be used."""
+    if not isinstance(data, list) or not all(isinstance(item, dict) for item in data):
+        raise ValueError("no list of vectors")
+    if len(data) != count:
+        raise ValueError(f"{len(data)} vectors for {count} texts")
+    order = [item.get("index", place) for place, item in enumerate(data)]
+    if sorted(map(str, order)) != sorted(map(str, range(count))):
+        raise ValueError(f"vectors with the indexes {str(order)[:80]} for {count} texts")
+    by_index = dict(zip(order, data, strict=True))
+    try:
+        vectors = np.array([by_index[place]["embedding"] for place in range(count)], np.float32)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"vectors that are not rows of numbers ({type(error).__name__})") from None
+    if vectors.ndim != 2 or vectors.shape[1] == 0:
+        raise ValueError("empty vectors")
+    if not np.isfinite(vectors).all():
+        raise ValueError("vectors with numbers that are not finite")
+    return vectors
 
 
 def _parts(text: str, size: int) -> Iterator[str]:
@@ -292,6 +285,8 @@ def _normalised(rows: NDArray[np.float32]) -> NDArray[np.float32]:
 class HTTPSummarizer(HTTPModel):
     """Summarises by calling a server; checks its citations, and says which messages the prompt left out."""
 
+    dependency = "summarizer"
+
     def __init__(
         self,
         url: str,
@@ -307,9 +302,7 @@ class HTTPSummarizer(HTTPModel):
                 f"context_tokens={context_tokens} leaves no room for messages; "
                 f"give at least {2 * ANSWER_TOKENS}, twice the {ANSWER_TOKENS} of an answer"
             )
-        super().__init__(
-            url, name, dependency="summarizer", key=key, concurrency=concurrency, read_timeout=read_timeout
-        )
+        super().__init__(url, name, key, concurrency, read_timeout)
         self._budget = (context_tokens - ANSWER_TOKENS) * BYTES_PER_TOKEN - len(_INSTRUCTIONS)
 
     def summarize(self, subject: str, passages: Sequence[Passage], *, key: str = "") -> WrittenSummary:

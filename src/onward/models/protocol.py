@@ -24,9 +24,11 @@ class Model(Protocol):
 
     def healthy(self) -> bool:
         """Return whether it can be used now; a local model always can."""
+        return True
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close its connections; a local model has none."""
+        return
 
 
 class Embedder(Model, Protocol):

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from onward.models.protocol import Embedder
 from onward.models.tokenizer import ModelMissing, model_folder, open_tokenizer
 
 WEIGHTS = "weights/l2_supercat_256.safetensors"
 
 
-class StaticEmbedder:
+class StaticEmbedder(Embedder):
     """Embeds thousands of texts a second on one core; deterministic."""
 
     model = "static:wordllama-l2-256"
@@ -24,44 +25,33 @@ class StaticEmbedder:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._loaded: _Tables | None = None
+        self._weights: NDArray[np.float32] | None = None  # the vector of each token
 
     def embed(self, texts: Sequence[str], *, key: str = "") -> NDArray[np.float32]:
-        tables = self._loaded or self._load()
+        weights = self._load()
+        tokens = open_tokenizer().tokens
         rows = np.zeros((len(texts), self.dimensions), np.float32)
         for row, text in zip(rows, texts, strict=True):
-            if ids := tables.tokens(text):
+            if ids := tokens(text):
                 # One text at a time stays in the processor's cache, and its vector depends on no other text.
-                np.add.reduce(tables.weights[ids], axis=0, out=row)
+                np.add.reduce(weights[ids], axis=0, out=row)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         np.divide(rows, lengths, out=rows, where=lengths > 0)
         return rows
 
-    def healthy(self) -> bool:
-        return True
-
     def close(self) -> None:
-        self._loaded = None
+        self._weights = None
 
-    def _load(self) -> _Tables:
+    def _load(self) -> NDArray[np.float32]:
         with self._lock:
-            if self._loaded is None:
-                self._loaded = _Tables()
-            return self._loaded
+            if self._weights is None:
+                folder = model_folder()
+                try:
+                    from safetensors.numpy import load_file
 
-
-class _Tables:
-    """The tokenizer and the vector of each token."""
-
-    def __init__(self) -> None:
-        folder = model_folder()
-        try:
-            from safetensors.numpy import load_file
-
-            stored = load_file(folder / WEIGHTS)["embedding.weight"]
-        except ImportError as error:
-            raise ModelMissing(f"{error.name} is not installed") from error
-        except (FileNotFoundError, KeyError) as error:
-            raise ModelMissing(f"{folder} does not hold what is expected ({error})") from error
-        self.weights: NDArray[np.float32] = stored.astype(np.float32)
-        self.tokens = open_tokenizer().tokens
+                    self._weights = load_file(folder / WEIGHTS)["embedding.weight"].astype(np.float32)
+                except ImportError as error:
+                    raise ModelMissing(f"{error.name} is not installed") from error
+                except (FileNotFoundError, KeyError) as error:
+                    raise ModelMissing(f"{folder} does not hold what is expected ({error})") from error
+            return self._weights

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
 
-from onward import App, Settings, Work
+from onward import App, Settings
 from onward.pipeline import events, sources
 from onward.pipeline.documents import Archive, Chunk, Message, Thread
 from onward.pipeline.stages import chunking, embedding, ingestion, orchestration, parsing, summarization
-
-A = TypeVar("A")
 
 STAGES = ("ingestion", "parsing", "chunking", "embedding", "orchestration", "summarization")
 EMBEDDING_BATCH = 256
@@ -34,7 +30,7 @@ def build(settings: Settings | None = None, *, store: str | None = None) -> App:
         notice="ArchiveIngestionFailed",
         time_limit=7200.0,
         requeue=ingestion.requeue,
-    )(_with(app, ingestion.ingest))
+    )(partial(ingestion.ingest, app))
     app.service(
         "parsing",
         on=events.ArchiveIngested,
@@ -42,7 +38,7 @@ def build(settings: Settings | None = None, *, store: str | None = None) -> App:
         failed_queue="parsing.failed",
         time_limit=7200.0,
         requeue=parsing.requeue,
-    )(_with(app, parsing.parse))
+    )(partial(parsing.parse, app))
     app.service(
         "chunking",
         on=events.JSONParsed,
@@ -51,7 +47,7 @@ def build(settings: Settings | None = None, *, store: str | None = None) -> App:
         concurrency=1,
         failed_queue="chunking.failed",
         requeue=chunking.requeue,
-    )(_with(app, chunking.chunk))
+    )(partial(chunking.chunk, app))
     app.service(
         "embedding",
         on=events.ChunksPrepared,
@@ -62,7 +58,7 @@ def build(settings: Settings | None = None, *, store: str | None = None) -> App:
         sets_aside=True,
         failed_queue="embedding.generation.failed",
         notice="EmbeddingGenerationFailed",
-    )(_with(app, embedding.embed))
+    )(partial(embedding.embed, app))
     app.service("orchestration", on=events.EmbeddingsGenerated, failed_queue="orchestration.failed")(
         orchestration.orchestrate
     )
@@ -74,20 +70,13 @@ def build(settings: Settings | None = None, *, store: str | None = None) -> App:
         concurrency=lambda: app.settings.concurrency if app.summarizer.remote else 1,
         failed_queue="summarization.failed",
         requeue=orchestration.requeue,
-    )(_with(app, summarization.summarize))
+    )(partial(summarization.summarize, app))
     app.periodic("collect blobs", every=sources.COLLECT_SECONDS)(partial(sources.collect_blobs, app))
     # A thread must not wait for a document that was given up.
     app.service("orchestration.archives", on=events.ParsingFailed)(orchestration.after_failed_archives)
     app.service("orchestration.messages", on=events.ChunkingFailed)(orchestration.after_failed_messages)
     app.service("orchestration.chunks", on=events.EmbeddingGenerationFailed)(orchestration.after_failed_chunks)
     return app
-
-
-def _with(app: App, handler: Callable[[App, A, Work], None]) -> Callable[[A, Work], None]:
-    def handle(argument: A, work: Work) -> None:
-        handler(app, argument, work)
-
-    return handle
 
 
 app = build()

@@ -137,11 +137,7 @@ class Thread(Document, collection="threads"):
     """The messages that are summarised; chosen when the thread is complete."""
     messages: int = 0
     missing: int = 0  # chunks that could not be embedded; the messages are summarised nevertheless
-    covers: str = ""  # a digest of the messages and chunks when its summary was last requested
-
-    def without_summary(self) -> Thread:
-        """Return the thread in a state in which a new summary will be requested."""
-        return self.model_copy(update={"covers": ""})
+    covers: str = ""  # a digest of what its last summary was requested for; "" requests a new one
 
 
 class Chunk(Document, collection="chunks"):

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import BinaryIO, NamedTuple
 
+from onward.pipeline.documents import SkippedItem
+
 LISTED_PER_KIND = 100  # paths that are listed for each kind; the others are only counted
 LISTED_BYTES = 200_000  # the bytes of all listed paths: the list is stored in one document
 EXAMPLES = 3
@@ -63,14 +65,6 @@ class SkipReason(NamedTuple):
     text: str
 
 
-class SkippedPath(NamedTuple):
-    """One skipped path."""
-
-    path: str
-    kind: str
-    reason: str
-
-
 TOOLS = SkipReason("tools", "in a folder of tools, dependencies or caches")
 # Kinds that users do not expect to be ingested: counted apart and not listed; a folder counts as one.
 IGNORED = frozenset({"hidden", "tools", "gitignore", "mail_server"})
@@ -100,7 +94,7 @@ class SkippedFiles:
     """Counts everything that a fetch skips, and lists the first paths of each kind."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    _listed: dict[str, list[SkippedPath]] = field(default_factory=dict)
+    _listed: dict[str, list[SkippedItem]] = field(default_factory=dict)
     _bytes: int = 0
 
     def add(self, reason: SkipReason, path: str) -> None:
@@ -110,7 +104,7 @@ class SkippedFiles:
         size = len(path.encode("utf-8", "surrogateescape"))
         most = EXAMPLES if kind in IGNORED else LISTED_PER_KIND
         if len(listed) < most and self._bytes + size <= LISTED_BYTES:
-            listed.append(SkippedPath(path, kind, reason.text))
+            listed.append(SkippedItem(path=path, kind=kind, reason=reason.text))
             self._bytes += size
 
     @property
@@ -124,7 +118,7 @@ class SkippedFiles:
         return {kind: count for kind, count in most_first(self.counts) if kind in IGNORED}
 
     @property
-    def listed(self) -> list[SkippedPath]:
+    def listed(self) -> list[SkippedItem]:
         """The listed paths, by kind."""
         return [skipped for kind in self.kinds for skipped in self._listed[kind]]
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from onward import App, Document, DocumentState, OnwardError, Permanent, Reader, Status, Work
-from onward.pipeline.documents import MAIL, Archive, Message, Report, SkippedItem, Thread, origin_of, report_id
+from onward.pipeline.documents import MAIL, Archive, Message, Report, Thread, origin_of, report_id
 from onward.pipeline.events import ArchiveIngested, EmbeddingsGenerated, SourceSubmitted
 from onward.pipeline.fetch import FetchedItem, FetchLimits, SkippedFiles, fetch
 from onward.pipeline.fetch.fetch_errors import NothingToIngest
@@ -101,9 +101,7 @@ class _Ingestion:
             archive_id=self.request.id,
             counts=self.counts,
             passed_over=self.skipped.kinds,
-            passed_over_items=[
-                SkippedItem(path=path, kind=kind, reason=reason) for path, kind, reason in self.skipped.listed
-            ],
+            passed_over_items=self.skipped.listed,
             ignored=self.skipped.ignored,
         )
         if self.work.store.get(Report, report.id) is None:
@@ -282,6 +280,6 @@ def remove_messages(work: Work, ids: Sequence[str], *, cursor: object) -> None:
         threads = sorted({message.thread_id for message in messages})
         # If the same message comes back from another archive, the digest of the thread does not change.
         for thread in work.store.get_many(Thread, threads):
-            work.replace(thread.without_summary())
+            work.replace(thread.model_copy(update={"covers": ""}))
         work.emit(EmbeddingsGenerated(thread_ids=threads))
         work.checkpoint(cursor)

@@ -14,7 +14,7 @@ def summarize(app: App, thread: Thread, work: Work) -> None:
     messages = in_order(work.store.get_many(Message, thread.message_ids))
     if len(messages) < len(thread.message_ids):
         # Some were removed after the request. They may come back, so the thread is checked again.
-        work.replace(thread.without_summary())
+        work.replace(thread.model_copy(update={"covers": ""}))
         work.emit(EmbeddingsGenerated(thread_ids=[thread.id]))
         return
     subject = messages[0].subject if messages else thread.subject
