@@ -14,11 +14,7 @@ HEAD_BYTES = 8192  # the bytes at the start of a file that its kind is detected 
 
 CONTAINERS = frozenset({"gzip", "bzip2", "xz", "zip", "tar"})
 
-_MAGIC = {
-    "gzip": (b"\x1f\x8b",),
-    "xz": (b"\xfd7zXZ\0",),
-    "zip": (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08"),
-}
+_MAGIC = {"gzip": (b"\x1f\x8b",), "xz": (b"\xfd7zXZ\0",), "zip": (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")}
 _BZIP2 = re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")
 _BOMS = (b"\xff\xfe", b"\xfe\xff", b"\xff\xfe\0\0", b"\0\0\xfe\xff", b"\xef\xbb\xbf")
 _HTML = re.compile(

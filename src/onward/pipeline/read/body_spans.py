@@ -38,7 +38,7 @@ _WROTE: Final = re.compile(
 )
 _OPENS: Final = re.compile(
     r"[ \t]*(?:On|Am|Le|El|Il|Em|Op|Den|Dne|W dniu|Dnia|At|In article|In message|Em|Quoting|>>>>>|\*+|Pe|Vào|Στις|"
-    r"В|Le jeu|Il giorno|Op|På|Quoth|Thus spake|\d{4}[-年/]|\d{1,2}[./]\s?\d{1,2}[./])(?=[ \t,.\d\"'/年-]|$)",
+    r"В|Le jeu|Il giorno|Op|På|Quoth|Thus spake|\d{4}[-年/]|\d{1,2}[./]\s?\d{1,2}[./])(?=[ \t,.\d\"'/年-]|$)"
 )
 _DATE_OR_ADDRESS: Final = re.compile(r"@|\b(?:19|20)\d\d\b|\d{1,2}:\d\d")
 
