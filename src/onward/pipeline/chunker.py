@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
 from onward.models.tokenizer import open_tokenizer, split_words
 
@@ -24,8 +24,7 @@ _LINE = r"\n"
 _HEADING = r"\n(?=#{1,6} )"
 
 
-@dataclass(frozen=True, slots=True)
-class _Boundaries:
+class _Boundaries(NamedTuple):
     """Where a piece may end, best first, with the least fill of the piece; and where an overlap may begin."""
 
     ends: tuple[tuple[re.Pattern[str], float], ...]
@@ -50,10 +49,7 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class TextPiece:
-    """A piece of a text: `text` is the text from `start` to `end`."""
-
+class TextPiece(NamedTuple):
     start: int
     end: int
     text: str
@@ -78,8 +74,7 @@ def split(
     pieces: list[TextPiece] = []
     begin = 0
     while begin < len(text):
-        part = _Part(text[begin : begin + size], begin, max_tokens)
-        found = list(part.pieces(boundaries, overlap))
+        found = list(_Part(text[begin : begin + size], begin, max_tokens, overlap, boundaries).pieces())
         begin += size
         if begin < len(text) and len(found) > 1:
             # The end of the part is no boundary of the text: the last piece is made again, with the next part.
@@ -91,10 +86,9 @@ def split(
 class _Part:
     """A part of a text as words, with the place of each and the number of tokens before it."""
 
-    def __init__(self, text: str, offset: int, max_tokens: int) -> None:
-        self._text = text
-        self._offset = offset
-        self._max_tokens = max_tokens
+    def __init__(self, text: str, offset: int, max_tokens: int, overlap: int, boundaries: _Boundaries) -> None:
+        self._text, self._offset, self._boundaries = text, offset, boundaries
+        self._max_tokens, self._max_overlap = max_tokens, overlap
         words = split_words(text)
         counts = _counts(words)
         # A very long word is cut anywhere; the tokens of its parts may not add up to its own.
@@ -110,7 +104,7 @@ class _Part:
         self._tokens = list(accumulate(counts, initial=0))
         self._starts = list(accumulate(map(len, words), initial=0))
 
-    def pieces(self, boundaries: _Boundaries, overlap: int) -> Iterator[TextPiece]:
+    def pieces(self) -> Iterator[TextPiece]:
         new = first = self._skip(0)
         while new < len(self._words):
             last = self._fill(first, new)
@@ -118,13 +112,15 @@ class _Part:
                 # With much blank space between them, the overlap and a new word do not fit into one piece.
                 first, last = new, self._fill(new, new)
             if self._skip(last) < len(self._words):
-                last = self._end(first, new, last, boundaries)
-            yield self._piece(first, last)
+                last = self._end(first, new, last)
+            text = self._text[self._starts[first] : self._starts[last]]
+            start = self._offset + self._starts[first] + len(text) - len(text.lstrip())
+            text = text.strip()
+            yield TextPiece(start, start + len(text), text, self._count(first, last))
             new = self._skip(last)
-            first = self._skip(self._overlap(first, last, boundaries, overlap))
+            first = self._skip(self._overlap(first, last))
 
     def _skip(self, first: int) -> int:
-        """Return the next word that is not blank."""
         while first < len(self._words) and self._words[first].isspace():
             first += 1
         return first
@@ -137,10 +133,9 @@ class _Part:
             last -= 1
         return max(last, new + 1)
 
-    def _end(self, first: int, new: int, last: int, boundaries: _Boundaries) -> int:
-        """Return the best boundary before `last`."""
+    def _end(self, first: int, new: int, last: int) -> int:
         end = self._starts[last]
-        for pattern, fullness in boundaries.ends:
+        for pattern, fullness in self._boundaries.ends:
             full = self._tokens[first] + int(self._max_tokens * fullness)
             fewest = max(new + 1, bisect_left(self._tokens, full))
             if fewest >= last:
@@ -155,24 +150,17 @@ class _Part:
                 return cut
         return last
 
-    def _overlap(self, first: int, last: int, boundaries: _Boundaries, overlap: int) -> int:
-        """Return where the next piece begins, with its overlap."""
+    def _overlap(self, first: int, last: int) -> int:
         # At most half, so that each piece begins after the piece before.
-        most = min(overlap, (self._tokens[last] - self._tokens[first]) // 2)
+        most = min(self._max_overlap, (self._tokens[last] - self._tokens[first]) // 2)
         start = max(first + 1, bisect_left(self._tokens, self._tokens[last] - most))
         if start >= last:
             return last
-        match = boundaries.starts.search(self._text, self._starts[start] - 1, self._starts[last])
+        match = self._boundaries.starts.search(self._text, self._starts[start] - 1, self._starts[last])
         if match is None:
             return start
         cut = bisect_left(self._starts, match.end())
         return cut if self._skip(cut) < last else start
-
-    def _piece(self, first: int, last: int) -> TextPiece:
-        text = self._text[self._starts[first] : self._starts[last]]
-        start = self._offset + self._starts[first] + len(text) - len(text.lstrip())
-        text = text.strip()
-        return TextPiece(start, start + len(text), text, self._count(first, last))
 
     def _count(self, first: int, last: int) -> int:
         """Count the tokens of the words, without blanks at the end."""
@@ -195,5 +183,4 @@ def _counts(words: Sequence[str]) -> list[int]:
 
 
 def count_tokens(text: str) -> int:
-    """Count the tokens of a text, as the built-in embedder does."""
     return len(open_tokenizer().tokens(text))

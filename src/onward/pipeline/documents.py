@@ -43,7 +43,6 @@ class Archive(Document, collection="archives", keys=("source_id", "origin", "blo
 
     @property
     def title(self) -> str:
-        """A short name for users."""
         return self.path or self.name or self.source.rstrip("/").rsplit("/", 1)[-1]
 
     def key_values(self) -> list[tuple[str, str | float]]:
@@ -86,8 +85,8 @@ class Message(Document, collection="messages", keys=("thread_id", "origin", "aut
     recipients: list[str] = Field(default_factory=list)
     date: float | None = None
     body: str = ""
+    # The parts of the body: `new`, `quote` or `signature`, start and end. Empty: all of it is new.
     spans: list[tuple[str, int, int]] = Field(default_factory=list)
-    """The parts of the body: `new`, `quote` or `signature`, start and end. Empty: all of it is new."""
     attachments: list[MessageAttachment] = Field(default_factory=list)
     defects: list[str] = Field(default_factory=list)  # what was damaged or unusual
     language: str = ""
@@ -97,7 +96,6 @@ class Message(Document, collection="messages", keys=("thread_id", "origin", "aut
 
     @classmethod
     def from_archive(cls, archive: Archive, id: str, **fields: Any) -> Message:
-        """Return a message that was read from this archive."""
         source, origin, kind = archive.source, archive.origin, archive.kind
         return cls(id=id, source=source, archive_id=archive.id, origin=origin, kind=kind, **fields)
 
@@ -133,8 +131,7 @@ class Thread(Document, collection="threads"):
     source: str
     root: str  # the Message-ID of its first message, even if that message is missing
     subject: str = ""
-    message_ids: list[str] = Field(default_factory=list)
-    """The messages that are summarised; chosen when the thread is complete."""
+    message_ids: list[str] = Field(default_factory=list)  # summarised; chosen when the thread is complete
     messages: int = 0
     missing: int = 0  # chunks that could not be embedded; the messages are summarised nevertheless
     covers: str = ""  # a digest of what its last summary was requested for; "" requests a new one
@@ -193,10 +190,8 @@ class Report(Document, collection="reports"):
     counts: dict[str, int]
     passed_over: dict[str, int] = Field(default_factory=dict)  # skipped items by kind
     passed_over_items: list[SkippedItem] = Field(default_factory=list)  # the first skipped items of each kind
-    index: str | None = None
-    """The blob with the `MessageIndex` of a mailbox, if some of its messages were read from an older archive."""
-    ignored: dict[str, int] = Field(default_factory=dict)
-    """Skipped entries that users do not expect to be ingested: hidden, ignored by git, or of tools."""
+    index: str | None = None  # the blob with the offsets of messages, if some were read from an older archive
+    ignored: dict[str, int] = Field(default_factory=dict)  # skipped as hidden, ignored by git, or of tools
 
     def key_values(self) -> list[tuple[str, str | float]]:
         """Return the blob of the index, so that it is not collected."""

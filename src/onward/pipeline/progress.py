@@ -47,8 +47,6 @@ class OutageProgress:
 
 @dataclass(slots=True)
 class RunProgress:
-    """The progress of all services at one moment."""
-
     stages: list[StageProgress]
     elapsed: float
     outages: list[OutageProgress] = field(default_factory=list)
@@ -70,7 +68,6 @@ class ProgressMeter:
         self._began = app.store.now()
 
     def measure(self) -> RunProgress:
-        """Return the current progress."""
         now = self._app.store.now()
         rows = self._app.store.counts()
         stages = {name: StageProgress(name) for name in STAGES}

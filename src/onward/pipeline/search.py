@@ -56,7 +56,6 @@ class Query:
         return wanted, unwanted
 
     def filters(self) -> list[Filter]:
-        """Return the conditions on the keys of messages."""
         found: list[Filter] = []
         if self.author:
             found.append(("author", "like", "%" + re.sub(r"([%_\\])", r"\\\1", self.author) + "%"))
@@ -71,8 +70,6 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A message that was found."""
-
     message: Message
     text_score: float  # the score of the words, from 0 to 1 for the best hit
     similarity: float  # the cosine similarity of its nearest chunk, up to 1

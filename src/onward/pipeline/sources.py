@@ -63,7 +63,6 @@ class SourceStatus:
 
     @property
     def failed(self) -> int:
-        """Documents that were given up."""
         return sum(self.count(collection, *GIVEN_UP) for collection in self.documents)
 
     @property
@@ -77,13 +76,11 @@ class SourceStatus:
 
 
 def source_status(app: App, source: str) -> SourceStatus:
-    """Return the current status of a source."""
     batches = app.store.failed_batches(source)
     return SourceStatus(source, app.store.document_counts(source), sum(len(batch.items) for batch in batches))
 
 
 def fetch_report(app: App, source: str) -> Report | None:
-    """Return the report on the last fetch of a source, or None."""
     request = app.get(Archive, source_id(source))
     return None if request is None else app.get(Report, report_id(request))
 
@@ -106,7 +103,6 @@ def message_counts(app: App, source: str) -> dict[str, int]:
 
 
 def without_text(app: App, source: str) -> list[str]:
-    """Return the ids of the messages of a source that have no text to chunk."""
     return app.store.ids(Message, "without_text", source_id(source))
 
 

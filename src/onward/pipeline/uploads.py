@@ -12,8 +12,6 @@ _LOCATION = re.compile(rf"{SCHEME}://([0-9a-f]{{64}})/([^/\\]+)")
 
 
 class Upload(NamedTuple):
-    """The blob and the name of an upload."""
-
     digest: str
     name: str
 

@@ -32,8 +32,6 @@ _COLUMNS = ("docs", "ids", "parents", "parent_docs", "sources", "matrix")
 
 
 class SearchQueries:
-    """Searches the documents of a database."""
-
     db: SearchDatabase
 
     @cached_property
@@ -119,7 +117,6 @@ class SearchQueries:
     def ids_without_vector(
         self, document: type[Document] | str, model: str, *, after: str = "", limit: int = 500
     ) -> list[str]:
-        """List the documents that have no vector of this model, by id."""
         return list(self.db.read("ids_without_vector", model, _collection(document), after, limit))
 
 

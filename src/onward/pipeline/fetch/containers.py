@@ -32,8 +32,6 @@ _DAMAGE = (zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, str
 
 
 class Readable(Protocol):
-    """The part of a stream that is used here."""
-
     def read(self, size: int = ..., /) -> bytes: ...
 
 
@@ -177,7 +175,6 @@ def member_path(name: str) -> str:
 
 
 def zip_members(file: BinaryIO, name: str, limits: FetchLimits) -> Iterator[Member]:
-    """Yield the files of a zip archive."""
     with naming_damage(name):
         _check_contents_size(file, name, limits)
         archive = zipfile.ZipFile(file)
@@ -233,7 +230,6 @@ def _check_contents_size(file: BinaryIO, name: str, limits: FetchLimits) -> None
 
 
 def tar_members(stream: PeekStream, name: str) -> Iterator[Member]:
-    """Yield the files of a tar archive from a stream."""
     with naming_damage(name):
         # tarfile only reads in this mode, though its type requires a whole file.
         source = cast("IO[bytes]", _EndingStream(stream))

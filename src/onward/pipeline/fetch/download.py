@@ -39,8 +39,6 @@ if (_client_log := logging.getLogger("httpx2")).level == logging.NOTSET:
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """The response of a server, without the bytes."""
-
     url: str  # after all redirects, without credentials
     name: str
     media_type: str
@@ -134,7 +132,6 @@ def _without_credentials(url: str) -> str:
 
 
 def _name(url: str, response: httpx2.Response) -> str:
-    """Return the name of the file, from the server or else from the URL."""
     headers = Message()
     headers["content-disposition"] = response.headers.get("content-disposition", "")
     given = plain(parameter(headers, "filename", "content-disposition"), limit=_MAX_NAME_CHARACTERS)
@@ -175,8 +172,6 @@ def _classified_errors(url: str, limits: FetchLimits, deadline: float) -> Iterat
 
 
 class _Body(httpx2.SyncByteStream):
-    """The body of a response, as httpx requires it."""
-
     def __init__(self, stream: Iterable[bytes], close: Callable[[], None]) -> None:
         self._stream, self._close = stream, close
 
@@ -230,7 +225,6 @@ class _GuardedNetwork(httpcore2.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.NetworkStream:
-        """Try the allowed addresses of a host one after the other."""
 
         def connect(address: str) -> httpcore2.NetworkStream:
             remaining = _remaining(self._deadline, timeout)

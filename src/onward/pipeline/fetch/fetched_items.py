@@ -50,7 +50,6 @@ class FetchedItem:
 
 
 def problem_item(path: str, problem: Exception) -> FetchedItem:
-    """Return an item for a part of the source that cannot be fetched."""
 
     def copy_to(_: BinaryIO) -> None:
         raise problem
@@ -85,7 +84,6 @@ def kind_noun(kind: str, count: int) -> str:
 
 
 def most_first(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Return kinds and counts, the highest count first."""
     return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
@@ -114,12 +112,10 @@ class SkippedFiles:
 
     @property
     def ignored(self) -> dict[str, int]:
-        """Counts of the kinds in `IGNORED`."""
         return {kind: count for kind, count in most_first(self.counts) if kind in IGNORED}
 
     @property
     def listed(self) -> list[SkippedItem]:
-        """The listed paths, by kind."""
         return [skipped for kind in self.kinds for skipped in self._listed[kind]]
 
     def __str__(self) -> str:
@@ -142,7 +138,6 @@ _TOOL_FOLDERS = frozenset(
 
 
 def reason_to_skip(path: str, *, folder: bool = False) -> SkipReason | None:
-    """Return why a path is skipped without being opened, or None."""
     parts = PurePosixPath(path).parts
     if any(part in _TOOL_FOLDERS for part in (parts if folder else parts[:-1])):
         return TOOLS

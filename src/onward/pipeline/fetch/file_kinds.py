@@ -155,12 +155,10 @@ def detect_kind(head: bytes, name: str, media_type: str = "") -> FileKind:
 
 
 def claims_tar(name: str) -> bool:
-    """Return whether a compressed file has the name of a tar archive."""
     return name.lower().endswith(_TAR_CLAIMS)
 
 
 def claims_text(name: str) -> bool:
-    """Return whether a file has the name of a text file."""
     suffix = PurePosixPath(name.lower()).suffix
     return suffix in _BY_SUFFIX or suffix in _LANGUAGE_BY_SUFFIX
 

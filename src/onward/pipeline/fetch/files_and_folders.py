@@ -49,7 +49,6 @@ class _FolderEntry:
 
 
 def fetch_path(root: Path, unpacker: Unpacker) -> Iterator[FetchedItem]:
-    """Yield the items of a file or folder."""
     try:
         mode = root.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):

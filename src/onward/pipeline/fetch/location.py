@@ -62,7 +62,6 @@ def canonical_url(url: str) -> str:
 
 
 def is_url(location: str) -> bool:
-    """Return whether a canonical location is a URL."""
     return location.startswith(("http://", "https://"))
 
 

@@ -92,8 +92,6 @@ def _is_hidden(node: LexborNode) -> bool:
 
 
 class _TextLines:
-    """The lines of text of a page."""
-
     def __init__(self) -> None:
         self._lines: list[tuple[int, str]] = []
         self._line: list[str] = []
@@ -126,7 +124,6 @@ class _TextLines:
         return True
 
     def leave(self, node: LexborNode) -> None:
-        """End an element."""
         tag = node.tag
         if tag not in _BLOCKS or _is_hidden(node):
             return

@@ -37,8 +37,6 @@ class UnreadableMail(Permanent):
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file that came with a mail."""
-
     name: str
     content_type: str
     size: int
@@ -143,8 +141,6 @@ def _date(raw: bytes, start: int, root: MailPart, defects: list[str]) -> float |
 
 @dataclass(slots=True)
 class _Content:
-    """The texts and attachments of a mail."""
-
     reader: MimeReader
     texts: list[str] = field(default_factory=list)
     attachments: list[Attachment] = field(default_factory=list)

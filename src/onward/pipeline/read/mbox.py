@@ -33,8 +33,6 @@ _QUOTED: Final = re.compile(rb"^>(>*+From )", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class RawMessage:
-    """The bytes of one message, and its place in the stream."""
-
     offset: int  # the start of its "From " line
     end: int  # the start of the next message: the cursor to continue from
     raw: bytes  # the message after its "From " line, unquoted; empty if it is too large
@@ -42,7 +40,6 @@ class RawMessage:
 
 
 def looks_like_mbox(head: bytes) -> bool:
-    """Return whether a file that begins with these bytes is an mbox."""
     text = head.lstrip(b"\r\n")
     return text.startswith(b"From ") and _separates(text, 0)
 

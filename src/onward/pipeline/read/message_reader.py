@@ -45,7 +45,6 @@ class ReadMessage:
 
 
 def read_message(archive: Archive, id: str, raw: RawMessage) -> ReadMessage:
-    """Read one mail of an archive."""
     mail = read_mail(raw.raw)
     root = mail.references[0] if mail.references else mail.message_id or id
     body, defects = _cut(mail.body)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from onward import App, DocumentState, Permanent, Reader, Work
-from onward.pipeline.chunker import TextPiece, split
+from onward.pipeline.chunker import split
 from onward.pipeline.documents import Chunk, Message
 from onward.pipeline.events import ChunksPrepared, EmbeddingsGenerated, JSONParsed
 from onward.pipeline.stages.parsing import read_again
@@ -14,7 +14,6 @@ CHECKPOINT_CHUNKS = 400
 
 
 def requeue(states: Sequence[DocumentState], store: Reader) -> Iterator[JSONParsed]:
-    """Yield the events that chunk messages again."""
     by_archive: dict[str, list[str]] = {}
     for state in states:
         # One at a time: a single message may be large.
@@ -26,28 +25,36 @@ def requeue(states: Sequence[DocumentState], store: Reader) -> Iterator[JSONPars
 
 def chunk(app: App, messages: Sequence[Message], work: Work) -> None:
     """Chunk the new text of each message; quotes are found by full text only."""
-    messages = list(_readable(app, messages, work))
+    readable: list[Message] = []
+    for message in messages:
+        # Messages that could not be read before are read again.
+        read = message if message.blob is None else read_again(app, message, work)
+        if isinstance(read, Permanent):
+            work.fail(message, read)
+        else:
+            readable.append(read)
+    tokens, overlap = app.settings.chunk_tokens, app.settings.chunk_overlap
+    with work.computing():
+        found = [split(it.new_text(), kind=it.kind, max_tokens=tokens, overlap=overlap) for it in readable]
+    threads = {message.thread_id for message, pieces in zip(readable, found, strict=True) if not pieces}
+    all_pieces = [
+        (message, position, piece)
+        for message, pieces in zip(readable, found, strict=True)
+        for position, piece in enumerate(pieces)
+    ]
     done = int(work.cursor or 0)
     made: list[Chunk] = []
-    threads: set[str] = set()
-    for number, (message, position, piece) in enumerate(_pieces(app, messages, work, threads)):
+    for number, (message, position, piece) in enumerate(all_pieces):
         if number < done:
             continue  # committed by an earlier try
-        made.append(
-            work.add(
-                Chunk(
-                    id=Chunk.make_id("chunk", message.id, position, piece.text),
-                    message_id=message.id,
-                    thread_id=message.thread_id,
-                    position=position,
-                    start=piece.start,
-                    end=piece.end,
-                    text=piece.text,
-                    tokens=piece.tokens,
-                ),
-                parent=message,
-            )
+        chunk = Chunk(
+            id=Chunk.make_id("chunk", message.id, position, piece.text),
+            message_id=message.id,
+            thread_id=message.thread_id,
+            position=position,
+            **piece._asdict(),
         )
+        made.append(work.add(chunk, parent=message))
         app.metrics.increment("chunks_created_total")
         app.metrics.observe("chunk_size_tokens", piece.tokens)
         if len(made) >= CHECKPOINT_CHUNKS:
@@ -56,7 +63,7 @@ def chunk(app: App, messages: Sequence[Message], work: Work) -> None:
             made, done = [], number + 1
     if done:
         # The chunks of a checkpoint may already be embedded; then their threads wait only for these messages.
-        threads |= {message.thread_id for message in messages}
+        threads |= {message.thread_id for message in readable}
     if made:
         # So may the chunks of an earlier try without a usable cursor: its batch was halved, or reset.
         known = work.store.statuses(Chunk, [chunk.id for chunk in made])
@@ -64,34 +71,3 @@ def chunk(app: App, messages: Sequence[Message], work: Work) -> None:
         work.emit(ChunksPrepared.of(made))
     if threads:
         work.emit(EmbeddingsGenerated(thread_ids=sorted(threads)))
-
-
-def _readable(app: App, messages: Sequence[Message], work: Work) -> Iterator[Message]:
-    """Yield messages with their text; those that could not be read before are read again."""
-    for message in messages:
-        read = message if message.blob is None else read_again(app, message, work)
-        if isinstance(read, Permanent):
-            work.fail(message, read)
-        else:
-            yield read
-
-
-def _pieces(
-    app: App, messages: Sequence[Message], work: Work, empty_threads: set[str]
-) -> Iterator[tuple[Message, int, TextPiece]]:
-    settings = app.settings
-    with work.computing():
-        split_up = [
-            split(
-                message.new_text(),
-                kind=message.kind,
-                max_tokens=settings.chunk_tokens,
-                overlap=settings.chunk_overlap,
-            )
-            for message in messages
-        ]
-    for message, pieces in zip(messages, split_up, strict=True):
-        if not pieces:
-            empty_threads.add(message.thread_id)
-        for position, piece in enumerate(pieces):
-            yield message, position, piece

@@ -35,15 +35,12 @@ def ingest(app: App, request: Archive, work: Work) -> None:
 
 
 def requeue(states: Sequence[DocumentState], store: Reader) -> Iterator[SourceSubmitted]:
-    """Yield the events that fetch sources again, with all their archives."""
     for archive in store.get_many(Archive, [state.id for state in states]):
         if archive.blob is None and archive.id == archive.source_id:
             yield SourceSubmitted.of(archive, source=archive.source)
 
 
 class _Ingestion:
-    """One fetch of one source."""
-
     def __init__(self, app: App, request: Archive, work: Work) -> None:
         self.app = app
         self.request = request

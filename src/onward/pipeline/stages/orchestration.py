@@ -46,12 +46,10 @@ def after_failed_archives(event: ParsingFailed, work: Work) -> None:
 
 
 def after_failed_messages(event: ChunkingFailed, work: Work) -> None:
-    """Check the threads of messages that were given up."""
     _check_threads(work.store.get_many(Message, event.message_doc_ids), work)
 
 
 def after_failed_chunks(event: EmbeddingGenerationFailed, work: Work) -> None:
-    """Check the threads of chunks that were given up or set aside."""
     _check_threads(work.store.get_many(Chunk, event.chunk_ids), work)
 
 

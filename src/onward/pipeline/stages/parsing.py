@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, BinaryIO
 
 from onward import App, Document, DocumentState, Permanent, Reader, Work
 from onward.pipeline.documents import MAIL, Archive, Message, Report, Thread, report_id
 from onward.pipeline.events import ArchiveIngested, EmbeddingsGenerated, JSONParsed
-from onward.pipeline.message_index import MessageIndex, find_offset
 from onward.pipeline.read.mbox import RawMessage, split_mbox
 from onward.pipeline.read.message_reader import ReadMessage, read_file, read_message
 from onward.pipeline.stages.ingestion import read_others_again, remove_messages
@@ -20,6 +22,8 @@ from onward.pipeline.stages.ingestion import read_others_again, remove_messages
 CHECKPOINT_MESSAGES = 250
 CHECKPOINT_BYTES = 1_000_000
 MAX_JSON_BYTES = 5_000_000  # the size of a message as JSON, without its indexed text
+ID_BYTES = 16
+RECORD_BYTES = ID_BYTES + 8  # an id and an offset (big-endian)
 _OUTCOMES = ("messages", "parsed", "failed", "duplicates", "new")
 _MESSAGE_ID = re.compile(rb"message-id:\s*<?([^\s<>]+)", re.IGNORECASE)
 _BODY = re.compile(rb"\r?\n\r?\n")
@@ -35,7 +39,6 @@ def parse(app: App, archive: Archive, work: Work) -> None:
 
 
 def requeue(states: Sequence[DocumentState], store: Reader) -> Iterator[ArchiveIngested]:
-    """Yield the events that parse archives again."""
     for archive in store.get_many(Archive, [state.id for state in states]):
         if archive.blob is not None:
             yield ArchiveIngested.of(archive)
@@ -43,13 +46,10 @@ def requeue(states: Sequence[DocumentState], store: Reader) -> Iterator[ArchiveI
 
 @dataclass(slots=True)
 class _ArchiveParser:
-    """Parses one archive."""
-
     app: App
     archive: Archive
     work: Work
-    seen: set[bytes] = field(default_factory=set)
-    index: MessageIndex = field(default_factory=MessageIndex)
+    offsets: dict[bytes, int] = field(default_factory=dict)  # of its messages, by id
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_OUTCOMES, 0))
     removes: bool = False  # an earlier try has removed messages that other archives may also have
 
@@ -62,7 +62,7 @@ class _ArchiveParser:
         # Before older archives are removed: their messages are then found by the index of the report.
         index = None
         if archive.kind == "mbox" and counts["new"] < counts["parsed"] + counts["failed"]:
-            index = self.app.blobs.put(self.index.write).digest
+            index = self.app.blobs.put(partial(write_index, self.offsets)).digest
         id, source = report_id(archive), archive.source
         self.work.add(Report(id=id, source=source, archive_id=archive.id, counts=dict(counts), index=index))
         self._replace_older_archives()
@@ -79,16 +79,8 @@ class _ArchiveParser:
         for raw in _split(self.archive, stream):
             if raw.end > start:
                 break
-            self._is_new(bytes.fromhex(message_id(self.archive, raw)), raw)
+            self.offsets.setdefault(bytes.fromhex(message_id(self.archive, raw)), raw.offset)
         return start
-
-    def _is_new(self, id: bytes, raw: RawMessage) -> bool:
-        """Add a message to the index; return False if this archive had it before."""
-        if id in self.seen:
-            return False
-        self.seen.add(id)
-        self.index.add(id, raw.offset)
-        return True
 
     def _read(self, stream: BinaryIO, start: int) -> None:
         batch: list[tuple[str, RawMessage]] = []
@@ -102,7 +94,7 @@ class _ArchiveParser:
             end = raw.end
             self.counts["messages"] += 1
             id = message_id(self.archive, raw)
-            if not self._is_new(bytes.fromhex(id), raw):
+            if self.offsets.setdefault(bytes.fromhex(id), raw.offset) != raw.offset:
                 self.counts["duplicates"] += 1
                 continue
             batch.append((id, raw))
@@ -169,7 +161,7 @@ class _ArchiveParser:
         if others:
             work.checkpoint(end)  # from now on no message is read from them
         stored = work.store.ids(Message, "origin", archive.origin)
-        gone = [id for id in stored if bytes.fromhex(id) not in self.seen]
+        gone = [id for id in stored if bytes.fromhex(id) not in self.offsets]
         end["removes"] = self.removes or bool(gone)
         remove_messages(work, gone, cursor=end)
         if end["removes"] and archive.kind in MAIL:
@@ -275,6 +267,22 @@ def find_original(app: App, message: Message) -> tuple[str, int, int] | None:
 
 
 def thread_of(message: Message) -> Thread:
-    """Return the thread of a message, in its initial state."""
     root = message.references[0] if message.references else message.message_id or message.id
     return Thread(id=message.thread_id, source=message.source, root=root, subject=message.subject)
+
+
+def write_index(offsets: dict[bytes, int], file: BinaryIO) -> None:
+    """Write the offset of each message of a mailbox as a table that is sorted by id."""
+    file.write(b"".join(id + offsets[id].to_bytes(8) for id in sorted(offsets)))
+
+
+def find_offset(table: BinaryIO, id: bytes) -> int | None:
+    """Return the offset of a message, or None if it is not in the table, which is not read as a whole."""
+
+    def record(place: int) -> bytes:
+        table.seek(place * RECORD_BYTES)
+        return table.read(RECORD_BYTES)
+
+    places = range(table.seek(0, io.SEEK_END) // RECORD_BYTES)
+    found = record(bisect_left(places, id, key=lambda place: record(place)[:ID_BYTES]))
+    return int.from_bytes(found[ID_BYTES:]) if found[:ID_BYTES] == id else None

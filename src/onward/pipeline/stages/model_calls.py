@@ -1,12 +1,25 @@
-"""Summarization: write a summary of a thread, with citations."""
+"""Embedding and summarization: the stages that call a model."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import asdict
 
 from onward import App, Passage, Work
-from onward.pipeline.documents import Message, Summary, SummaryCitation, Thread, in_order
+from onward.pipeline.documents import Chunk, Message, Summary, Thread, in_order
 from onward.pipeline.events import EmbeddingsGenerated, SummaryComplete
+
+
+def embed(app: App, chunks: Sequence[Chunk], work: Work) -> None:
+    """Embed a batch of chunks; a batch that fails is halved until the bad chunk is alone."""
+    embedder = app.embedder
+    with nullcontext() if embedder.remote else work.computing():
+        vectors = embedder.embed([chunk.text for chunk in chunks], key=work.key).astype("<f4")
+    for chunk, vector in zip(chunks, vectors, strict=True):
+        work.place(chunk, vector.tobytes(), model=embedder.model)
+    threads = sorted({chunk.thread_id for chunk in chunks})
+    work.emit(EmbeddingsGenerated(chunk_ids=[chunk.id for chunk in chunks], thread_ids=threads))
 
 
 def summarize(app: App, thread: Thread, work: Work) -> None:
@@ -30,17 +43,9 @@ def summarize(app: App, thread: Thread, work: Work) -> None:
         source=thread.source,
         thread_id=thread.id,
         subject=subject,
-        markdown=written.markdown,
-        citations=[
-            SummaryCitation(number=cited.number, message_id=cited.message_id, sentence=cited.sentence)
-            for cited in written.citations
-        ],
-        model=written.model,
         messages=thread.messages,
         missing=thread.missing,
-        prompt_tokens=written.prompt_tokens,
-        completion_tokens=written.completion_tokens,
-        seconds=written.seconds,
+        **asdict(written),
     )
     if work.store.get(Summary, summary.id) is None:
         work.add(summary, parent=None)
