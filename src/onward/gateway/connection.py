@@ -107,43 +107,12 @@ def _readable_header(data: bytes) -> bytes:
     return data
 
 
-class _Transport(TransportFactory):
-    """Connects as the client library does, with or without TLS, through a `_FrameReader`."""
-
-    def __init__(self, on_blocked: Callable[[str], None]) -> None:
-        self._on_blocked = on_blocked
-        self.reader: _FrameReader | None = None
-        self._writer: asyncio.StreamWriter | None = None
-
-    async def create(self, url: URL, **kwargs: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        loop = asyncio.get_running_loop()
-        provider = kwargs.pop("ssl_context_provider")
-        context = await provider.get_context() if url.scheme == "amqps" else None
-        reader = _FrameReader(loop, self._on_blocked)
-        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
-        if url.host is None or url.port is None:
-            raise ValueError("the URL has no host or no port")
-        try:
-            transport, _ = await loop.create_connection(
-                lambda: protocol, url.host, url.port, ssl=context, **kwargs
-            )
-        except OSError as error:
-            raise AMQPConnectionError(*error.args) from error
-        self.reader, self._writer = reader, asyncio.StreamWriter(transport, protocol, reader, loop)
-        return reader, self._writer
-
-    def abort(self) -> None:
-        """Drop the connection without telling the broker."""
-        if self._writer is not None:
-            self._writer.transport.abort()
-
-
 class _Connection(aiormq.Connection):
     # The protocol allows two missed heartbeats; the library allows three.
     HEARTBEAT_GRACE_MULTIPLIER = 2
 
 
-class BrokerConnection:
+class BrokerConnection(TransportFactory):
     """A connection, and what the broker reported about it."""
 
     def __init__(self, url: str, name: str, *, on_ended: Callable[[str], None]) -> None:
@@ -153,22 +122,39 @@ class BrokerConnection:
         self.blocking = asyncio.Event()
         self._name = name
         self._on_ended = on_ended
-        self._transport = _Transport(self._set_blocked)
         self._connection: _Connection | None = None
+        self._reader: _FrameReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
 
     async def open(self) -> None:
         """Connect; raise `BrokerError` with the remedy."""
-        url = self.url
-        if "heartbeat" not in url.query:
-            url = url.update_query(heartbeat=HEARTBEAT_SECONDS)
+        url = self.url if "heartbeat" in self.url.query else self.url.update_query(heartbeat=HEARTBEAT_SECONDS)
         properties: FieldTable = {"product": "Onward", "connection_name": self._name}
-        connection = _Connection(url, transport_factory=self._transport, client_properties=properties)
+        connection = _Connection(url, transport_factory=self, client_properties=properties)
         try:
             await connection.connect()
         except Exception as error:
             raise self.explain(error) from error
         self._connection = connection
         connection.closing.add_done_callback(lambda closing: self._on_ended(self.end_reason(closing)))
+
+    async def create(self, url: URL, **kwargs: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect as the client library does, with or without TLS, through a `_FrameReader`."""
+        loop = asyncio.get_running_loop()
+        provider = kwargs.pop("ssl_context_provider")
+        context = await provider.get_context() if url.scheme == "amqps" else None
+        reader = _FrameReader(loop, self._set_blocked)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        if url.host is None or url.port is None:
+            raise ValueError("the URL has no host or no port")
+        try:
+            transport, _ = await loop.create_connection(
+                lambda: protocol, url.host, url.port, ssl=context, **kwargs
+            )
+        except OSError as error:
+            raise AMQPConnectionError(*error.args) from error
+        self._reader, self._writer = reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+        return reader, self._writer
 
     @property
     def version(self) -> tuple[int, ...]:
@@ -208,16 +194,15 @@ class BrokerConnection:
         return channel
 
     def explain(self, error: BaseException) -> BrokerError:
-        """Return the error with its cause and remedy."""
-        reader = self._transport.reader
-        return explain(error, self.url, reader.close_reason if reader else "")
+        return explain(error, self.url, self._reader.close_reason if self._reader else "")
 
     async def close(self) -> None:
         """Close the connection; drop it if the broker does not respond at once."""
         if self._connection is not None:
             with suppress(Exception):
                 await asyncio.wait_for(self._connection.close(), CLOSE_SECONDS)
-        self._transport.abort()
+        if self._writer is not None:
+            self._writer.transport.abort()
 
     def end_reason(self, closing: asyncio.Future[Any]) -> str:
         """Return why a connection, a channel or a task that used them ended."""

@@ -41,7 +41,6 @@ def parse_url(url: str) -> URL:
 
 
 def vhost_of(url: URL) -> str:
-    """Return the virtual host that a URL names."""
     return url.path[1:].replace("%2F", "/") or "/"
 
 

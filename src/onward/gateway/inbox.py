@@ -101,7 +101,6 @@ class Inbox:
         self._random = Random()
 
     async def open(self) -> None:
-        """Start to consume."""
         channel = self._channel = await self._connection.channel()
         reason = f"queue {INBOX!r} is gone from {where(self._connection.url)}; it is being declared again"
         channel.on_consumer_cancel_callbacks.add(lambda _: self._on_deleted(reason))

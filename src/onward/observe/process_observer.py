@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from onward.app import App
-from onward.retry import OnwardError, redact
+from onward.retry import redact
 from onward.settings import MissingExtra, Settings
 
 if TYPE_CHECKING:
@@ -93,53 +93,34 @@ class Health:
 # -- the HTTP server
 
 
-class AddressUnavailable(OnwardError):
-    """The address for metrics and health cannot be used."""
-
-
-class MonitoringServer:
+class MonitoringServer(ThreadingHTTPServer):
     """Serves metrics and health in a thread."""
 
-    def __init__(self, address: str, metrics: Page, health: Health) -> None:
-        """`address` is a host and a port; if the port is in use, one of the next ones is taken."""
-        host, _, port = address.rpartition(":")
-        pages: dict[str, Page] = {
-            "/metrics": metrics,
-            "/healthz": partial(_health_page, health.alive),
-            "/readyz": partial(_health_page, health.ready),
-        }
-        self._server = _bind(host.strip("[]"), int(port), pages)
-        bound, number = str(self._server.server_address[0]), self._server.server_address[1]
-        self.url = f"http://[{bound}]:{number}" if ":" in bound else f"http://{bound}:{number}"
-        # The address that was set, if another one had to be taken.
-        self.moved = address if int(port) not in (0, number) else ""
-        self._thread = threading.Thread(target=self._server.serve_forever, name="onward-metrics", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
-class _Server(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
     # Else two processes could listen on one port, and each would get some of the requests.
     allow_reuse_port = False
 
-    def __init__(self, address: tuple[str, int], pages: Mapping[str, Page]) -> None:
-        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    def __init__(self, host: str, port: int, pages: Mapping[str, Page]) -> None:
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.pages = pages
-        super().__init__(address, _Handler)
+        super().__init__((host, port), _Handler)
+        bound, self.port = str(self.server_address[0]), int(self.server_address[1])
+        self.url = f"http://[{bound}]:{self.port}" if ":" in bound else f"http://{bound}:{self.port}"
+
+    def start(self) -> None:
+        threading.Thread(target=self.serve_forever, name="onward-metrics", daemon=True).start()
+
+    def stop(self) -> None:
+        self.shutdown()
+        self.server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         log.debug("a client of the monitoring address disconnected")
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: _Server
+    server: MonitoringServer
     server_version = "onward"
     sys_version = ""
     timeout = CLIENT_SECONDS
@@ -170,23 +151,23 @@ class _Handler(BaseHTTPRequestHandler):
         log.debug("monitoring address: " + format, *args)
 
 
-def _bind(host: str, port: int, pages: Mapping[str, Page]) -> _Server:
-    problem: OSError | None = None
-    for number in range(port, min(port + MAX_PORTS, 65536)) if port else (0,):
+def _open_server(address: str, pages: Mapping[str, Page]) -> MonitoringServer | None:
+    """Open an address, as host and port; if the port is in use, one of the next ones is taken."""
+    host, _, port = address.rpartition(":")
+    first, problem = int(port), OSError()
+    for number in range(first, min(first + MAX_PORTS, 65536)) if first else (0,):
         try:
-            return _Server((host, number), pages)
+            return MonitoringServer(host.strip("[]"), number, pages)
         except OSError as error:
             problem = error
             if error.errno != errno.EADDRINUSE:
                 break
-    raise AddressUnavailable(
-        f"metrics and health cannot be served at {host}:{port}: {problem}. Set ONWARD_METRICS_ADDRESS to an "
-        "address of this machine, or to off"
-    )
+    remedy = "Set ONWARD_METRICS_ADDRESS to an address of this machine, or to off"
+    log.error("metrics and health cannot be served at %s: %s. %s", address, problem, remedy)
+    return None
 
 
 def text_page(status: int, text: str) -> Page:
-    """Return a page with a fixed text."""
     return lambda _: (status, "text/plain; charset=utf-8", f"{text}\n".encode())
 
 
@@ -225,12 +206,15 @@ class ProcessObserver:
                 raise MissingExtra(f"METRICS_BACKEND={settings.metrics_backend}", "prometheus_client", "metrics")
             else:
                 metrics_page = text_page(404, NO_METRICS)
+        self._address = settings.metrics_address
         self.server: MonitoringServer | None = None
-        if exposes and settings.metrics_address != "off":
-            try:
-                self.server = MonitoringServer(settings.metrics_address, metrics_page, self.health)
-            except AddressUnavailable as error:
-                log.error("%s", error)
+        if exposes and self._address != "off":
+            pages: dict[str, Page] = {
+                "/metrics": metrics_page,
+                "/healthz": partial(_health_page, self.health.alive),
+                "/readyz": partial(_health_page, self.health.ready),
+            }
+            self.server = _open_server(self._address, pages)
 
     def _open_metrics(self, app: App, store: Store) -> Page | None:
         """Return the page of the metrics; None: they are pushed."""
@@ -265,9 +249,9 @@ class ProcessObserver:
         if self.server is not None:
             self.health.start()
             self.server.start()
-            level = logging.WARNING if self.server.moved else logging.INFO
-            moved = f" ({self.server.moved} is in use)" if self.server.moved else ""
-            log.log(level, "metrics and health at %s%s", self.server.url, moved)
+            moved = int(self._address.rpartition(":")[2]) not in (0, self.server.port)
+            level, in_use = (logging.WARNING, f" ({self._address} is in use)") if moved else (logging.INFO, "")
+            log.log(level, "metrics and health at %s%s", self.server.url, in_use)
         if self._pushgateway is not None:
             self._pushgateway.start()
 

@@ -120,7 +120,6 @@ class StoreCollector(_Collector):
             self.read()
 
     def read(self) -> None:
-        """Read the store."""
         try:
             values = list(self._store_metrics())
             self._failed = False

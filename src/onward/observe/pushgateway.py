@@ -62,7 +62,6 @@ class PushgatewayClient:
         self._thread.start()
 
     def stop(self) -> None:
-        """Push for the last time."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join(2 * TIMEOUT_SECONDS)

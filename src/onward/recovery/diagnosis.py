@@ -30,8 +30,6 @@ PROGRAMMING_ERRORS = frozenset(
 
 
 class Cause(StrEnum):
-    """The probable cause of a failure group."""
-
     DEPENDENCY = "dependency"
     POISON = "poison document"
     BUG = "bug or bad deploy"
@@ -60,8 +58,6 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The facts that a diagnosis is based on."""
-
     group: FailureGroup
     # Of dependencies that its service needs or its failures name, during the time of the group.
     openings: tuple[Opening, ...] = ()
@@ -85,7 +81,6 @@ class Evidence:
         return self.needs[0] if not found and len(self.needs) == 1 else None
 
     def share(self, *kinds: str) -> float:
-        """Return the share of the failures that is of these kinds."""
         total = sum(self.group.kinds.values())
         return sum(self.group.kinds.get(kind, 0) for kind in kinds) / total if total else 0.0
 
@@ -135,8 +130,6 @@ class FindingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One fact that a diagnosis rests on."""
-
     kind: FindingKind
     count: int = 0
     total: int = 0
@@ -147,8 +140,6 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The probable cause of a failure group, and why."""
-
     kind: Cause
     findings: tuple[Finding, ...]
 
@@ -281,7 +272,6 @@ def _bug(evidence: Evidence) -> list[Finding]:
 
 
 def _missing(evidence: Evidence) -> list[Finding]:
-    """Return what leaves the cause unclear."""
     group = evidence.group
     kinds = tuple(sorted(group.kinds.items(), key=lambda kind: (-kind[1], kind[0])))
     found = [Finding(FindingKind.FAILURE_KINDS, group.failures, group.documents, counts=kinds)]

@@ -40,8 +40,6 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class DocumentHistory:
-    """Everything that is stored of a document."""
-
     state: DocumentState
     entries: tuple[HistoryEntry, ...]
     row: LedgerRow | None = None  # of its present round
@@ -52,7 +50,6 @@ class DocumentHistory:
 
     @property
     def not_kept(self) -> int:
-        """How many outcomes are not stored any more."""
         return sum(entry.count for entry in self.entries)
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 
 class NextStepKind(StrEnum):
-    """The kind of a document's next step."""
-
     WORKING = "working"
     SILENT = "silent"  # the lease of its worker has ended; another worker takes it
     DUE = "due"  # a worker or the retry job takes it at `NextStep.at`
@@ -62,8 +60,6 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """The next step of a document, and the facts that decide it."""
-
     kind: NextStepKind
     state: DocumentState
     now: float

@@ -60,7 +60,6 @@ def matching_dead_letters(
 
 
 def service_names(store: Store) -> set[str]:
-    """Return the names of all services that take events."""
     return {subscription.service for subscription in store.subscriptions()}
 
 
@@ -81,15 +80,11 @@ def refusal(dead_letter: DeadLetter, services: Collection[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A dead letter that cannot be requeued, and why."""
-
     row: int
     reason: str
 
 
 class CanaryOutcome(StrEnum):
-    """The outcome of the first dead letters."""
-
     NONE = "none"  # no canary was asked for, or there was nothing to try
     WAITING = "waiting"
     PASSED = "passed"
@@ -99,8 +94,6 @@ class CanaryOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CanaryFailure:
-    """A dead letter that failed again, and how."""
-
     row: int
     document: DocumentKey | None
     error: str
@@ -118,8 +111,6 @@ class Canary:
 
 @dataclass(slots=True)
 class RequeueResult:
-    """The result of a run so far."""
-
     requeued: int = 0
     skipped_recovered: int = 0  # they have recovered meanwhile, or are being tried already
     refused: list[Refusal] = field(default_factory=list)
@@ -131,19 +122,11 @@ class RequeueResult:
         return self.requeued + self.skipped_recovered + len(self.refused)
 
 
-@dataclass(frozen=True, slots=True)
-class CanaryProgress:
-    """The progress of the canary."""
-
-    done: int
-    total: int
-    hint: str = ""  # the probable reason why it waits
-
-
 class Requeue:
     """One run that requeues dead letters; `result` is correct after every dead letter, however the run ends.
 
-    Requeued dead letters have left the failed queue: a second run continues with the rest.
+    Requeued dead letters have left the failed queue: a second run continues with the rest. `waiting` gets how
+    many of the canary are done, how many there are, and the probable reason why it waits.
     """
 
     def __init__(
@@ -156,7 +139,7 @@ class Requeue:
         canary: int = 0,
         patience: float = PATIENCE_SECONDS,
         report: Callable[[RequeueResult], None] = lambda result: None,
-        waiting: Callable[[CanaryProgress], None] = lambda waiting: None,
+        waiting: Callable[[int, int, str], None] = lambda done, total, hint: None,
     ) -> None:
         if rate is not None and not rate > 0:
             raise ValueError(f"rate must be more than 0 dead letters a second, not {rate}")
@@ -278,7 +261,7 @@ class Requeue:
                 silence = f"{len(watched)} of {total} made no progress for {self._patience:.0f} s"
                 canary.message = f"{silence}: {hint}" if hint else silence
                 return
-            self._waiting(CanaryProgress(total - len(watched), total, hint))
+            self._waiting(total - len(watched), total, hint)
             self._sleep(POLL_SECONDS)
 
     def _failure(

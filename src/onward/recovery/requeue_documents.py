@@ -40,7 +40,6 @@ class DocumentRequeue:
         self.registry = registry
 
     def down(self) -> set[str]:
-        """Return the dependencies that are down."""
         return {breaker.dependency for breaker in self.store.breakers() if breaker.open}
 
     def _finishers(self, collection: str) -> list[Service]:
@@ -63,7 +62,6 @@ class DocumentRequeue:
     # -- planning: runs code of the app, and so outside of any transaction
 
     def plan(self, states: Sequence[DocumentState], down: set[str]) -> RequeuePlan:
-        """Return how documents are requeued."""
         plan = RequeuePlan()
         by_collection: defaultdict[str, dict[str, DocumentState]] = defaultdict(dict)
         for state in states:

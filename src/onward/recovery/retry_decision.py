@@ -20,8 +20,6 @@ MAX_CLOCK_SKEW_SECONDS = 86_400.0  # a time further in the future than this coun
 
 
 class RetryAction(StrEnum):
-    """An action of the retry job on a document."""
-
     DUE = "due"
     LATER = "later"
     NOT_NOW = "not now"  # something else has the document, or will set its next time
@@ -68,8 +66,6 @@ class RetryReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RetryDecision:
-    """The retry job's decision on a document: the action, its time, and the reason."""
-
     action: RetryAction
     at: float
     reason: RetryReason
@@ -80,7 +76,6 @@ class RetryDecision:
 
     @property
     def why(self) -> str:
-        """Return the reason as a sentence."""
         return self.reason.format(rounds=self.rounds, max_rounds=self.max_rounds, detail=self.detail)
 
 

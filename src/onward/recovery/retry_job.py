@@ -42,8 +42,6 @@ class _DocumentsChanged(OnwardError):
 
 @dataclass(slots=True)
 class RetryJobRun:
-    """The result of one run of the retry job."""
-
     requeued: dict[str, int] = field(default_factory=dict)
     exhausted: dict[str, int] = field(default_factory=dict)
     batches: int = 0  # failed batches that were retried
@@ -318,7 +316,6 @@ class RetryJob:
 
 
 def describe_run(run: RetryJobRun) -> Iterable[str]:
-    """Yield a line for each thing that a run did."""
     if not run.led:
         yield "another retry job is at work"
         return

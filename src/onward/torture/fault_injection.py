@@ -35,8 +35,6 @@ class Hooks:
 
 
 class Fault(StrEnum):
-    """A kind of fault that is injected into a run."""
-
     KILL_WORKER = "kill a worker process"
     KILL_SUPERVISOR = "kill a supervisor"
     KILL_GROUP = "kill a supervisor with all its worker processes"
@@ -50,8 +48,6 @@ _KILLS = {Fault.KILL_WORKER: 0.9, Fault.KILL_SUPERVISOR: 0.05, Fault.KILL_GROUP:
 
 @dataclass
 class FaultCounts:
-    """How many faults were injected."""
-
     workers_killed: int = 0
     supervisors_killed: int = 0
     groups_killed: int = 0
@@ -70,7 +66,6 @@ Schedule = deque[tuple[int, Fault]]  # each fault with the number of finished pa
 
 
 def draw_schedule(random: Random, plan: WorkloadPlan, *, kills: int, pauses: int, extra: int = 0) -> Schedule:
-    """Draw the kinds and moments of the faults."""
     faults = random.choices(list(_KILLS), list(_KILLS.values()), k=kills)
     faults += [Fault.EXTRA] * extra + [Fault.PAUSE_GROUP] * pauses
     faults += [Fault.SEND_AGAIN] * max(2, plan.documents // 50)
@@ -112,7 +107,6 @@ class FaultInjector:
         return not self.schedule and self.paused is None
 
     def stop(self) -> None:
-        """Leave out the remaining faults."""
         self.schedule.clear()
         self._failed_pauses = MAX_FAILED_PAUSES
 

@@ -39,7 +39,6 @@ class FinalCount:
         return not any(self.errors().values()) and not self.rows_left and self.poison_caught == self.poison
 
     def errors(self) -> dict[str, list[str]]:
-        """Return the documents with each kind of error."""
         return {kind: getattr(self, kind) for kind in ("lost", "doubled", "blamed", "unfinished")}
 
 

@@ -34,8 +34,6 @@ class ScratchError(OnwardError):
 
 @dataclass
 class Scratch:
-    """Where a run takes place."""
-
     name: str
     folder: Path
     store: str

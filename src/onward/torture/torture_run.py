@@ -33,8 +33,6 @@ MAX_EXAMPLES = 5  # documents that are named of each kind of error
 
 @dataclass(frozen=True, slots=True)
 class TortureOptions:
-    """The options of a run."""
-
     documents: int = 20_000
     kills: int = 300
     minutes: float | None = None
@@ -57,8 +55,6 @@ class TortureProgress:
 
 @dataclass
 class TortureReport:
-    """The counts at the end of a run."""
-
     where: str
     seed: int
     seconds: float
@@ -78,7 +74,6 @@ class TortureReport:
         return self.faults.kills / self.seconds * 60 if self.seconds else 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the facts, for `--json`."""
         count, faults = self.count, self.faults
         return {
             "store": self.where,

@@ -57,7 +57,6 @@ class WorkerGroup:
 
     @property
     def is_up(self) -> bool:
-        """Whether the supervisor runs."""
         return self.process.poll() is None
 
     @property
@@ -118,7 +117,6 @@ class Fleet:
     without_supervisor: list[WorkerGroup] = field(default_factory=list)
 
     def fill(self) -> None:
-        """Start the groups that are missing."""
         for group in [group for group in self.groups if not group.is_up]:
             self.groups.remove(group)
             self.without_supervisor.append(group)
@@ -156,8 +154,6 @@ class Fleet:
 
 
 class PauseResult(StrEnum):
-    """The result of pausing a group."""
-
     IN_VAIN = "it held nothing, nobody could take over, or it died before it tried to commit"
     REFUSED = "its late commit was refused"
     NOT_REFUSED = "its late commit was not refused"

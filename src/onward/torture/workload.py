@@ -181,8 +181,6 @@ def record_refusal(signal: AnySignal) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedResult:
-    """The right result of one parcel."""
-
     parcel: Parcel
     status: Status
     pieces: dict[str, Status] = field(default_factory=dict)

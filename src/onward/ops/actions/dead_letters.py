@@ -36,7 +36,6 @@ from onward.ops.text.format import counted, number, one_line
 from onward.ops.text.history import last_error_text
 from onward.recovery.requeue_dead_letters import (
     CanaryOutcome,
-    CanaryProgress,
     Refusal,
     Requeue,
     RequeueResult,
@@ -102,10 +101,10 @@ class RequeueRun:
             self.progress.update(result.handled)
             self.progress.check()
 
-        def waiting(canary: CanaryProgress) -> None:
+        def waiting(done: int, total: int, hint: str) -> None:
             self._log(requeue.result.requeued)  # before the wait, in case of a crash
-            text = f"canary: {number(canary.done)} of {number(canary.total)} done"
-            hint = one_line(redact(canary.hint), 300)
+            text = f"canary: {number(done)} of {number(total)} done"
+            hint = one_line(redact(hint), 300)
             self.progress.update(self.progress.done, f"{text}; {hint}" if hint else text)
 
         requeue = Requeue(
