@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import json
 import shlex
 from collections.abc import Iterator
 from itertools import islice
@@ -15,15 +14,9 @@ from onward.cli.action_run import runs_action, write_export
 from onward.cli.app_access import open_store_app
 from onward.cli.output import STATUS_STYLES, Output
 from onward.cli.params import COUNT, SPAN, STATUS, TIME, all_of, filter_option, output_option, print_json
-from onward.ops.actions.documents import (
-    ArchiveDocuments,
-    CancelScheduledRetry,
-    DiscardDocuments,
-    PurgeDocuments,
-    RetryDocuments,
-)
+from onward.ops import lookup
+from onward.ops.actions import documents as actions
 from onward.ops.document_export import exported
-from onward.ops.lookup import EMPTY, PAGE, check_collection, resolve_source, short_ids, show_command
 from onward.ops.queries.document_details import state_facts
 from onward.ops.queries.documents import (
     DocumentFilter,
@@ -42,7 +35,6 @@ if TYPE_CHECKING:
     from onward.ops.actions.action import Action
 
 LISTED = 50
-_MAX_PRIORITY = 1000
 _TIMES_IN_BODIES = ("submitted_at", "seconds")
 _list_options = all_of(
     click.option(
@@ -117,8 +109,8 @@ def list_(
     with open_store_app() as app:
         names = sorted(app.store.document_counts())
         if collection is not None:
-            check_collection(app, collection)
-        chosen = resolve_source(app, source) if source is not None else None
+            lookup.check_collection(app, collection)
+        chosen = lookup.resolve_source(app, source) if source is not None else None
         first, slash, id = after.partition("/")
         if after and not slash:
             if collection is None:
@@ -127,49 +119,31 @@ def list_(
                     param_hint="'--after'",
                 )
             first, id = collection, after
-        found = (
-            state
-            for name in ([collection] if collection else names)
-            if name >= first
-            for state in _states(app, name, status, chosen, id if name == first else "")
-        )
+        filters: dict[str, Any] = {"collection": collection, "source": chosen}
+        statuses = statuses_of(status, (None,))
+        pages = (lookup.all_states(app.store, (first, id), status=one, **filters) for one in statuses)
+        found = heapq.merge(*pages, key=lambda state: (state.collection, state.id))
         if as_json:
             for line in _lines(app, islice(found, limit), full=full, without_times=without_times):
                 print_json(line, indent=None)
         elif not names:
-            click.echo(EMPTY)
+            click.echo(lookup.EMPTY)
         else:
             shown = list(islice(found, (limit or LISTED) + 1))
             total = None if after else count_documents(app, collection=collection, status=status, source=chosen)
             _print(app, shown, limit or LISTED, total)
 
 
-def _states(
-    app: App, collection: str, status: str | None, source: str | None, after: str
-) -> Iterator[DocumentState]:
-    """Yield the documents of a collection by id."""
-
-    def with_status(status: str | None, after: str) -> Iterator[DocumentState]:
-        while page := app.store.states(collection, status=status, source=source, after=after, limit=PAGE):
-            after = page[-1].id
-            yield from page
-
-    pages = (with_status(one, after) for one in statuses_of(status, (None,)))
-    return heapq.merge(*pages, key=lambda state: state.id)
-
-
 def _lines(
     app: App, states: Iterator[DocumentState], *, full: bool, without_times: bool
 ) -> Iterator[dict[str, Any]]:
-    while page := list(islice(states, PAGE)):
-        bodies: dict[tuple[str, str], str] = {}
-        for name in {state.collection for state in page} if full else ():
-            ids = [state.id for state in page if state.collection == name]
-            bodies |= {(name, id): body for id, _, body in app.store.read_bodies(name, ids)}
+    for page in lookup.pages(states, lookup.PAGE):
+        keys = [(state.collection, state.id) for state in page] if full else []
+        bodies = dict(lookup.read_bodies(app.store, keys))
         for state in page:
             facts = state_facts(state)
-            if (text := bodies.get((state.collection, state.id))) is not None:
-                facts["body"] = json.loads(text)
+            if (body := bodies.get((state.collection, state.id))) is not None:
+                facts["body"] = body
             if without_times:
                 del facts["times"]
                 for name in _TIMES_IN_BODIES:
@@ -183,7 +157,7 @@ def _print(app: App, found: list[DocumentState], limit: int, total: int | None) 
     if not shown:
         out.write("No such documents.")
         return
-    ids = short_ids(app, [state.id for state in shown])
+    ids = lookup.short_ids(app, [state.id for state in shown])
     titles = find_titles(app, shown)
     for state in shown:
         out.entry(
@@ -204,7 +178,7 @@ def _print(app: App, found: list[DocumentState], limit: int, total: int | None) 
         out.write(f"  onward documents{options} --after {last.collection}/{last.id}")
     else:
         out.write(f"{counted(len(shown), 'document')}.", style="dim")
-    out.hint("To look at one: ", show_command(app, shown[0].collection, shown[0].id))
+    out.hint("To look at one: ", lookup.show_command(app, shown[0].collection, shown[0].id))
 
 
 @documents.command()
@@ -241,7 +215,7 @@ def archive(output: Path, **given: Any) -> Action:
       onward documents archive --status failed --older-than 30d --output failed.ndjson.gz --dry-run
       onward documents archive --group 5d41402a --output group.ndjson
     """
-    return ArchiveDocuments(DocumentFilter(**given), output)
+    return actions.ArchiveDocuments(DocumentFilter(**given), output)
 
 
 @documents.command()
@@ -257,7 +231,7 @@ def discard(**given: Any) -> Action:
       onward documents discard --collection messages --status failed --dry-run
       onward documents discard --group 5d41402a --confirm
     """
-    return DiscardDocuments(DocumentFilter(**given))
+    return actions.DiscardDocuments(DocumentFilter(**given))
 
 
 @documents.command()
@@ -274,7 +248,7 @@ def purge(**given: Any) -> Action:
       onward documents purge --status discarded --dry-run
       onward documents purge --status discarded --older-than 30d --confirm
     """
-    return PurgeDocuments(DocumentFilter(**given))
+    return actions.PurgeDocuments(DocumentFilter(**given))
 
 
 @click.command()
@@ -286,9 +260,7 @@ def purge(**given: Any) -> Action:
 @click.option("--at", type=TIME, metavar="WHEN", help="At this time: 18:30, tomorrow, 2026-03-09T14:30.")
 @click.option("--in", "after", type=SPAN, metavar="SPAN", help="After this time: 90s, 10m, 2h, 1d.")
 @click.option("--reset", is_flag=True, help="Begin with the first round, even what is processed or under way.")
-@click.option(
-    "--priority", type=click.IntRange(-_MAX_PRIORITY, _MAX_PRIORITY), help="The highest goes first; 0 is usual."
-)
+@click.option("--priority", type=click.IntRange(-1000, 1000), help="The highest goes first; 0 is usual.")
 @click.option("--cancel", is_flag=True, help="Take back the time that was set, as far as it has not come.")
 @runs_action()
 def retry(
@@ -315,7 +287,7 @@ def retry(
     """
     filters = DocumentFilter(**given)
     if not cancel:
-        return RetryDocuments(ids, filters=filters, at=at, after=after, reset=reset, priority=priority)
+        return actions.RetryDocuments(ids, filters=filters, at=at, after=after, reset=reset, priority=priority)
     if at is not None or after is not None or reset or priority is not None:
         raise click.UsageError("--cancel goes without --at, --in, --reset and --priority")
-    return CancelScheduledRetry(ids, filters=filters)
+    return actions.CancelScheduledRetry(ids, filters=filters)
