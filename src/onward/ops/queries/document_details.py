@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from onward.app import App
 from onward.model.documents import FINAL, DocumentState
 from onward.model.ledger import RowState
 from onward.ops.bad_input import NotFound
-from onward.ops.lookup import worker_command
+from onward.ops.lookup import read_bodies, worker_command
 from onward.ops.queries.ingestion_report import SkippedFiles, archive_counts, report_of, without_text_facts
 from onward.ops.text.format import TimeFormat, iso, local_time, sentence_text
 from onward.ops.text.history import outcome_text
 from onward.ops.text.next_step import next_step_command, next_step_sentence
+from onward.pipeline.documents import Archive, Message, Summary
 from onward.recovery.history import DocumentHistory, HistoryEntry, kept_outcomes, read_history
 from onward.recovery.next_step import NextStep, NextSteps, Unfinished
 from onward.recovery.retry_decision import RetryJobRules
 from onward.retry.redact import redact
 
-if TYPE_CHECKING:
-    from onward.pipeline.documents import Message
-
 BLOCK = 1 << 20
-MAX_MESSAGE_IDS = 1_000
-"""Messages of a thread that are named; `message_count` says how many there are."""
+MAX_MESSAGE_IDS = 1_000  # messages of a thread that are named; `message_count` says how many there are
 
 
 def state_facts(state: DocumentState) -> dict[str, Any]:
     """Return a document's state for programs; what differs between two runs is under `times`."""
-    last = state.last_error
+    times = ("created_at", "updated_at", "last_attempt_time", "retry_at")
     return {
         "collection": state.collection,
         "id": state.id,
@@ -42,13 +38,8 @@ def state_facts(state: DocumentState) -> dict[str, Any]:
         "revision": state.revision,
         "rounds": state.attempt_count,
         "set_aside": state.failed_batch is not None,
-        "error": _error_facts(last) if last else None,
-        "times": {
-            "created_at": time_fact(state.created_at),
-            "updated_at": time_fact(state.updated_at),
-            "last_attempt_time": time_fact(state.last_attempt_time),
-            "retry_at": time_fact(state.retry_at),
-        },
+        "error": _error_facts(state.last_error) if state.last_error else None,
+        "times": {name: time_fact(getattr(state, name)) for name in times},
     }
 
 
@@ -82,8 +73,7 @@ def _unfinished(app: App, state: DocumentState) -> Unfinished | None:
     if state.final or state.row is not None:
         return None
     counts = app.store.value_counts("messages", "thread_id", [state.id]).get(state.id, {})
-    messages = sum(count for status, count in counts.items() if status not in FINAL)
-    if messages:
+    if messages := sum(count for status, count in counts.items() if status not in FINAL):
         return Unfinished(messages, "messages")
     chunks = 0
     for page in app.store.find_pages("messages", "thread_id", state.id, beside="date"):
@@ -100,12 +90,10 @@ def next_facts(step: NextStep, time_format: TimeFormat = local_time) -> dict[str
         "text": sentence_text(next_step_sentence(step), step.now, time_format),
         "command": next_step_command(step),
     }
-    if row is not None:
-        facts["service"] = row.service
-        if row.state == RowState.CLAIMED:
-            facts |= {"worker": row.worker, "try": row.tries + 1}
-        else:
-            facts |= {"round": row.round, "tries": row.tries, "deaths": row.deaths}
+    if row is not None and row.state == RowState.CLAIMED:
+        facts |= {"service": row.service, "worker": row.worker, "try": row.tries + 1}
+    elif row is not None:
+        facts |= {"service": row.service, "round": row.round, "tries": row.tries, "deaths": row.deaths}
     if breaker is not None:
         facts["dependency"] = breaker.dependency
     if batch is not None:
@@ -115,33 +103,30 @@ def next_facts(step: NextStep, time_format: TimeFormat = local_time) -> dict[str
     return facts | {"at": iso(step.at)}
 
 
-def _entry_facts(entry: HistoryEntry) -> dict[str, Any]:
-    facts = {name: value for name, value in asdict(entry).items() if value not in ("", 0, None)}
-    if entry.outcome:
-        facts["decided"] = outcome_text(entry.outcome)
-    return facts | {"at": time_fact(entry.at)}
-
-
 def history_facts(history: DocumentHistory) -> dict[str, Any]:
     """Return a document's history for programs."""
+
+    def moment(entry: HistoryEntry) -> dict[str, Any]:
+        facts = {name: value for name, value in asdict(entry).items() if value not in ("", 0, None)}
+        decided = {"decided": outcome_text(entry.outcome)} if entry.outcome else {}
+        return facts | decided | {"at": time_fact(entry.at)}
+
     letter, batch, row = history.dead_letter, history.batch, history.row
     times = ("published_at", "due", "lease", "settled_at")
     return {
-        "moments": [_entry_facts(entry) for entry in history.entries],
+        "moments": [moment(entry) for entry in history.entries],
         "not_kept": history.not_kept,
         "row": None if row is None else asdict(row) | {name: iso(getattr(row, name)) for name in times},
-        "dead_letter": None
-        if letter is None
-        else {
+        "dead_letter": letter
+        and {
             "row": letter.row,
             "failed_queue": letter.failed_queue,
             "reason": letter.abandoned_reason,
             "tries": letter.attempt_count,
             "at": iso(letter.timestamp),
         },
-        "failed_batch": None
-        if batch is None
-        else {
+        "failed_batch": batch
+        and {
             "id": batch.id,
             "retries": batch.retry_count,
             "retried_at": iso(batch.retry_after),
@@ -162,14 +147,11 @@ def document_facts(app: App, collection: str, id: str) -> dict[str, Any]:
         "body": body_of(app, collection, id),
     }
     if collection == "threads":
-        from onward.pipeline.documents import Summary
-
         summary = app.get(Summary, id)
         facts["summary"] = summary.model_dump(mode="json") if summary else None
         facts["message_count"] = thread_size(app, id)
         facts["message_ids"] = app.store.ordered_ids("messages", "thread_id", id, by="date", limit=MAX_MESSAGE_IDS)
     if collection == "archives":
-        from onward.pipeline.documents import Archive
         from onward.pipeline.sources import without_text
 
         archive = app.get(Archive, id)
@@ -183,9 +165,8 @@ def document_facts(app: App, collection: str, id: str) -> dict[str, Any]:
 
 def body_of(app: App, collection: str, id: str) -> dict[str, Any]:
     """Return the body of a document."""
-    ((_, _, body),) = app.store.read_bodies(collection, [id])
-    read: dict[str, Any] = json.loads(body)
-    return read
+    ((_, body),) = read_bodies(app.store, [(collection, id)])
+    return dict(body)
 
 
 def thread_size(app: App, thread: str) -> int:
@@ -195,15 +176,12 @@ def thread_size(app: App, thread: str) -> int:
 
 def messages_of_thread(app: App, thread: str, *, start: int = 0, limit: int) -> list[Message]:
     """Read some messages of a thread, the oldest first; `start` leaves out the messages before it."""
-    from onward.pipeline.documents import Message
-
     ids = app.store.ordered_ids(Message, "thread_id", thread, by="date", start=start, limit=limit)
     return app.store.get_many(Message, ids)
 
 
 def original_of(app: App, collection: str, id: str) -> Iterator[bytes]:
     """Yield the bytes of a message or archive, as they were fetched, piece by piece."""
-    from onward.pipeline.documents import Archive, Message
     from onward.pipeline.stages.parsing import find_original
 
     where: tuple[str, int, int | None] | None = None
@@ -219,10 +197,6 @@ def original_of(app: App, collection: str, id: str) -> Iterator[bytes]:
 def _read(app: App, digest: str, offset: int, length: int | None) -> Iterator[bytes]:
     with closing(app.blobs.open(digest)) as stream:
         stream.seek(offset)
-        left = length
-        while left is None or left > 0:
-            block = stream.read(BLOCK if left is None else min(left, BLOCK))
-            if not block:
-                return
-            left = None if left is None else left - len(block)
+        while block := stream.read(BLOCK if length is None else min(length, BLOCK)):
+            length = None if length is None else length - len(block)
             yield block

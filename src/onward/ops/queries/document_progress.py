@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, replace
 from onward.app import App
 from onward.model.documents import DocumentState, Status
 from onward.ops.lookup import worker_command
+from onward.ops.queries.documents import FAILED as GIVEN_UP
 from onward.ops.queries.ingestion_report import COLLECTIONS
 from onward.ops.text.format import sentence_text
 from onward.ops.text.next_step import next_step_sentence
+from onward.pipeline.documents import source_id
 from onward.recovery.history import kept_outcomes
 from onward.recovery.next_step import NextStep, NextStepKind, NextSteps, describe_error, rounds_of
 from onward.recovery.retry_decision import RetryJobRules
@@ -17,15 +19,12 @@ from onward.retry.redact import redact
 
 QUEUED, DONE, FAILED = "queued", "done", "failed"
 FETCHING, PROCESSING = "fetching", "processing"
+# The status of a pending document by its collection; in any other collection it is `processing`.
 STAGES = {"archives": "extracting", "messages": "chunking", "chunks": "embedding", "threads": "indexing"}
-"""The status of a pending document by its collection; in any other collection it is `processing`."""
-STATUSES = (QUEUED, FETCHING, *STAGES.values(), PROCESSING, DONE, FAILED)
 CANCELLED = "cancelled by an operator"
-MAX_PENDING_READ = 20
-"""At most this many unfinished documents of a collection are read: they stand for all of them."""
+MAX_PENDING_READ = 20  # at most this many unfinished documents of a collection are read: they stand for all
 _RUNNING = (NextStepKind.WORKING, NextStepKind.SILENT)
 _ENDED = (NextStepKind.PROCESSED, NextStepKind.FAILED, NextStepKind.GIVEN_UP, NextStepKind.DISCARDED)
-_GIVEN_UP = (Status.FAILED, Status.FAILED_MAX_RETRIES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,25 +36,14 @@ class DocumentProgress:
     rounds: int = 0
     next_retry: float | None = None
     error: str = ""
-    failed: int = 0
-    """Of a source: how many of its documents were given up."""
+    failed: int = 0  # of a source: how many of its documents were given up
     set_aside: int = 0
-    documents: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Of a source: how many it has of each collection, by status."""
+    documents: dict[str, dict[str, int]] = field(default_factory=dict)  # of a source: by collection and status
 
 
 def stands_for_source(state: DocumentState) -> bool:
     """Return whether a document is the request to ingest a source."""
-    from onward.pipeline.documents import source_id
-
     return state.collection == "archives" and state.source is not None and state.id == source_id(state.source)
-
-
-def _tries(state: DocumentState) -> int:
-    """Count the tries of a document; that it was given up for good is stored as an outcome, but was no try."""
-    total = state.attempts.get("total", 0)
-    given_up = sum(entry.get("outcome") == "gave_up_for_good" for entry in kept_outcomes(state))
-    return total - given_up if isinstance(total, int) else 0
 
 
 class ProgressReader:
@@ -70,22 +58,23 @@ class ProgressReader:
         if not stands_for_source(state):
             return self._own(state, self._steps.of(state), STAGES.get(state.collection, PROCESSING))
         own = self._own(state, self._steps.of(state), FETCHING)
-        counts = self._store.document_counts(state.source)
-        if own.status != DONE:
-            return replace(own, documents=counts)
-        return self._whole(state.source or "", own, counts)
+        own = replace(own, documents=self._store.document_counts(state.source))
+        return self._whole(state.source or "", own) if own.status == DONE else own
 
     def _own(self, state: DocumentState, step: NextStep, stage: str) -> DocumentProgress:
-        found = DocumentProgress(QUEUED, _tries(state), rounds_of(state))
+        total = state.attempts.get("total", 0)
+        # That it was given up for good is stored as an outcome, but was no try.
+        given_up = sum(entry.get("outcome") == "gave_up_for_good" for entry in kept_outcomes(state))
+        tries = total - given_up if isinstance(total, int) else 0
+        found = DocumentProgress(QUEUED, tries, rounds_of(state))
         if step.kind is NextStepKind.PROCESSED:
             return replace(found, status=DONE)
-        if step.kind in _RUNNING:
-            return replace(found, status=stage, error=describe_error(state.last_error))
-        if step.kind in _ENDED:
-            discarded = step.kind is NextStepKind.DISCARDED
-            error = CANCELLED if discarded else describe_error(state.last_error) or "no error is stored"
-            return replace(found, status=FAILED, error=error, failed=1)
         error = describe_error(state.last_error)
+        if step.kind in _RUNNING:
+            return replace(found, status=stage, error=error)
+        if step.kind in _ENDED:
+            error = CANCELLED if step.kind is NextStepKind.DISCARDED else error or "no error is stored"
+            return replace(found, status=FAILED, error=error, failed=1)
         if not error and step.kind is NextStepKind.OUTAGE:
             error = redact(sentence_text(next_step_sentence(step), step.now))
         return replace(found, next_retry=self._next_retry(step), error=error)
@@ -95,13 +84,13 @@ class ProgressReader:
             return None
         return step.at
 
-    def _whole(self, source: str, own: DocumentProgress, counts: dict[str, dict[str, int]]) -> DocumentProgress:
+    def _whole(self, source: str, own: DocumentProgress) -> DocumentProgress:
         """Return the progress of a source that was fetched: that of its first document that a worker runs."""
         from onward.pipeline.sources import SourceStatus
 
         set_aside = sum(len(batch.items) for batch in self._store.failed_batches(source))
-        whole = SourceStatus(source, counts, set_aside)
-        found = replace(own, failed=whole.failed, set_aside=set_aside, documents=counts)
+        whole = SourceStatus(source, own.documents, set_aside)
+        found = replace(own, failed=whole.failed, set_aside=set_aside)
         waiting: list[tuple[DocumentState, NextStep, str]] = []
         for collection, stage in STAGES.items():
             if not whole.count(collection, Status.PENDING):
@@ -112,32 +101,23 @@ class ProgressReader:
                 if collection == "threads" and state.row is None and not state.round:
                     continue  # it is requested when all that belongs to it is finished
                 step = self._steps.of(state)
-                if step.kind in _RUNNING or self._is_due(step):
+                due = step.kind is NextStepKind.DUE and (step.at or 0.0) <= self._steps.now
+                if step.kind in _RUNNING or due:
                     return replace(found, status=stage, error=self._own(state, step, stage).error)
                 waiting.append((state, step, stage))
         if waiting:
             # The details of one document only: to redact the errors of all takes longest.
             first = self._own(*min(waiting, key=lambda one: self._next_retry(one[1]) or float("inf")))
-            return replace(
-                found,
-                status=QUEUED,
-                next_retry=first.next_retry,
-                error=first.error,
-                tries=first.tries,
-                rounds=first.rounds,
-            )
+            documents = found.documents
+            return replace(first, status=QUEUED, failed=whole.failed, set_aside=set_aside, documents=documents)
         if whole.pending:
             return replace(found, status=STAGES["threads"])
         status = FAILED if whole.status == "failed" else DONE
         return replace(found, status=status, error=self._first_error(source) if whole.failed else "")
 
-    def _is_due(self, step: NextStep) -> bool:
-        """Return whether a worker that is alive takes it next."""
-        return step.kind is NextStepKind.DUE and (step.at or 0.0) <= self._steps.now
-
     def _first_error(self, source: str) -> str:
         for collection in COLLECTIONS:
-            for status in _GIVEN_UP:
+            for status in GIVEN_UP:
                 for state in self._store.states(collection, status=status, source=source, limit=1):
                     return describe_error(state.last_error)
         return ""

@@ -1,38 +1,30 @@
-"""Threads, the one with the newest message first, page by page."""
+"""Threads, the one with the newest message first, page by page; summaries and search results."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
 from onward.app import App
+from onward.ops.lookup import pages
 from onward.ops.text.format import iso, one_line
+from onward.pipeline.documents import Message, Summary, Thread
 from onward.retry.redact import redact
 
 if TYPE_CHECKING:
-    from onward.pipeline.documents import Summary
     from onward.pipeline.search import Query, Results
 
-
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import islice
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from onward.pipeline.documents import Summary, Thread
-
-
 BLOCK = 200
-FEW = 1_000
-"""A source with at most this many threads is sorted at once; of a larger one, the newest threads are searched."""
-MAX_MATCHES = 300
-"""A query selects the threads of at most this many best matching messages."""
+FEW = 1_000  # a source with at most this many threads is sorted at once; of a larger one, the newest are searched
+MAX_MATCHES = 300  # a query selects the threads of at most this many best matching messages
+FIRST_LINES = 220
+# What is no text; of a character that is escaped, the backslash.
+_MARKUP = re.compile(r"\\([*\[\]<\\_`])|[*`#]+|(?<!\w)_+|_+(?!\w)|\[\d+\]")
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadPosition:
+class ThreadPosition(NamedTuple):
     """A thread's place in the order; those without any date come last."""
 
     id: str
@@ -56,8 +48,7 @@ class ThreadPosition:
             return None
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadEntry:
+class ThreadEntry(NamedTuple):
     """A thread with its summary, as far as there is one."""
 
     place: ThreadPosition
@@ -65,14 +56,12 @@ class ThreadEntry:
     summary: Summary | None
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadPage:
+class ThreadPage(NamedTuple):
     """Some threads, and where the list goes on."""
 
     threads: list[ThreadEntry]
     more: bool
-    best_only: bool = False
-    """Words match more messages than were looked at."""
+    best_only: bool = False  # words match more messages than were looked at
 
 
 def list_threads(
@@ -82,24 +71,20 @@ def list_threads(
     best_only = False
     if words:
         found, best_only = _matching(app, words, source)
-        places: Iterator[ThreadPosition] = iter(sorted(found, key=lambda one: one.rank))
+        places: Iterable[ThreadPosition] = sorted(found, key=lambda one: one.rank)
     elif source is not None and sum(app.store.document_counts(source).get("threads", {}).values()) <= FEW:
-        places = iter(sorted(_of_source(app, source), key=lambda one: one.rank))
+        ids = [id for page in _id_pages(app, Thread, source, size=500) for id in page]
+        places = sorted(_places(app, ids), key=lambda one: one.rank)
     else:
         places = _newest_first(app, after)
-    shown: list[ThreadEntry] = []
-    for one in _read(app, (place for place in places if after is None or place.rank > after.rank)):
-        if source is None or one.thread.source == source:
-            shown.append(one)
-        if len(shown) > limit:
-            break
+    entries = _read(app, (place for place in places if after is None or place.rank > after.rank))
+    wanted = (one for one in entries if source is None or one.thread.source == source)
+    shown = list(islice(wanted, limit + 1))
     return ThreadPage(shown[:limit], len(shown) > limit, best_only)
 
 
-def _read(app: App, places: Iterator[ThreadPosition]) -> Iterator[ThreadEntry]:
-    from onward.pipeline.documents import Summary, Thread
-
-    while block := list(islice(places, max(1, BLOCK // 4))):
+def _read(app: App, places: Iterable[ThreadPosition]) -> Iterator[ThreadEntry]:
+    for block in pages(places, max(1, BLOCK // 4)):
         ids = [one.id for one in block]
         threads = {one.id: one for one in app.store.get_many(Thread, ids)}
         summaries = {one.id: one for one in app.store.get_many(Summary, ids)}
@@ -110,49 +95,33 @@ def _read(app: App, places: Iterator[ThreadPosition]) -> Iterator[ThreadEntry]:
 
 def _newest_first(app: App, after: ThreadPosition | None) -> Iterator[ThreadPosition]:
     """Return all threads by the date of their newest message, read lazily."""
-    from onward.pipeline.documents import Message, Thread
-
     highest = float("inf") if after is None or after.latest is None else after.latest
     if after is None or after.latest is not None:
-        dates = sorted(
-            (date for date in app.store.key_values("date") if isinstance(date, int | float) and date <= highest),
-            reverse=True,
-        )
-        for start in range(0, len(dates), BLOCK):
-            block = dates[start : start + BLOCK]
+        dates = (date for date in app.store.key_values("date") if isinstance(date, int | float))
+        for block in pages(sorted((date for date in dates if date <= highest), reverse=True), BLOCK):
             ids = {str(thread) for _, thread in app.store.related(Message, "date", block, "thread_id")}
             # A thread that goes on after this block was in one before.
-            newest = [
-                place
-                for place in _places(app, sorted(ids))
-                if place.latest is not None and place.latest <= block[0]
-            ]
-            yield from sorted(newest, key=lambda one: one.rank)
+            newest = (one for one in _places(app, sorted(ids)) if (one.latest or 0.0) <= block[0])
+            yield from sorted((one for one in newest if one.latest is not None), key=lambda one: one.rank)
     behind = after.id if after is not None and after.latest is None else ""
-    while states := app.store.states(Thread, after=behind, limit=BLOCK):
-        behind = states[-1].id
-        yield from (place for place in _places(app, [state.id for state in states]) if place.latest is None)
+    for page in _id_pages(app, Thread, None, size=BLOCK, after=behind):
+        yield from (place for place in _places(app, page) if place.latest is None)
 
 
 def _places(app: App, ids: Sequence[str]) -> list[ThreadPosition]:
-    from onward.pipeline.documents import Message
-
     latest = app.store.highest_beside(Message, "thread_id", ids, beside="date")
     return [ThreadPosition(id, latest.get(id)) for id in ids]
 
 
-def _of_source(app: App, source: str) -> list[ThreadPosition]:
-    from onward.pipeline.documents import Thread
-
-    ids, behind = [], ""
-    while states := app.store.states(Thread, source=source, after=behind, limit=500):
-        behind = states[-1].id
-        ids += [state.id for state in states]
-    return _places(app, ids)
+def _id_pages(
+    app: App, kind: type[Thread | Summary], source: str | None, *, size: int, after: str = ""
+) -> Iterator[list[str]]:
+    while states := app.store.states(kind, source=source, after=after, limit=size):
+        after = states[-1].id
+        yield [state.id for state in states]
 
 
 def _matching(app: App, words: str, source: str | None) -> tuple[list[ThreadPosition], bool]:
-    from onward.pipeline.documents import Message
     from onward.pipeline.search import Query
 
     wanted, unwanted = Query(words).terms()
@@ -161,9 +130,25 @@ def _matching(app: App, words: str, source: str | None) -> tuple[list[ThreadPosi
     return _places(app, sorted({message.thread_id for message in messages})), found.total > MAX_MATCHES
 
 
-FIRST_LINES = 220
-_MARKUP = re.compile(r"\\([*\[\]<\\_`])|[*`#]+|(?<!\w)_+|_+(?!\w)|\[\d+\]")
-"""What is no text; of a character that is escaped, the backslash."""
+# -- summaries and search results
+
+
+def read_summaries(app: App, source: str | None) -> Iterator[tuple[Summary, float | None]]:
+    """Yield every summary, with the date of its thread's newest message."""
+    for ids in _id_pages(app, Summary, source, size=500):
+        latest = {place.id: place.latest for place in _places(app, ids)}
+        for summary in app.store.get_many(Summary, ids):
+            yield summary, latest[summary.id]
+
+
+def summary_facts(one: Summary, latest: float | None) -> dict[str, object]:
+    """Return a summary, for programs."""
+    return one.model_dump(mode="json") | {"latest_message": iso(latest)}
+
+
+def first_lines(markdown: str) -> str:
+    """Return the first lines of a summary, without its markup."""
+    return one_line(" ".join(_MARKUP.sub(r"\1", markdown.partition("\n#")[0]).split()), FIRST_LINES)
 
 
 def search_facts(query: Query, found: Results, page: int) -> dict[str, object]:
@@ -184,36 +169,8 @@ def search_facts(query: Query, found: Results, page: int) -> dict[str, object]:
                 "source": redact(hit.message.source),
                 "text_score": round(hit.text_score, 6),
                 "similarity": round(hit.similarity, 6),
-                "excerpt": unmarked(hit.excerpt),
+                "excerpt": hit.excerpt.replace("\x02", "").replace("\x03", ""),  # marks of matching words
             }
             for rank, hit in enumerate(found.hits, found.offset + 1)
         ],
     }
-
-
-def unmarked(text: str) -> str:
-    """Return an excerpt without the marks of its matching words."""
-    return text.replace("\x02", "").replace("\x03", "")
-
-
-def read_summaries(app: App, source: str | None) -> Iterator[tuple[Summary, float | None]]:
-    """Yield every summary, with the date of its thread's newest message."""
-    from onward.pipeline.documents import Message, Summary
-
-    after = ""
-    while states := app.store.states(Summary, source=source, after=after, limit=500):
-        after = states[-1].id
-        ids = [state.id for state in states]
-        latest = app.store.highest_beside(Message, "thread_id", ids, beside="date")
-        for summary in app.store.get_many(Summary, ids):
-            yield summary, latest.get(summary.id)
-
-
-def summary_facts(one: Summary, latest: float | None) -> dict[str, object]:
-    """Return a summary, for programs."""
-    return one.model_dump(mode="json") | {"latest_message": iso(latest)}
-
-
-def first_lines(markdown: str) -> str:
-    """Return the first lines of a summary, without its markup."""
-    return one_line(" ".join(_MARKUP.sub(r"\1", markdown.partition("\n#")[0]).split()), FIRST_LINES)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
+from typing import NamedTuple
 
 from onward.retry.redact import redact
 
-SHORT_ID = 8
-"""Characters of a derived id that are shown, where they are enough to name it."""
+SHORT_ID = 8  # characters of a derived id that are shown, where they are enough to name it
 _ORDINAL_ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 
 # Control characters drive a terminal, direction marks reorder what is read, half a surrogate cannot be printed.
@@ -97,14 +96,18 @@ def whole_duration(seconds: float) -> str:
     return duration(max(0, round(seconds)))
 
 
+def _date(at: float | None, zone: tzinfo | None = None) -> datetime | None:
+    """Return a point in time in a zone, by default the reader's; None if no calendar has it."""
+    try:
+        return None if at is None else datetime.fromtimestamp(at, UTC).astimezone(zone)
+    except (OverflowError, OSError, ValueError):
+        return None
+
+
 def moment(at: float | None) -> str:
     """Return a point in time with its date, in the reader's time zone."""
-    if at is None:
-        return ""
-    try:
-        return datetime.fromtimestamp(at, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
-    except (OverflowError, OSError, ValueError):
-        return ""
+    there = _date(at)
+    return there.strftime("%Y-%m-%d %H:%M") if there else ""
 
 
 def clock_time(at: float) -> str:
@@ -116,58 +119,46 @@ def clock_time(at: float) -> str:
 
 def iso(at: float | None) -> str | None:
     """Return a point in time for programs."""
-    if at is None:
-        return None
-    try:
-        return datetime.fromtimestamp(at, UTC).isoformat()
-    except (OverflowError, OSError, ValueError):
-        return None
+    there = _date(at, UTC)
+    return there.isoformat() if there else None
 
 
-TimeFormat = Callable[[float, float], str]
-"""Formats a point in time; the second argument is the time now."""
+TimeFormat = Callable[[float, float], str]  # formats a point in time; the second argument is the time now
 
 
 def local_time(at: float, now: float) -> str:
     """Return a point in time in the reader's time zone: of the same day, the hour and minute."""
-    try:
-        there, here = (datetime.fromtimestamp(time, UTC).astimezone() for time in (at, now))
-    except (OverflowError, OSError, ValueError):
+    there, here = _date(at), _date(now)
+    if there is None or here is None:
         return "a time that no calendar has"
     return there.strftime("%H:%M" if there.date() == here.date() else "%Y-%m-%d %H:%M")
 
 
 def utc_time(at: float, now: float) -> str:
     """Return a point in time with its date and zone, for readers in any time zone."""
-    try:
-        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    except (OverflowError, OSError, ValueError):
-        return local_time(at, now)
+    there = _date(at, UTC)
+    return there.strftime("%Y-%m-%d %H:%M UTC") if there else local_time(at, now)
 
 
-@dataclass(frozen=True, slots=True)
-class Instant:
+class Instant(NamedTuple):
     """A point in time inside a sentence; a page shows it in the reader's time zone and keeps it fresh."""
 
     at: float
-    relative: bool = False
-    """Shown as the span from now until then: in 5 min."""
+    relative: bool = False  # shown as the span from now until then: in 5 min
 
 
-Sentence = tuple[str | Instant, ...]
-"""A sentence in parts: text, and points in time that each reader formats."""
+Sentence = tuple[str | Instant, ...]  # text, and points in time that each reader formats
 
 
 def sentence_text(sentence: Sentence, now: float, time_format: TimeFormat = local_time) -> str:
     """Return a sentence as text."""
-    return "".join(
-        part
-        if isinstance(part, str)
-        else f"in {whole_duration(part.at - now)}"
-        if part.relative
-        else time_format(part.at, now)
-        for part in sentence
-    )
+
+    def text(part: str | Instant) -> str:
+        if isinstance(part, str):
+            return part
+        return f"in {whole_duration(part.at - now)}" if part.relative else time_format(part.at, now)
+
+    return "".join(map(text, sentence))
 
 
 # -- workers and commands

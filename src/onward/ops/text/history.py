@@ -1,10 +1,9 @@
-"""An entry of a document's history as text."""
+"""Entries of a document's history and dead letters as text."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from onward.model.ledger import DeadLetter
 from onward.ops.text.format import counted, made_visible, number, one_line, worker_process
@@ -12,6 +11,8 @@ from onward.recovery.history import FAILED_FOR_GOOD, HistoryEntry
 from onward.retry.redact import redact
 
 MAX_ERROR_LENGTH = 600
+MAX_SHOWN_BYTES = 2_000
+_NO_ERROR = "no error is known"
 _OUTCOMES = {
     "retried": "to be tried again",
     "given_back": "waits for its dependency, not charged",
@@ -23,16 +24,13 @@ _OUTCOMES = {
 _TONES = {"processed": "good", "retried": "warn", "set_aside": "warn"}
 
 
-@dataclass(frozen=True, slots=True)
-class EntryText:
+class EntryText(NamedTuple):
     """An entry of a history, ready to be shown."""
 
     text: str
-    tone: str = ""
-    """`good`, `warn`, `bad` or nothing."""
+    tone: str = ""  # `good`, `warn`, `bad` or nothing
     at: float | None = None
-    detail: str = ""
-    """The round and try, the worker and its version."""
+    detail: str = ""  # the round and try, the worker and its version
     error: str = ""
     fingerprint: str = ""
 
@@ -61,8 +59,7 @@ def entry_text(entry: HistoryEntry) -> EntryText:
     return EntryText(one_line(text), tone, at, one_line(detail), error, entry.fingerprint)
 
 
-MAX_SHOWN_BYTES = 2_000
-_NO_ERROR = "no error is known"
+# -- dead letters
 
 
 def reason_text(dead_letter: DeadLetter) -> str:
@@ -77,16 +74,14 @@ def tries_text(dead_letter: DeadLetter) -> str:
 
 def last_error_text(dead_letter: DeadLetter, most: int = 200) -> str:
     """Return the last error on one line."""
-    return one_line(_error(dead_letter.error_type, dead_letter.last_error), most) or _NO_ERROR
+    text = error_text({"error_type": dead_letter.error_type, "message": dead_letter.last_error})
+    return one_line(text, most) or _NO_ERROR
 
 
 def error_text(error: Mapping[str, Any]) -> str:
     """Return one of the errors of a dead letter."""
-    return _error(error.get("error_type", ""), error.get("message", "")) or _NO_ERROR
-
-
-def _error(error_type: str, message: str) -> str:
-    return redact(f"{error_type}: {message}".strip(": "))
+    text = f"{error.get('error_type', '')}: {error.get('message', '')}"
+    return redact(text.strip(": ")) or _NO_ERROR
 
 
 def raw_text(raw: bytes) -> str:
