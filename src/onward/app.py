@@ -201,6 +201,8 @@ class App:
 
         It is counted in its failure group: `onward failures list --all` shows it. This neither waits nor raises.
         """
+        from onward.runtime.error_reporter import Report
+
         try:
             failure = Failure.of(
                 error,
@@ -209,7 +211,7 @@ class App:
                 worker=f"{socket.gethostname()}:{os.getpid()}",
                 version=self.version,
             )
-            self.reporter.report(failure, service=service)
+            self.reporter.put(Report(failure, service))
         except Exception as broken:
             what = redact_error(f"{type(broken).__name__}: {broken}")
             log.error("a %s of %s cannot be reported: %s", type(error).__name__, service, what)
@@ -222,15 +224,12 @@ class App:
             self.observe(self._report_failed)
 
     def _report_failed(self, signal: AnySignal) -> None:
+        from onward.runtime.error_reporter import Report
+
         if isinstance(signal, (Retried, GaveUp, SetAside)) and signal.failure is not None:
             service = self.registry.services.get(signal.service)
-            self.reporter.report(
-                signal.failure,
-                service=signal.service,
-                collection=service.finishes.collection if service and service.finishes else None,
-                documents=signal.ids,
-                counted=True,
-            )
+            collection = service.finishes.collection if service and service.finishes else None
+            self.reporter.put(Report(signal.failure, signal.service, collection, signal.ids), counted=True)
 
     def stop_reporting(self, timeout: float = FLUSH_SECONDS) -> None:
         """Deliver the reports that still wait, as far as that takes no longer than this."""

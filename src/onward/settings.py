@@ -213,7 +213,6 @@ class Settings(_Shared):
         return f"amqp://{user}:{password}@{self.rabbitmq_host}:{self.rabbitmq_port}/"
 
     def ladder(self) -> Ladder:
-        """Return the retry ladder with these numbers."""
         usual = Ladder()
         return Ladder(
             not_ready=RetryConfig(
@@ -240,7 +239,6 @@ class Settings(_Shared):
 
 
 def variable(field: str) -> str:
-    """Return the environment variable of a setting."""
     return field.upper() if field in _Shared.model_fields else PREFIX + field.upper()
 
 

@@ -248,7 +248,6 @@ class Simulation:
 
     @property
     def _context(self) -> Context:
-        """The context of a worker's calls."""
         for supervisor in self._supervisors:
             for child in supervisor.children:
                 return child.process.engine.context  # type: ignore[attr-defined, no-any-return]
@@ -323,7 +322,6 @@ class Simulation:
     # -- looking
 
     def state(self, document: Document) -> DocumentState:
-        """Return what the ledger knows of a document, which must exist."""
         found = self.store.state(type(document), document.id)
         if found is None:
             raise AssertionError(f"{document.collection}/{document.id} does not exist")

@@ -25,8 +25,7 @@ from tests.support.store_pages import Noticed, Page, PagesFound, Word
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few works are many."""
     monkeypatch.setattr("onward.runtime.work_loop.BACKGROUND_COMMIT_SIZE", 5)
-    for module in ("engine", "group_commit"):
-        monkeypatch.setattr(f"onward.runtime.{module}.MAX_GROUP", 20)
+    monkeypatch.setattr("onward.runtime.work_loop.MAX_GROUP", 20)
 
 
 @pytest.fixture

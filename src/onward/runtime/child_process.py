@@ -12,6 +12,7 @@ from enum import IntEnum
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
+from onward.retry import Exponential
 from onward.runtime.engine import Ending
 from onward.runtime.slots import RunningSlots
 
@@ -31,12 +32,7 @@ class ExitCode(IntEnum):
     IDLE = 76  # it was to run a suspect event, and found none that it may run
 
 
-EXIT_CODES = {
-    Ending.DRAINED: ExitCode.DRAINED,
-    Ending.RELEASED: ExitCode.DRAINED,
-    Ending.STUCK: ExitCode.STUCK,
-    Ending.IDLE: ExitCode.IDLE,
-}
+EXIT_CODES = dict.fromkeys(Ending, ExitCode.DRAINED) | {Ending.STUCK: ExitCode.STUCK, Ending.IDLE: ExitCode.IDLE}
 
 
 @dataclass(slots=True)
@@ -88,9 +84,8 @@ class RestartBackoff:
 
     @property
     def delay(self) -> float:
-        if not self.failures:
-            return 0.0
-        return min(FIRST_RESTART_SECONDS * 2.0 ** min(self.failures - 1, 20), SLOWEST_RESTART_SECONDS)
+        backoff = Exponential(FIRST_RESTART_SECONDS, cap=SLOWEST_RESTART_SECONDS)
+        return backoff.bounds(self.failures)[1] if self.failures else 0.0
 
     def count(self, failures: int, now: float) -> None:
         self.failures = failures

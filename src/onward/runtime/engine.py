@@ -20,13 +20,13 @@ from onward.ledger.dialect import Bus
 from onward.ledger.store_errors import StoreError, StoreUnavailable
 from onward.model.ledger import CommitStatus, Settlement
 from onward.retry import Ladder
+from onward.runtime import work_loop
 from onward.runtime.handler_call import Call, Context, FinishedCall
 from onward.runtime.housekeeping import Housekeeping
 from onward.runtime.outcomes import Hooks
 from onward.runtime.process_identity import describe_process
 from onward.runtime.service import HealthCalls, Registry, Service
 from onward.runtime.slots import InlineSlots, LoopSlots, RunningSlots, ServiceSlots, ThreadSlots
-from onward.runtime.work_loop import TICK_SECONDS, WorkLoop
 
 if TYPE_CHECKING:
     from onward.ledger.store import Store
@@ -65,7 +65,7 @@ class EngineSettings:
     groups_inline: bool = False  # commit the calls of a step together, as a worker does that is busy
 
 
-class Engine(WorkLoop):
+class Engine(work_loop.WorkLoop):
     """Runs services until it is stopped. One per process.
 
     It lives on the event loop, beside the `async def` handlers; `def` handlers have threads. A simulation calls
@@ -142,7 +142,6 @@ class Engine(WorkLoop):
 
     @property
     def ending(self) -> Ending:
-        """How the run ended."""
         if self._stuck:
             return Ending.STUCK
         if self.settings.suspects and not self.claim_count:
@@ -150,7 +149,6 @@ class Engine(WorkLoop):
         return Ending.RELEASED if self._released else Ending.DRAINED
 
     def start(self) -> None:
-        """Register the worker, and open the slots of its services."""
         about = {
             "host": socket.gethostname(),
             "pid": os.getpid(),
@@ -176,10 +174,10 @@ class Engine(WorkLoop):
         """Turn the bus's hints into wake-ups, in a thread of its own: waiting for them blocks."""
         while not self._ended:
             try:
-                self.bus.wait(TICK_SECONDS)
+                self.bus.wait(work_loop.TICK_SECONDS)
             except StoreError as error:
                 log.debug("%s; looking for due rows without it", error)
-                time.sleep(TICK_SECONDS)
+                time.sleep(work_loop.TICK_SECONDS)
             self.look_again()
             self._wake()
 
@@ -205,7 +203,7 @@ class Engine(WorkLoop):
             self._executor.shutdown(wait=False)
         self.bus.close()
         if self._listener.is_alive():
-            self._listener.join(TICK_SECONDS)
+            self._listener.join(work_loop.TICK_SECONDS)
         for error in [future.exception() for future in under_way]:
             # Without the store, it is settled meanwhile, or will be done again.
             if error is not None and not isinstance(error, StoreUnavailable):
@@ -269,7 +267,7 @@ class Engine(WorkLoop):
             self._ticked = self._monotonic()
             self._expire()
             for slots in self.slots:
-                if slots.waiting and slots.longest_running(self.store.now()) > TICK_SECONDS:
+                if slots.waiting and slots.longest_running(self.store.now()) > work_loop.TICK_SECONDS:
                     # Another worker may have a free slot for what waits behind a slow call here.
                     slots.withdraw()
             if self._executor is None:
@@ -300,7 +298,6 @@ class Engine(WorkLoop):
             self._released = True
 
     def _abandon(self, call: Call) -> None:
-        """Charge a call that cannot be stopped; this process ends after draining."""
         self.finished.append(FinishedCall(call, call.failed(call.timeout())))
         call.abandoned = True
         log.error("%s; this worker process ends after draining", call.timeout())

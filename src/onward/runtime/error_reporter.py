@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -60,29 +60,23 @@ class Report:
 
     def as_json(self) -> dict[str, Any]:
         """Return the report without secrets and without empty fields."""
-        failure = self.failure
         same = ("error_type", "kind", "fingerprint", "place", "worker", "version", "dependency")
-        fields = {
-            "id": self.id,
-            "at": datetime.fromtimestamp(failure.at, UTC).isoformat(),
-            "service": self.service,
-            "message": redact_error(failure.message),
-            "traceback": redact_error(failure.traceback),
-            "collection": self.collection,
-            "documents": [redact_error(id) for id in self.documents[:MAX_DOCUMENTS]],
-            "document_count": len(self.documents),
-            **{name: getattr(failure, name) for name in same},
-        }
+        fields = {name: getattr(self.failure, name) for name in same}
+        fields |= {name: getattr(self, name) for name in ("id", "service", "collection")}
+        fields |= {name: redact_error(getattr(self.failure, name)) for name in ("message", "traceback")}
+        fields["at"] = datetime.fromtimestamp(self.failure.at, UTC).isoformat()
+        fields["documents"] = [redact_error(id) for id in self.documents[:MAX_DOCUMENTS]]
+        fields["document_count"] = len(self.documents)
         return {name: value for name, value in fields.items() if value not in ("", None, [], 0)}
 
 
 class ReportThread:
-    """Delivers reports in batches from a background thread, and retries while the target is unavailable."""
+    """Delivers reports in batches from a background thread, and retries while the target is unavailable.
 
-    def __init__(
-        self, target: str, deliver: Callable[[Sequence[Report]], None], *, size: int = MAX_WAITING
-    ) -> None:
-        """`deliver` raises `DeliveryFailed` if it should be called again; another error drops the batch."""
+    `deliver` raises `DeliveryFailed` if it should be called again; another error drops the batch.
+    """
+
+    def __init__(self, target: str, deliver: Callable[[list[Report]], None], *, size: int = MAX_WAITING) -> None:
         self._target = target
         self._deliver = deliver
         self._waiting = deque[Report](maxlen=size)
@@ -161,17 +155,8 @@ class ErrorReporter:
     counts: ReportThread | None = None  # counts failures in the store
     sends: ReportThread | SentryClient | None = None  # sends them to another system
 
-    def report(
-        self,
-        failure: Failure,
-        *,
-        service: str = "",
-        collection: str | None = None,
-        documents: Sequence[str] = (),
-        counted: bool = False,
-    ) -> None:
-        """Report a failure of a service. `counted`: it is in its failure group already."""
-        report = Report(failure, service, collection, tuple(documents))
+    def put(self, report: Report, *, counted: bool = False) -> None:
+        """Report a failure. `counted`: it is in its failure group already."""
         if self.counts is not None and not counted:
             self.counts.put(report)
         if self.sends is not None:
@@ -188,7 +173,7 @@ class ErrorReporter:
 def store_counts(open_store: Callable[[], Store]) -> ReportThread:
     """Return what counts failures in the failure groups of the store."""
 
-    def count(reports: Sequence[Report]) -> None:
+    def count(reports: list[Report]) -> None:
         def steps() -> None:
             for report in reports:
                 store.report_failure(report.service, report.failure, collection=report.collection)
@@ -220,7 +205,7 @@ def http_posts(url: str, token: str = "") -> ReportThread:
         headers["Authorization"] = f"Bearer {token}"
     opener = urllib.request.build_opener(_NoRedirects)
 
-    def post(reports: Sequence[Report]) -> None:
+    def post(reports: list[Report]) -> None:
         body = json.dumps({"errors": [report.as_json() for report in reports]}).encode()
         try:
             request = urllib.request.Request(url, body, headers, method="POST")
@@ -240,7 +225,6 @@ def http_posts(url: str, token: str = "") -> ReportThread:
 
 
 def _split_url(url: str) -> tuple[str, str]:
-    """Return the address for reports, and the token in the URL."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -270,9 +254,8 @@ class SentryClient:
             # Without integrations: an app may use sentry-sdk, too, and this must not change what it sends.
             self._client = Client(dsn, release=version, default_integrations=False, max_breadcrumbs=0)
         except BadDsn:
-            raise OnwardError(
-                "SENTRY_DSN must be a DSN of Sentry, such as https://key@sentry.example.org/7"
-            ) from None
+            problem = "SENTRY_DSN must be a DSN of Sentry, such as https://key@sentry.example.org/7"
+            raise OnwardError(problem) from None
 
     def put(self, report: Report) -> None:
         fields = report.as_json()

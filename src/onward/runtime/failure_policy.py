@@ -11,7 +11,7 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from onward.ledger.store_errors import StoreUnavailable
 from onward.model.events import Envelope, new_id
@@ -53,6 +53,7 @@ STORE_PAUSE_SECONDS = 5.0  # after this time a call that could not read the stor
 NEWER_WORKER_PAUSE_SECONDS = 5.0  # after this time an event that needs a newer worker is offered again
 DEFAULT_PAUSE = 10.0  # seconds to leave a dependency alone that is rate limiting and does not say for how long
 
+Ids = Sequence[str]
 Judgement = tuple[Sequence[SettlementPart], DependencyReport | None]
 """The settlement parts of the documents of a failed call, and the evidence about dependencies."""
 
@@ -64,44 +65,36 @@ class CrashLoop(Permanent):
 # -- before any call
 
 
-def refusal(opened: OpenDelivery) -> Settlement | None:
+def refusal(opened: OpenDelivery) -> Settlement:
     """Return the settlement of a delivery for which no call can be made: a crash loop, another type or version."""
     service, delivery = opened.service, opened.delivery
     if delivery.deaths >= MAX_DEATHS:
-        return opened.settlement(_after_deaths(opened))
+        ids = [given.id for given in opened.ready]
+        if len(ids) > 1:  # halve the batch to find the one
+            return opened.settlement(_halved(ids, None, deaths=delivery.deaths - 1))
+        error = CrashLoop(
+            f"the worker process died {delivery.deaths} times while service {service.name!r} handled this, "
+            "the last time alone in its process"
+        )
+        failure = replace(describe(opened, error), kind="crash")
+        return opened.settlement([_dead(opened, ids, Reason.CRASH_LOOP, failure, Charge.NOTHING, final=True)])
     if delivery.version > service.on.version and opened.context.newer_alive(service.name, delivery.version):
         return opened.settlement([RetryLater(opened.ids, after=NEWER_WORKER_PAUSE_SECONDS)])
     if delivery.event_type != service.on.event_type:
         problem = f"service {service.name!r} takes {service.on.event_type}, not {delivery.event_type}"
-    elif delivery.version > service.on.version:
+    else:
         problem = (
             f"{delivery.event_type} has version {delivery.version}, this worker knows {service.on.version} "
             "and no newer worker is alive; start one, then requeue"
         )
-    else:
-        return None
     return opened.settlement([_malformed(opened, Malformed(problem))])
 
 
-def _after_deaths(opened: OpenDelivery) -> Sequence[SettlementPart]:
-    """Give up a document that was alone when its process died; else halve the batch to find the one."""
-    ids = [given.id for given in opened.ready]
-    if len(ids) > 1:
-        return _halved(ids, None, deaths=opened.delivery.deaths - 1)
-    error = CrashLoop(
-        f"the worker process died {opened.delivery.deaths} times while service "
-        f"{opened.service.name!r} handled this, the last time alone in its process"
-    )
-    failure = replace(describe(opened, error), kind="crash")
-    return [_dead(opened, ids, Reason.CRASH_LOOP, failure, Charge.NOTHING, final=True)]
-
-
-def missing(opened: OpenDelivery, ids: Sequence[str]) -> Sequence[SettlementPart]:
-    """Return what becomes of documents that do not exist yet."""
+def missing(opened: OpenDelivery, ids: Ids) -> Sequence[SettlementPart]:
     if not ids:
         return ()
     error = NotReady(f"{opened.delivery.collection} not found: {', '.join(ids[:5])}", ids=tuple(ids))
-    return _judge(opened, ids, error, classify(error))[0]
+    return _judge(opened, ids, error, classify(error), 0.0, None)[0]
 
 
 # -- after a call
@@ -182,7 +175,7 @@ def settled(call: Call, error: BaseException, found: Classified, problem: str | 
     if opened.unreadable is not None:
         dead = _malformed(opened, opened.unreadable)
         return opened.settlement([dead] if error is opened.unreadable else [])
-    parts, report = _judge(opened, call.ids, error, found, seconds=call.seconds, problem=problem)
+    parts, report = _judge(opened, call.ids, error, found, call.seconds, problem)
     return opened.settlement(parts, dependencies=report)
 
 
@@ -199,8 +192,7 @@ def mixed(call: Call, work: Work) -> Settlement:
     reports: list[DependencyReport | None] = []
     for id, error in work.failed.items():
         found = classified(call, error)
-        problem = health_problem(call, found)
-        judged, report = _judge(opened, [id], error, found, seconds=call.seconds, problem=problem)
+        judged, report = _judge(opened, [id], error, found, call.seconds, health_problem(call, found))
         parts += judged
         reports.append(report)
     for id, error in work.aside.items():
@@ -215,15 +207,8 @@ def mixed(call: Call, work: Work) -> Settlement:
 
 
 def _judge(
-    opened: OpenDelivery,
-    ids: Sequence[str],
-    error: BaseException,
-    found: Classified,
-    *,
-    seconds: float = 0.0,
-    problem: str | None = None,
+    opened: OpenDelivery, ids: Ids, error: BaseException, found: Classified, seconds: float, problem: str | None
 ) -> Judgement:
-    """Decide what a failure means for these documents."""
     failure = describe(opened, error, found)
     if found.kind is Kind.NOT_READY:
         return _not_ready(opened, ids, error, failure, seconds), None
@@ -247,7 +232,7 @@ def _judge(
 
 
 def _not_ready(
-    opened: OpenDelivery, ids: Sequence[str], error: BaseException, failure: Failure, took: float
+    opened: OpenDelivery, ids: Ids, error: BaseException, failure: Failure, took: float
 ) -> Sequence[SettlementPart]:
     delivery = opened.delivery
     named = set(error.ids) if isinstance(error, NotReady) and error.ids else set(ids)
@@ -266,31 +251,23 @@ def _not_ready(
     return [part, RetryLater(others)] if others else [part]
 
 
-def _decide(
-    opened: OpenDelivery,
-    own: RetryPolicy | None,
-    usual: RetryPolicy,
-    n: int,
-    *,
-    elapsed: float = 0.0,
-    error: Classified | None = None,
-) -> Decision:
+def _decide(opened: OpenDelivery, own: RetryPolicy | None, usual: RetryPolicy, n: int, **known: Any) -> Decision:
     """Ask the service's own policy, or the usual one; a backoff that fails must not fail the worker."""
-    random = opened.context.random
+    known["random"] = opened.context.random
     if own is not None:
         try:
-            decision = own.decide(n, elapsed=elapsed, error=error, random=random)
+            decision = own.decide(n, **known)
             if isinstance(decision, GiveUp) or (decision.after >= 0 and math.isfinite(decision.after)):
                 return decision
             problem = f"a wait of {decision.after!r} s"
         except Exception as broken:
             problem = type(broken).__name__
         log.error("the policy of service %r failed (%s); the usual one decides", opened.service.name, problem)
-    return usual.decide(n, elapsed=elapsed, error=error, random=random)
+    return usual.decide(n, **known)
 
 
 def _report(
-    service: Service, found: Classified, ids: Sequence[str], failure: Failure, problem: str | None
+    service: Service, found: Classified, ids: Ids, failure: Failure, problem: str | None
 ) -> DependencyReport | None:
     """Return the evidence of a failure about a dependency; None: neither for it nor against it."""
     dependency = dependency_of(service, found)
@@ -328,7 +305,7 @@ def _combined(reports: Sequence[DependencyReport | None], succeeded: Sequence[st
     return replace(known[0], ids=[id for report in known for id in report.ids])
 
 
-def _halved(ids: Sequence[str], failure: Failure | None, *, deaths: int | None = None) -> Sequence[SettlementPart]:
+def _halved(ids: Ids, failure: Failure | None, *, deaths: int | None = None) -> Sequence[SettlementPart]:
     """Split a failing batch in two, uncharged, until the culprit is alone."""
     middle = (len(ids) + 1) // 2
     halves = (ids[:middle], ids[middle:])
@@ -336,13 +313,7 @@ def _halved(ids: Sequence[str], failure: Failure | None, *, deaths: int | None =
 
 
 def _dead(
-    opened: OpenDelivery,
-    ids: Sequence[str],
-    reason: Reason,
-    failure: Failure,
-    charge: Charge,
-    *,
-    final: bool = False,
+    opened: OpenDelivery, ids: Ids, reason: Reason, failure: Failure, charge: Charge, *, final: bool = False
 ) -> DeadLettered:
     notice = _notice(opened, ids, failure, charge)
     return DeadLettered(ids, reason, failure, final=final, charge=charge, notice=notice)
@@ -355,13 +326,13 @@ def _malformed(opened: OpenDelivery, error: BaseException) -> DeadLettered:
     return dead
 
 
-def _aside(opened: OpenDelivery, ids: Sequence[str], failure: Failure) -> InFailedBatch:
+def _aside(opened: OpenDelivery, ids: Ids, failure: Failure) -> InFailedBatch:
     """Set documents aside that failed while others went on, to be retried as a batch."""
     after, _ = opened.context.ladder.failed_batch.backoff.bounds(1)
     return InFailedBatch(ids, failure, after=after, notice=_notice(opened, ids, failure, Charge.TRY))
 
 
-def _notice(opened: OpenDelivery, ids: Sequence[str], failure: Failure, charge: Charge) -> Envelope:
+def _notice(opened: OpenDelivery, ids: Ids, failure: Failure, charge: Charge) -> Envelope:
     service, delivery = opened.service, opened.delivery
     data: dict[str, object] = {}
     if ids and (field := service.ids_field) is not None:

@@ -94,7 +94,6 @@ class OpenDelivery:
 
     @property
     def opened(self) -> OpenDelivery:
-        """Itself, as of a call."""
         return self
 
     @property
@@ -103,7 +102,6 @@ class OpenDelivery:
 
     @property
     def ready(self) -> list[Input]:
-        """The documents that can be handled."""
         return [given for given in self.delivery.inputs if given.status is InputStatus.READY]
 
     def read_event(self) -> Event:
@@ -257,7 +255,6 @@ class Call:
         return None if isinstance(error, WorkRefused) else failure_policy.settled(self, error, found, problem)
 
     def _prepare(self) -> tuple[Any, Work]:
-        """Return the argument of the handler, and its work."""
         event = self.opened.read_event()
         if self.service.finishes is None:
             self.work = Work(self, event, ())
@@ -280,7 +277,6 @@ class Call:
     # -- for its work
 
     def trace(self) -> str | None:
-        """Return the trace that the events it emits belong to."""
         return parent_of(self.delivery.trace) if self.span is None else self.span.trace
 
     def key(self) -> str:
@@ -301,7 +297,6 @@ class Call:
         return json.dumps(self.ids) if len(self.ids) > 1 else "".join(self.ids)
 
     def checkpoint(self, work: Work, cursor: Any) -> Checkpointed:
-        """Commit what the work holds so far."""
         self.opened.cursors[self._cursor_name()] = cursor
         settlement = self.written(work, (), closes=False)
         settlement.cursor = json.dumps(self.opened.cursors)
@@ -331,7 +326,6 @@ class Call:
         return Checkpointed(None)
 
     def __str__(self) -> str:
-        """Name the service and the documents, for an error."""
         if not self.ids:
             return f"service {self.service.name!r}"
         more = f" and {len(self.ids) - 1} more" if len(self.ids) > 1 else ""
@@ -351,7 +345,6 @@ class Call:
         return self.written(work, [Processed(self.ids)])  # as nearly always
 
     def written(self, work: Work, parts: Sequence[SettlementPart], *, closes: bool = True) -> Settlement:
-        """Return the settlement that writes what a work holds."""
         # Not by `opened.settlement`: this is made for each event, and keywords that are passed on cost time.
         delivery, context = self.delivery, self.opened.context
         return Settlement(
@@ -372,7 +365,6 @@ class Call:
         )
 
     def failed(self, error: BaseException) -> Settlement:
-        """Return the settlement of a failed call."""
         found = failure_policy.classified(self, error)
         settlement = failure_policy.settled(self, error, found, failure_policy.health_problem(self, found))
         if self.span is not None:
@@ -380,7 +372,6 @@ class Call:
         return settlement
 
     def timeout(self) -> HandlerTimeout:
-        """Return the error of a handler that exceeded its time limit."""
         return HandlerTimeout(f"{self} took longer than its time limit of {self.time_limit:g} s")
 
     def released(self) -> Settlement:

@@ -121,7 +121,6 @@ class Metrics:
             self.add(counted())
 
     def counted(self) -> Counted:
-        """All that was counted and not taken."""
         self._gather()
         with self._lock:
             now = self._now

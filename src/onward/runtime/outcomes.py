@@ -120,7 +120,6 @@ class Hooks:
 
 
 def report(hooks: Hooks, done: Sequence[tuple[FinishedCall, CommitResult]]) -> None:
-    """Log and signal what was committed, and what was dropped."""
     for item, result in done:
         of, settlement = item.of, item.settlement
         if result.status is not CommitStatus.COMMITTED:
@@ -157,7 +156,6 @@ def report_outcome(hooks: Hooks, of: Call | OpenDelivery, settlement: Settlement
 def _log_failure(
     of: Call | OpenDelivery, part: RetryLater | DeadLettered | InFailedBatch, failure: Failure
 ) -> None:
-    """Log a failure, at the level it deserves."""
     what = f"{of.service.name}: {', '.join(list(part.ids)[:3]) or 'event'}"
     problem = f"{failure.error_type}: {failure.message}"
     fields = log_fields(of, part.ids) | {"error_type": failure.error_type}
@@ -176,7 +174,6 @@ def _log_failure(
 
 
 def log_fields(of: Call | OpenDelivery, ids: Sequence[str]) -> dict[str, Any]:
-    """Return the fields of a log line about these documents of a call."""
     delivery = of.delivery
     fields: dict[str, Any] = {
         "worker": of.opened.context.worker,
@@ -191,7 +188,6 @@ def log_fields(of: Call | OpenDelivery, ids: Sequence[str]) -> dict[str, Any]:
 
 
 def report_breakers(hooks: Hooks, result: CommitResult) -> None:
-    """Log and signal the breakers that a commit has opened or closed."""
     for dependency in result.opened:
         log.warning("the breaker of %s opened: what needs it waits, and loses no tries", dependency)
         hooks(BreakerMoved(dependency, True))

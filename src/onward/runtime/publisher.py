@@ -35,7 +35,6 @@ def priority_problem(given: object) -> str:
 
 
 def delay_problem(given: object) -> str:
-    """Return what is wrong with a delay; empty: nothing."""
     # An event that is due at infinity or NaN would never be claimed.
     if isinstance(given, int | float) and math.isfinite(given):
         return ""
@@ -43,7 +42,6 @@ def delay_problem(given: object) -> str:
 
 
 def new_documents(documents: Sequence[Document], source: str | None, priority: int) -> list[NewDocument]:
-    """Serialise documents for the store, or refuse them."""
     if problem := priority_problem(priority):
         raise PublishRefused(problem)
     return [

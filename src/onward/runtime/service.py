@@ -57,38 +57,29 @@ class Service:
     was: tuple[str, ...] = ()  # former names of the service, whose events it takes over
 
     def __post_init__(self) -> None:
-        self._refuse(not re.fullmatch(r"[a-z][a-z0-9_.-]*", self.name), "needs a name like 'chunking'")
-        self._refuse(
-            not _is_kind(self.on, Event), f"is declared with on={self.on!r:.100}; give a subclass of onward.Event"
-        )
-        self._refuse(
-            self.finishes is not None and not _is_kind(self.finishes, Document),
-            f"is declared with finishes={self.finishes!r:.100}; give a subclass of onward.Document",
-        )
-        self._refuse(not all(self.needs), f"needs {self.needs!r:.100}; name dependencies, such as needs='website'")
-        self._refuse(
-            self.finishes is not None and self.on.field_naming(self.finishes.collection) is None,
-            f"finishes {self.finishes and self.finishes.__name__}, but {self.on.__name__} names none: mark "
-            f"the field that holds their ids with names({self.finishes and self.finishes.__name__})",
-        )
-        self._refuse(self.batch is not None and self.finishes is None, "has a batch, but finishes nothing")
-        self._refuse(self.sets_aside and self.finishes is None, "sets documents aside, but finishes none")
-        self._refuse(
-            self.batch is not None and not 1 <= self.batch <= 500, f"has batch={self.batch}; 1 to 500 is allowed"
-        )
-        self._refuse(
-            self.time_limit is not None and self.time_limit <= 0,
-            f"has time_limit={self.time_limit}; it is a number of seconds above 0",
-        )
-        self._refuse(
-            isinstance(self.concurrency, int) and self.concurrency < 1,
-            f"has concurrency={self.concurrency}; at least 1 is allowed",
-        )
-        self._refuse(not all(self.was), f"was {self.was!r:.100}; give its former name, such as was='splitting'")
-        self._refuse(
-            self.name in self.was, f"is declared with was={self.name!r}; give its former name, not this one"
-        )
-        self._refuse(not _takes_two(self.handler), "needs a handler of two parameters, such as (document, work)")
+        refuse, on, finishes, batch, limit = self._refuse, self.on, self.finishes, self.batch, self.time_limit
+        refuse(not re.fullmatch(r"[a-z][a-z0-9_.-]*", self.name), "needs a name like 'chunking'")
+        refuse(not _is_kind(on, Event), f"is declared with on={on!r:.100}; give a subclass of onward.Event")
+        refuse(not all(self.needs), f"needs {self.needs!r:.100}; name dependencies, such as needs='website'")
+        if finishes is None:
+            refuse(batch is not None, "has a batch, but finishes nothing")
+            refuse(self.sets_aside, "sets documents aside, but finishes none")
+        else:
+            declared = f"is declared with finishes={finishes!r:.100}"
+            refuse(not _is_kind(finishes, Document), f"{declared}; give a subclass of onward.Document")
+            refuse(
+                on.field_naming(finishes.collection) is None,
+                f"finishes {finishes.__name__}, but {on.__name__} names none: mark the field that holds their ids "
+                f"with names({finishes.__name__})",
+            )
+        refuse(batch is not None and not 1 <= batch <= 500, f"has batch={batch}; 1 to 500 is allowed")
+        refuse(limit is not None and limit <= 0, f"has time_limit={limit}; it is a number of seconds above 0")
+        few = isinstance(self.concurrency, int) and self.concurrency < 1
+        refuse(few, f"has concurrency={self.concurrency}; at least 1 is allowed")
+        refuse(not all(self.was), f"was {self.was!r:.100}; give its former name, such as was='splitting'")
+        again = self.name in self.was
+        refuse(again, f"is declared with was={self.name!r}; give its former name, not this one")
+        refuse(not _takes_two(self.handler), "needs a handler of two parameters, such as (document, work)")
 
     def _refuse(self, wrong: object, why: str) -> None:
         if wrong:
@@ -148,10 +139,9 @@ def _takes_two(handler: Handler) -> bool:
         parameters = inspect.signature(handler).parameters.values()
     except (TypeError, ValueError):
         return False
-    required = [one.kind for one in parameters if one.default is inspect.Parameter.empty]
+    required = [one.kind for one in parameters if one.default is one.empty]
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    return sum(kind in kinds for kind in required) == 2 and keyword not in required
+    return sum(kind in kinds for kind in required) == 2 and inspect.Parameter.KEYWORD_ONLY not in required
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +206,9 @@ class Registry:
             same = other.finishes is not None and service.finishes is other.finishes
             # Two finishers of one collection on one event would begin two rounds for each document.
             if same and other.on is service.on:
+                finished = f"{service.finishes and service.finishes.__name__} on {service.on.__name__}"
                 raise RegistrationError(
-                    f"services {other.name!r} and {service.name!r} both finish "
-                    f"{service.finishes and service.finishes.__name__} on {service.on.__name__}; "
+                    f"services {other.name!r} and {service.name!r} both finish {finished}; "
                     "a document is one service's responsibility"
                 )
         self.services[service.name] = service
@@ -239,7 +229,6 @@ class Registry:
         self.periodic[job.name] = job
 
     def select(self, names: Sequence[str] | None) -> list[Service]:
-        """Return the services with these names, or all."""
         for name in names or ():
             if name not in self.services:
                 known = ", ".join(sorted(self.services)) or "none"
@@ -264,7 +253,6 @@ class HealthCalls:
         self._problems: dict[str, tuple[str, float]] = {}  # the last result of each, and when it was asked
 
     def has(self, name: str) -> bool:
-        """Whether a dependency has a health call."""
         known = self._registry.dependencies.get(name)
         return known is not None and known.health is not None
 

@@ -11,8 +11,9 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing.reduction import DupFd
 from queue import SimpleQueue
@@ -39,37 +40,29 @@ def fork_depth() -> int:
     return len(_forks)
 
 
+@dataclass(eq=False)
 class ServiceSlots:
     """The slots of one service. Calls that have not begun can be withdrawn."""
 
-    def __init__(
-        self,
-        service: Service,
-        count: int,
-        record: RunningSlots,
-        finished: deque[FinishedCall],
-        wake: Callable[[], None],
-        *,
-        ahead_seconds: float = AHEAD_SECONDS,
-    ) -> None:
-        self.service = service
-        self.count = count
+    service: Service
+    count: int
+    record: RunningSlots
+    finished: deque[FinishedCall]
+    wake: Callable[[], None]
+    ahead_seconds: float = AHEAD_SECONDS
+
+    def __post_init__(self) -> None:
         self.waiting: deque[Call] = deque()
+        self.running: dict[int, Call] = {}  # the call of each slot; only the slot itself writes its entry
+        self.found_all_due = False  # by the last claim: no more is claimed until `look_again`
+        self.hints = 0  # how often `look_again` was called
         self._moving = threading.Lock()
         """Held while a call goes from `waiting` to `running`: at every moment it is in one of them."""
-        self.running: dict[int, Call] = {}  # the call of each slot; only the slot itself writes its entry
         self._busy: set[int] = set()  # slots that run a call or look for one
         self._fork_depth = fork_depth()
-        self.found_all_due = False
-        """The last claim found fewer rows than it asked for: no more is claimed until `look_again`."""
-        self.hints = 0  # how often `look_again` was called
-        self._ahead_seconds = ahead_seconds
         self._seconds_per_call = AHEAD_SECONDS
         self._ended = 0
-        self._record = record
-        self._first = record.reserve(count)
-        self._finished = finished
-        self._wake = wake
+        self._first = self.record.reserve(self.count)
 
     @property
     def load(self) -> int:
@@ -79,7 +72,7 @@ class ServiceSlots:
     def rows_to_claim(self, now: float) -> int:
         """Return how many more rows to claim: for the free slots, and ahead where calls are quick."""
         pace = max(self._seconds_per_call, self.longest_running(now), 1e-6)
-        ahead = min(MAX_AHEAD, int(self._ahead_seconds / pace) * self.count)
+        ahead = min(MAX_AHEAD, int(self.ahead_seconds / pace) * self.count)
         room = self.count + ahead - self.load
         # Claiming a handful at a time would cost a transaction each.
         return room if room * 4 >= self.count + ahead or not self.waiting else 0
@@ -90,17 +83,14 @@ class ServiceSlots:
         self.found_all_due = False
 
     def rows(self) -> set[int]:
-        """Return the rows whose calls wait or run here."""
         with self._moving:
             calls = [*self.waiting, *self.running.values()]
         return {call.delivery.row for call in calls if not call.opened.lost}
 
     def longest_running(self, now: float) -> float:
-        """Return for how many seconds the longest running call has been running."""
         return max((now - call.began for call in list(self.running.values()) if call.began), default=0.0)
 
     def overdue(self, now: float) -> list[Call]:
-        """Return running calls that have passed their time limit."""
         calls = list(self.running.values())
         return [call for call in calls if call.began and now - call.began > call.time_limit]
 
@@ -114,7 +104,7 @@ class ServiceSlots:
             # Together: settled singly, each would come back as an event of its own.
             first.ids = [*first.ids, *(id for call in others for id in call.ids)]
             first.opened.left -= len(others)
-            self._finished.append(FinishedCall(first, first.released()))
+            self.finished.append(FinishedCall(first, first.released()))
         return bool(deliveries)
 
     def _take_waiting(self) -> list[Call]:
@@ -132,7 +122,7 @@ class ServiceSlots:
                 if not call.opened.lost:
                     self.running[slot] = call
             if not call.opened.lost:
-                self._record.begin(slot, call.delivery.row, call.time_limit)
+                self.record.begin(slot, call.delivery.row, call.time_limit)
                 return call
         self._busy.discard(slot)
         return None
@@ -140,32 +130,31 @@ class ServiceSlots:
     def _end(self, slot: int, call: Call, settlement: Settlement | None) -> None:
         if len(_forks) != self._fork_depth:
             os._exit(0)  # the handler has forked: this is the copy, and it owns nothing here
-        self._record.end(slot)
+        self.record.end(slot)
         self._ended += 1
         # The first calls count fully: they show what kind of work this is.
         self._seconds_per_call += (call.seconds - self._seconds_per_call) * max(0.1, 1 / self._ended)
         if settlement is not None and not call.abandoned:
-            self._finished.append(FinishedCall(call, settlement))
+            self.finished.append(FinishedCall(call, settlement))
         del self.running[slot]
         self._busy.discard(slot)
-        self._wake()
+        self.wake()
 
     def feed(self, calls: Iterable[Call]) -> None:
         self.waiting.extend(calls)
 
     def stop(self) -> None:
-        """Begin nothing more."""
         self._take_waiting()
 
 
 class ThreadSlots(ServiceSlots):
     """Run `def` handlers, each in a thread."""
 
-    def __init__(self, service: Service, count: int, *given: Any, **more: Any) -> None:
-        super().__init__(service, count, *given, **more)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._tokens: SimpleQueue[bool] = SimpleQueue()
-        for n in range(count):
-            name, slot = f"{service.name}-{n}", self._first + n
+        for n in range(self.count):
+            name, slot = f"{self.service.name}-{n}", self._first + n
             threading.Thread(target=self._work, args=(slot,), name=name, daemon=True).start()
 
     def feed(self, calls: Iterable[Call]) -> None:
@@ -189,13 +178,12 @@ class ThreadSlots(ServiceSlots):
 class LoopSlots(ServiceSlots):
     """Run `async def` handlers, on the engine's event loop."""
 
-    def __init__(self, service: Service, count: int, *given: Any, **more: Any) -> None:
-        super().__init__(service, count, *given, **more)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._fed = asyncio.Event()
         self._stopped = False
-        loop = asyncio.get_running_loop()
-        slots = range(self._first, self._first + count)
-        self.tasks = {slot: loop.create_task(self._work(slot)) for slot in slots}
+        slots = range(self._first, self._first + self.count)
+        self.tasks = {slot: asyncio.create_task(self._work(slot)) for slot in slots}
 
     def feed(self, calls: Iterable[Call]) -> None:
         super().feed(calls)
@@ -242,7 +230,6 @@ class InlineSlots(ServiceSlots):
     """Run handlers one after the other in the engine's own thread: for simulations, which must be repeatable."""
 
     def run_next(self) -> bool:
-        """Run a call that waits; return whether there was one."""
         call = self._begin(self._first)
         if call is None:
             return False
@@ -313,10 +300,8 @@ class RunningSlots:
         first = self._reserved
         self._reserved += slots
         if self._reserved > _MAX_SLOTS:
-            raise ValueError(
-                f"{self._reserved} slots in one worker process; at most {_MAX_SLOTS} fit: "
-                "lower the concurrency, or start more processes"
-            )
+            many = f"{self._reserved} slots in one worker process; at most {_MAX_SLOTS} fit"
+            raise ValueError(f"{many}: lower the concurrency, or start more processes")
         _WORD.pack_into(self._memory, _WORD.size, self._reserved)
         return first
 
@@ -335,20 +320,17 @@ class RunningSlots:
         """Show which rows are being committed: if the process dies of it, one of them is the reason."""
         thread = threading.get_ident()
         try:
-            with self._lock:
-                self._commits[thread] = rows
-                self.committing([row for some in self._commits.values() for row in some])
+            self._show_commit(thread, rows)
             yield
         finally:
-            with self._lock:
-                del self._commits[thread]
-                self.committing([row for some in self._commits.values() for row in some])
+            self._show_commit(thread, [])
         self.committed(set(rows))
 
-    def committing(self, rows: Sequence[int]) -> None:
-        """Note that these rows are being committed, and no others."""
-        some = rows[:MAX_COMMITTING]
-        struct.pack_into(f"={1 + len(some)}q", self._memory, _COMMITTING, len(some), *some)
+    def _show_commit(self, thread: int, rows: list[int]) -> None:
+        with self._lock:
+            self._commits[thread] = rows
+            some = [row for rows in self._commits.values() for row in rows][:MAX_COMMITTING]
+            struct.pack_into(f"={1 + len(some)}q", self._memory, _COMMITTING, len(some), *some)
 
     def committed(self, rows: Collection[int]) -> None:
         """Note that these rows are committed: a death is not charged to them any more."""
@@ -365,7 +347,6 @@ class RunningSlots:
     # -- read by its supervisor
 
     def exit_code(self) -> int | None:
-        """Return the code that the process ended with on purpose, if it did."""
         (word,) = _WORD.unpack_from(self._memory)
         return int(word) - 1 if word else None
 

@@ -46,7 +46,6 @@ class SpanFactory:
             return None
 
     def start_try(self, service: str, delivery: Delivery, ids: Sequence[str], worker: str) -> TrySpan:
-        """Start the span of a try."""
         failed = delivery.failed_trace if valid_trace(parent_of(delivery.failed_trace)) else ""
         trace = delivery.trace or ""
         parent = parent_of(trace or failed) or ""

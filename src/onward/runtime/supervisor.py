@@ -61,9 +61,9 @@ class Supervisor:
     processes: int = 1
     lease: float = LEASE_SECONDS
     idle_within: float | None = None
-    reload: Callable[[], object] | None = None
-    on_poll: Callable[[], None] | None = None
-    also_due: Callable[[], float | None] | None = None
+    reload: Callable[[], object] = lambda: None
+    on_poll: Callable[[], object] = lambda: None
+    also_due: Callable[[], float | None] = lambda: None
     on_message: Callable[[str, Any], None] | None = None
     """It is given what worker processes send, each in a thread of its own; None: the process is dead."""
     record: Callable[[], RunningSlots] = RunningSlots.shared
@@ -115,7 +115,6 @@ class Supervisor:
             raise self._fatal
 
     def step(self) -> bool:
-        """Look after the worker processes once; return whether to go on."""
         now = self.monotonic()
         for child in [child for child in self.children if not child.process.is_alive()]:
             self.children.remove(child)
@@ -143,8 +142,7 @@ class Supervisor:
         except StoreError as error:
             self._complain(error, now)
         try:
-            if self.on_poll is not None:
-                self.on_poll()
+            self.on_poll()
         except StoreUnavailable as error:
             self._complain(error, now)
         return True
@@ -192,9 +190,7 @@ class Supervisor:
             return
         child = Child(process, pipe, record, worker, alone)
         if self.on_message is not None:
-            child.reader = threading.Thread(
-                target=self._read_messages, args=(child,), name="onward-messages", daemon=True
-            )
+            child.reader = threading.Thread(target=self._read_messages, args=(child,), daemon=True)
             child.reader.start()
         self.children.append(child)
 
@@ -244,12 +240,8 @@ class Supervisor:
             hopeless = self._restarts.failures >= MAX_FAILED_STARTS and self._fatal is None
             if hopeless and self.idle_within is not None:
                 # A caller waits for this run to end. A service keeps trying: the cause may pass.
-                self._fail(
-                    WorkersFail(
-                        f"worker processes ended {self._restarts.failures} times in a row before they had done "
-                        "anything; their messages above say why"
-                    )
-                )
+                ended = f"worker processes ended {self._restarts.failures} times in a row"
+                self._fail(WorkersFail(f"{ended} before they had done anything; their messages above say why"))
         else:
             # It was able to work. If it crashes over and over, it is still not restarted in a busy loop.
             backoff.count(0 if explained else 1, now)
@@ -312,14 +304,13 @@ class Supervisor:
             pause = self.lease / 3 if self.renew_leases() else min(1.0, self.lease / 3)
 
     def renew_leases(self) -> bool:
-        """Renew the leases of all workers; return whether that succeeded."""
         trouble = ""
         for child in list(self.children):
             try:
                 self.store.renew(child.worker, self.lease)
             except Exception as error:
-                problem = str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
-                trouble = self._trouble = f"leases cannot be renewed: {redact(problem)}"
+                kind = "" if isinstance(error, StoreError) else f"{type(error).__name__}: "
+                trouble = self._trouble = f"leases cannot be renewed: {redact(f'{kind}{error}')}"
                 log.error("%s", trouble)
         if self._trouble and not trouble and self._renewed_at > -math.inf:
             log.info("leases are renewed again")
@@ -345,7 +336,7 @@ class Supervisor:
     def _is_idle(self, names: list[str], within: float) -> bool:
         if self.store.claimed_count(names):
             return False
-        also_due = self.also_due() if self.also_due else None
+        also_due = self.also_due()
         # Read after that: what was published before it, and is due since, is not to be taken for later work.
         now = self.store.now()
         if also_due is not None and also_due <= now + within:
@@ -362,12 +353,11 @@ class Supervisor:
 
     def _roll(self, now: float) -> None:
         """Read the settings again, and replace the processes by ones that know them."""
-        if self.reload is not None:
-            try:
-                self.reload()
-            except Exception as error:
-                log.error("the settings stay as they are: %s", error)
-                return
+        try:
+            self.reload()
+        except Exception as error:
+            log.error("the settings stay as they are: %s", error)
+            return
         log.info("the settings were read again; new worker processes take over")
         for child in self.children:
             child.send("drain", now)

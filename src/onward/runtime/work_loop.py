@@ -147,7 +147,6 @@ class WorkLoop:
         return any(slots.load for slots in self.slots) or bool(self.finished) or bool(self.background)
 
     def look_again(self) -> None:
-        """Note that something may be due for any service."""
         for slots in self.slots:
             slots.look_again()
 
@@ -196,7 +195,6 @@ class WorkLoop:
     # -- commit and claim
 
     def claim_requests(self) -> list[ClaimRequest]:
-        """Return for which services to claim, and how much."""
         now = self.store.now()
         requests = [
             (slots, min(slots.rows_to_claim(now), MAX_GROUP), slots.hints)
@@ -231,7 +229,6 @@ class WorkLoop:
             self._after_commit(requests, result, groups)
 
     def commit_now(self) -> None:
-        """Commit what is finished, in this thread."""
         groups = self._take_groups()
         while groups:
             self._after_commit((), self._commit_group(groups.pop(0)), groups)

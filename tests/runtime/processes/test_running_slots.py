@@ -23,10 +23,10 @@ def return_and_die(record: RunningSlots) -> None:
         record.begin(slot, row, time_limit=600.0)
         record.end(slot)
     record.begin(1, 22, time_limit=600.0)
-    record.committing([13, 14, 15])
-    record.committing([])
+    record._show_commit(1, [13, 14, 15])
+    record._show_commit(1, [])
     record.committed([13])
-    record.committing([31, 32])
+    record._show_commit(1, [31, 32])
     os.kill(os.getpid(), signal.SIGKILL)
 
 
