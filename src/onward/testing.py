@@ -21,12 +21,11 @@ from onward.model.ledger import DeadLetter
 from onward.recovery.retry_decision import RetryJobRules
 from onward.recovery.retry_job import RetryJob
 from onward.retry import Unavailable
-from onward.runtime.child_process import EXIT_CODES
 from onward.runtime.engine import Engine
 from onward.runtime.handler_call import CURRENT, Call, Context
 from onward.runtime.service import Dependency, Handler, Service
 from onward.runtime.slots import RunningSlots
-from onward.runtime.supervisor import Supervisor
+from onward.runtime.supervisor import EXIT_CODES, Supervisor
 
 if TYPE_CHECKING:
     from onward.ledger.store import Store

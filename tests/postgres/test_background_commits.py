@@ -230,7 +230,7 @@ def test_the_engine_goes_on_while_the_store_is_tidied(app: App, monkeypatch: pyt
         return reap()
 
     monkeypatch.setattr(app.store, "reclaim", slow)
-    engine.housekeeping.settled = 1  # there is something to prune as well
+    engine.settled = 1  # there is something to prune as well
     pruned = list[bool]()
     monkeypatch.setattr(app.store, "prune", lambda **_: pruned.append(True))
     app.publish(Noticed(what="something"))

@@ -13,8 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from onward.retry.classify import Classified, Kind, classify
-from onward.retry.errors import NotReady
+from onward.retry.errors import Classified, Kind, NotReady, classify
 from onward.retry.redact import redact_error
 
 MAX_MESSAGE = 2_000

@@ -3,8 +3,19 @@
 Nothing here reads a clock or does I/O by itself, or imports another package of Onward.
 """
 
-from onward.retry.classify import Classified, Classifier, Kind, classify, parse_retry_after
-from onward.retry.errors import DocumentNotFoundError, Malformed, NotReady, OnwardError, Permanent, Unavailable
+from onward.retry.errors import (
+    Classified,
+    Classifier,
+    DocumentNotFoundError,
+    Kind,
+    Malformed,
+    NotReady,
+    OnwardError,
+    Permanent,
+    Unavailable,
+    classify,
+    parse_retry_after,
+)
 from onward.retry.policy import (
     Backoff,
     Decision,

@@ -9,7 +9,7 @@ from enum import StrEnum
 from random import Random
 from typing import NamedTuple, Protocol, TypeAlias
 
-from onward.retry.classify import Classified, Kind, classify
+from onward.retry.errors import Classified, Kind, classify
 
 
 class Backoff(Protocol):

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any, ParamSpec, TypeVar, cast
 
-from onward.retry.classify import Classified, Classifier, Kind, classify
+from onward.retry.errors import Classified, Classifier, Kind, classify
 from onward.retry.policy import Exponential, GiveUp, Ladder, RetryPolicy
 from onward.retry.redact import redact_error
 

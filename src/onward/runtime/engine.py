@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from onward.ledger.dialect import Bus
 from onward.ledger.store_errors import StoreError, StoreUnavailable
-from onward.model.ledger import CommitStatus, Settlement
+from onward.model.breaker import is_health_probe_due
+from onward.model.ledger import CommitResult, CommitStatus, Settlement
 from onward.retry import Ladder
 from onward.runtime import work_loop
 from onward.runtime.handler_call import Call, Context, FinishedCall
-from onward.runtime.housekeeping import Housekeeping
-from onward.runtime.outcomes import Hooks
+from onward.runtime.outcomes import BreakerMoved, Hooks
 from onward.runtime.process_identity import describe_process
 from onward.runtime.service import HealthCalls, Registry, Service
 from onward.runtime.slots import InlineSlots, LoopSlots, RunningSlots, ServiceSlots, ThreadSlots
@@ -99,11 +99,11 @@ class Engine(work_loop.WorkLoop):
             settings,
             record or RunningSlots(monotonic=monotonic),
             hooks,
-            Housekeeping(store, context, settings, self.bus, hooks, monotonic),
             registry.with_health_call,
             monotonic,
         )
         self.services = list(services)
+        self._renewed = 0.0
         self._stuck = self._ended = self._closed = False
         self._listener = threading.Thread(target=self._listen, name="onward-bus", daemon=True)
 
@@ -271,12 +271,30 @@ class Engine(work_loop.WorkLoop):
                     # Another worker may have a free slot for what waits behind a slow call here.
                     slots.withdraw()
             if self._executor is None:
-                changed = self.housekeeping.run() or changed
+                changed = self._tidy() or changed
             elif self._tidying is None:  # a remote store is tidied in a thread
-                self._tidying = asyncio.get_running_loop().run_in_executor(self._executor, self.housekeeping.run)
+                self._tidying = asyncio.get_running_loop().run_in_executor(self._executor, self._tidy)
                 self._tidying.add_done_callback(lambda _: self._wake_loop())
         if changed:
             self.look_again()
+        return changed
+
+    def _tidy(self) -> bool:
+        """Do what is due for the store that workers share; return whether anything may be claimed again."""
+        settings, store, now = self.settings, self.store, self._monotonic()
+        if settings.renews and now - self._renewed > settings.lease / 3:
+            self._renewed = now
+            store.renew(self.context.worker, settings.lease)
+        changed = now > self._reclaims_from and bool(store.reclaim())
+        # One process of the whole fleet probes a dependency at a time.
+        due = [one.dependency for one in store.breakers() if is_health_probe_due(one, store.now())]
+        for name in due:
+            if self.context.health.has(name) and store.claim_probe(name):
+                self._in_thread(self._probe, name)
+                changed = True
+        if self.settled:
+            self.settled = 0
+            store.prune(keep_seconds=settings.keep_completed_seconds, keep_count=settings.keep_completed_count)
         return changed
 
     def _expire(self) -> None:
@@ -302,6 +320,51 @@ class Engine(work_loop.WorkLoop):
         call.abandoned = True
         log.error("%s; this worker process ends after draining", call.timeout())
         self._stuck = self._draining = True
+
+    # -- breakers
+
+    def _breakers_moved(self, result: CommitResult) -> None:
+        """Log and signal the breakers that a commit has opened or closed."""
+        for dependency in result.opened:
+            log.warning("the breaker of %s opened: what needs it waits, and loses no tries", dependency)
+            self._hooks(BreakerMoved(dependency, True))
+        for dependency in result.closed:
+            log.info("the breaker of %s closed", dependency)
+            self._hooks(BreakerMoved(dependency, False))
+            self._in_thread(self._check_health_call, dependency)
+        for slots in self.slots:
+            if not set(slots.service.needs).isdisjoint(result.opened):
+                slots.withdraw()
+
+    def _in_thread(self, call: Callable[[str], None], dependency: str) -> None:
+        """Call something in a thread, because a health call may hang; in a simulation in the caller's."""
+
+        def run() -> None:
+            try:
+                call(dependency)
+            except StoreError as error:  # without the store, nothing is claimed either
+                log.warning("the breaker of %s stays as it is: %s", dependency, error)
+
+        if self.settings.inline:
+            run()
+        else:
+            threading.Thread(target=run, daemon=True).start()
+
+    def _check_health_call(self, dependency: str) -> None:
+        """Record it if the health call says no although a document has just succeeded with the dependency."""
+        if problem := self.context.health.ask(dependency):
+            log.warning("%s works, but its health call says: %s", dependency, problem)
+            self.store.record_health_doubt(dependency)
+
+    def _probe(self, dependency: str) -> None:
+        """Close the breaker of a dependency if its health call says that it is well."""
+        problem = self.context.health.ask(dependency)
+        if problem != "":
+            log.info("%s is still unavailable: %s", dependency, problem)
+        elif self.store.close_breaker(dependency, probed=True):
+            log.info("%s is back, its breaker closed", dependency)
+            self._hooks(BreakerMoved(dependency, False))
+            self.bus.wake()
 
     # -- for calls
 

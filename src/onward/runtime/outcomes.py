@@ -187,15 +187,6 @@ def log_fields(of: Call | OpenDelivery, ids: Sequence[str]) -> dict[str, Any]:
     return fields | {"document_count": len(ids)} if len(ids) > MAX_NAMED else fields
 
 
-def report_breakers(hooks: Hooks, result: CommitResult) -> None:
-    for dependency in result.opened:
-        log.warning("the breaker of %s opened: what needs it waits, and loses no tries", dependency)
-        hooks(BreakerMoved(dependency, True))
-    for dependency in result.closed:
-        log.info("the breaker of %s closed", dependency)
-        hooks(BreakerMoved(dependency, False))
-
-
 # -- metrics
 
 MOST_TRIES = 20  # tries that are told apart in a label

@@ -5,20 +5,22 @@ It reports the rows that a dead process was running; `ledger/requeue.py` counts 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
-from multiprocessing.connection import wait
+from dataclasses import KW_ONLY, dataclass, field
+from enum import IntEnum
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any
 
 from onward.ledger.store_errors import StoreError, StoreFull, StoreGone, StoreUnavailable
-from onward.retry import OnwardError, redact
-from onward.runtime.child_process import Child, ExitCode, RestartBackoff, Spawn
-from onward.runtime.engine import LEASE_SECONDS
+from onward.retry import Exponential, OnwardError, redact
+from onward.runtime.engine import LEASE_SECONDS, Ending
 from onward.runtime.handler_call import Call, Context, OpenDelivery
 from onward.runtime.outcomes import Hooks, report_outcome
 from onward.runtime.process_identity import is_gone
@@ -39,10 +41,86 @@ RELEASE_GRACE_SECONDS = 2.0
 LAST_MESSAGE_SECONDS = 0.5  # the last messages of a dead process must have been read within this time
 COMPLAINT_SECONDS = 30.0  # between two log lines that the store is away
 MAX_FAILED_STARTS = 6
+FIRST_RESTART_SECONDS = 0.1
+SLOWEST_RESTART_SECONDS = 10.0
 
 
 class WorkersFail(OnwardError):
     """Worker processes end before they do anything, over and over."""
+
+
+class ExitCode(IntEnum):
+    """Why a worker process ended by itself."""
+
+    DRAINED = 0
+    FAILED = 70  # something failed that was no handler: the store is unreachable, the app cannot be imported
+    STORE_FULL = 74
+    STUCK = 75
+    IDLE = 76  # it was to run a suspect event, and found none that it may run
+
+
+EXIT_CODES = dict.fromkeys(Ending, ExitCode.DRAINED) | {Ending.STUCK: ExitCode.STUCK, Ending.IDLE: ExitCode.IDLE}
+
+
+@dataclass(slots=True)
+class Child:
+    """A worker process, as its supervisor sees it."""
+
+    process: BaseProcess
+    pipe: Connection
+    record: RunningSlots
+    worker: str
+    alone: bool = False  # it runs one suspect event and ends
+    order: str = ""  # the last order that it was sent: `drain` or `release`
+    ordered_at: float = 0.0
+    hung: list[int] = field(default_factory=list)
+    """Rows that are past their time limit, and that the process has not ended by itself."""
+    hung_at: float = 0.0
+    killed: bool = False  # by its supervisor: its death says nothing about what it was running
+    reader: threading.Thread | None = None
+
+    def send(self, order: str, now: float) -> None:
+        if self.order in (order, "release"):
+            return
+        try:
+            self.pipe.send(order)
+        except OSError:
+            log.debug("%s is gone already", self.worker)
+        self.order, self.ordered_at = order, now
+
+    def kill(self) -> None:
+        self.killed = True
+        self.process.kill()
+
+    @property
+    def cause(self) -> str:
+        """The cause of the end of the process: a signal, or its exit code."""
+        code = self.process.exitcode
+        if code is not None and code < 0:
+            with contextlib.suppress(ValueError):  # a real-time signal has no name
+                return signal.Signals(-code).name
+        return f"exit code {code}"
+
+
+@dataclass(slots=True)
+class RestartBackoff:
+    """The time from which a process that keeps failing may be started again: later each time, up to a limit."""
+
+    failures: int = 0
+    ready_at: float = 0.0
+
+    @property
+    def delay(self) -> float:
+        backoff = Exponential(FIRST_RESTART_SECONDS, cap=SLOWEST_RESTART_SECONDS)
+        return backoff.bounds(self.failures)[1] if self.failures else 0.0
+
+    def count(self, failures: int, now: float) -> None:
+        self.failures = failures
+        self.ready_at = now + self.delay
+
+
+Spawn = Callable[[str, RunningSlots, bool], tuple[BaseProcess, Connection]]
+"""Starts a worker process: its name, the record of its slots, whether it runs a suspect alone."""
 
 
 @dataclass(eq=False)

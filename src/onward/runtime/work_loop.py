@@ -24,7 +24,6 @@ from onward.model.ledger import MAX_COMMIT_BYTES, MAX_COMMIT_DOCUMENTS, CommitRe
 from onward.runtime import outcomes
 from onward.runtime.group_halving import GroupResult, commit_halves
 from onward.runtime.handler_call import Call, Context, FinishedCall, OpenDelivery, open_delivery
-from onward.runtime.housekeeping import Housekeeping
 from onward.runtime.slots import InlineSlots, RunningSlots, ServiceSlots, fork_depth
 
 if TYPE_CHECKING:
@@ -52,6 +51,7 @@ class WorkLoop:
     async def _end(self) -> None: ...
     async def _may_end(self) -> bool | None: ...
     def _tick(self, due: bool) -> bool | None: ...
+    def _breakers_moved(self, result: CommitResult) -> None: ...
     def give_back_unknown(self) -> None: ...
 
     def __init__(
@@ -61,7 +61,6 @@ class WorkLoop:
         settings: EngineSettings,
         record: RunningSlots,
         hooks: outcomes.Hooks,
-        housekeeping: Housekeeping,
         with_health_call: Callable[[], Sequence[str]],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -69,7 +68,7 @@ class WorkLoop:
         self.context = context
         self.settings = settings
         self.record = record
-        self.housekeeping = housekeeping
+        self.settled = 0  # settlements since the ledger was last pruned
         self.slots: list[ServiceSlots] = []
         self.finished: deque[FinishedCall] = deque()
         """Calls to be committed; filled by slots and checkpoints from any thread, emptied by the loop."""
@@ -85,7 +84,7 @@ class WorkLoop:
         self._woken = True
         self._awake = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._ticked = 0.0
+        self._ticked = self._reclaims_from = 0.0
         self._tidying: asyncio.Future[bool] | None = None
         self._fork_depth = fork_depth()
 
@@ -138,7 +137,8 @@ class WorkLoop:
     def after_outage(self) -> None:
         """Note that the store was away: a commit may have been made without a reply."""
         self.uncertain = True
-        self.housekeeping.after_outage()
+        # Workers that were cut off from the store get time to renew their leases before they are reclaimed.
+        self._reclaims_from = self._monotonic() + self.settings.lease / 2
         self.look_again()
 
     def under_way(self) -> bool:
@@ -343,16 +343,11 @@ class WorkLoop:
                 item.reply.set_result(result.status)
             due |= result.woken
             needs.update(item.of.service.needs)
-        self.housekeeping.settled += len(done)
+        self.settled += len(done)
         outcomes.report(self._hooks, done)
         for item, result in done:
             if result.opened or result.closed:
-                outcomes.report_breakers(self._hooks, result)
-                for dependency in result.closed:
-                    self.housekeeping.check_health_call(dependency)
-                for slots in self.slots:
-                    if not set(slots.service.needs).isdisjoint(result.opened):
-                        slots.withdraw()
+                self._breakers_moved(result)
             if isinstance(item.of, OpenDelivery):
                 due.add(item.of.service.name)
             elif item.reply is None:

@@ -12,9 +12,9 @@ from signal import Signals
 import pytest
 
 from onward.app import App
-from onward.runtime.child_process import FIRST_RESTART_SECONDS, SLOWEST_RESTART_SECONDS, RestartBackoff
 from onward.runtime.engine import Ending
 from onward.runtime.process_identity import describe_process, is_gone
+from onward.runtime.supervisor import FIRST_RESTART_SECONDS, SLOWEST_RESTART_SECONDS, RestartBackoff
 from onward.runtime.work import Work
 from tests.runtime.processes.stage import Page, PagesFound, bring
 from tests.runtime.processes.trial import Trial
