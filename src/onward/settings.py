@@ -213,6 +213,7 @@ class Settings(_Shared):
         return f"amqp://{user}:{password}@{self.rabbitmq_host}:{self.rabbitmq_port}/"
 
     def ladder(self) -> Ladder:
+        """Return the retry ladder with these numbers."""
         usual = Ladder()
         return Ladder(
             not_ready=RetryConfig(

@@ -227,4 +227,5 @@ class Ladder:
     )
 
     def max_rounds(self, collection: str) -> int:
+        """Return the maximum number of rounds for a document of this collection."""
         return self.rounds.get(collection, OTHER_ROUNDS)
