@@ -31,7 +31,7 @@ from bench.console_store import fill, word
 from bench.console_viewers import viewers
 from bench.table import Row
 from onward import App
-from onward.console.page_templates import document_path, letter_path, queue_path
+from onward.console.page_templates import document_path, page_path
 from onward.pipeline.app import build
 from onward.pipeline.documents import source_id
 from onward.settings import load_settings
@@ -204,7 +204,7 @@ def _paths(app: App) -> dict[str, str]:
     thread = store.states("threads", status="processed", limit=1)[0].id
     archive = next(state for state in store.states("archives", limit=10) if state.id != state.source)
     (behind,) = store.find_states(fingerprint=group.fingerprint, limit=1)
-    queue = queue_path(letter.failed_queue)
+    queue = page_path("queues", letter.failed_queue)
     return {
         "overview": "/",
         "documents": "/documents",
@@ -225,7 +225,7 @@ def _paths(app: App) -> dict[str, str]:
         "a failed queue": queue,
         "a failed queue, page 2": f"{queue}?after={letter.row}",
         "a failed queue, of one error": f"{queue}?error_type={quote(letter.error_type)}",
-        "a letter": letter_path(letter.row),
+        "a letter": page_path("letters", letter.row),
         "failed batches": "/batches",
         "a failed batch": f"/batches/{batch.id}",
         "tasks": "/tasks",

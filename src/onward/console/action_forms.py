@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from typing import NamedTuple
 
 from onward.app import App
-from onward.console.page_templates import batch_path, document_path, group_path, letter_path, queue_path
+from onward.console.page_templates import document_path, page_path
 from onward.ops.actions.action import Action
 from onward.ops.actions.dead_letters import (
     ArchiveDeadLetters,
@@ -40,86 +41,75 @@ DEFAULT_DELAY = "1h"
 MAX_AHEAD_SECONDS = 366 * 86_400.0  # a time further ahead is likely a mistake
 WHEN = "a span such as 30m, 2h or 1d, or a time such as 2026-03-09T14:30, which is UTC unless it says otherwise"
 
-Given = Mapping[str, str]
-
 
 @dataclass(frozen=True, slots=True)
-class Field:
-    """An input of a form."""
+class FormValues:
+    """The values of a submitted form; one that makes no sense is refused with its name."""
 
-    name: str
-    label: str
-    value: str = ""
-    hint: str = ""
-    kind: str = "text"  # the type of its `input`
-    required: bool = False
+    app: App
+    values: Mapping[str, str]
 
+    def get(self, name: str) -> str:
+        """Return a value without NUL characters, which no name in a store has."""
+        return clean(self.values.get(name, ""))
 
-@dataclass(frozen=True, slots=True)
-class ActionForm:
-    """An action as a form; `back` is the page to return to."""
+    def text(self, name: str) -> str | None:
+        """Return a text, or None if it is empty."""
+        return self.get(name).strip() or None
 
-    button: str
-    action: Callable[[App, Given], Action]
-    back: Callable[[App, Given], str]
-    fields: Callable[[Given], tuple[Field, ...]] = lambda given: ()
+    def needed(self, name: str) -> str:
+        if self.text(name) is None:
+            raise BadInput(f"`{name}` is missing, and it says what the change is about")
+        return self.get(name)
 
+    def ticked(self, name: str) -> bool:
+        return self.get(name).strip().lower() in ("yes", "true", "on", "1")
 
-# -- values of submitted forms; a value that makes no sense is refused with its name
+    def whole_number(self, name: str, remedy: str) -> int | None:
+        found = self.text(name)
+        if found is not None and not (found.isascii() and found.isdecimal() and len(found) < 20):
+            raise BadInput(f"`{name}` is {one_line(found, 40)!r}; {remedy}")
+        return None if found is None else int(found)
+
+    @property
+    def keys(self) -> tuple[tuple[str, str]]:
+        """Return the document that is meant, as the only one of several."""
+        return ((self.values.get("collection", ""), self.values.get("id", "")),)
+
+    @property
+    def source(self) -> str:
+        return source_named(self.app, self.values.get("source", ""))
+
+    @property
+    def letters(self) -> DeadLetterSelection:
+        """Return the dead letters that are meant: `row`, or `queue` or `all`, with `group` and `error_type`."""
+        row = self.whole_number("row", "give the number of a dead letter")
+        if row is not None:
+            return DeadLetterSelection(row=row)
+        everything, group, error_type = self.ticked("all"), self.text("group"), self.text("error_type")
+        queue = None if everything else self.needed("queue")
+        return DeadLetterSelection(queue=queue, everything=everything, group=group, error_type=error_type)
+
+    @property
+    def pace(self) -> tuple[int, float | None]:
+        """Return how many go first, and how many go a second; None: as fast as possible."""
+        canary = self.whole_number("canary", "give how many go first, such as 3, or nothing") or 0
+        found = self.text("rate")
+        if found is None:
+            return canary, None
+        try:
+            rate = float(found)
+        except ValueError:
+            rate = math.nan
+        if not (math.isfinite(rate) and rate > 0):
+            remedy = "give how many a second, such as 10 or 0.5, or nothing"
+            raise BadInput(f"`rate` is {one_line(found, 40)!r}; {remedy}")
+        return canary, rate
 
 
 def clean(text: str) -> str:
-    """Return a text without NUL characters, which no name in a store has."""
+    """Return a text without NUL characters."""
     return text.replace("\0", "")
-
-
-def text(given: Given, name: str) -> str | None:
-    """Return a text, or None if it is empty."""
-    return clean(given.get(name, "")).strip() or None
-
-
-def needed(given: Given, name: str) -> str:
-    """Return a text that must not be empty."""
-    found = clean(given.get(name, ""))
-    if not found.strip():
-        raise BadInput(f"`{name}` is missing, and it says what the change is about")
-    return found
-
-
-def ticked(given: Given, name: str) -> bool:
-    """Return whether a box was ticked."""
-    return given.get(name, "").strip().lower() in ("yes", "true", "on", "1")
-
-
-def _whole_number(given: Given, name: str, remedy: str) -> int | None:
-    found = text(given, name)
-    if found is not None and not (found.isascii() and found.isdecimal() and len(found) < 20):
-        raise BadInput(f"`{name}` is {one_line(found, 40)!r}; {remedy}")
-    return None if found is None else int(found)
-
-
-def _pace(given: Given) -> tuple[int, float | None]:
-    """Return how many go first, and how many go a second; None: as fast as possible."""
-    canary = _whole_number(given, "canary", "give how many go first, such as 3, or nothing") or 0
-    found = text(given, "rate")
-    if found is None:
-        return canary, None
-    try:
-        rate = float(found)
-    except ValueError:
-        rate = math.nan
-    if not (math.isfinite(rate) and rate > 0):
-        raise BadInput(f"`rate` is {one_line(found, 40)!r}; give how many a second, such as 10 or 0.5, or nothing")
-    return canary, rate
-
-
-def _pace_fields(given: Given) -> tuple[Field, ...]:
-    if text(given, "row") is not None:
-        return ()
-    return (
-        Field("canary", "Try this many first", given.get("canary", ""), "the rest only if they go well", "number"),
-        Field("rate", "At most this many a second", given.get("rate", ""), "empty: as fast as possible"),
-    )
 
 
 def read_when(given: str, now: float) -> float:
@@ -138,142 +128,139 @@ def read_when(given: str, now: float) -> float:
     return at
 
 
-# -- documents and sources
+class Field(NamedTuple):
+    name: str
+    label: str
+    value: str
+    hint: str
+    kind: str = "text"  # the type of its `input`
+    required: bool = False
 
 
-def _keys(given: Given) -> tuple[tuple[str, str]]:
-    return ((given.get("collection", ""), given.get("id", "")),)
+class ActionForm(NamedTuple):
+    """An action as a form; `back` returns the path of the page to return to."""
+
+    button: str
+    action: Callable[[FormValues], Action]
+    back: Callable[[FormValues], str]
+    fields: Callable[[FormValues], tuple[Field, ...]] = lambda form: ()
 
 
-def _schedule(app: App, given: Given) -> Action:
-    now = app.store.now()
-    at = read_when(given.get("at") or DEFAULT_DELAY, now)
-    return RetryDocuments(keys=_keys(given), after=at - now, time_text=lambda at: utc_time(at, at))
+def _schedule(form: FormValues) -> Action:
+    now = form.app.store.now()
+    at = read_when(form.values.get("at") or DEFAULT_DELAY, now)
+    return RetryDocuments(keys=form.keys, after=at - now, time_text=lambda at: utc_time(at, at))
 
 
-def _document(app: App, given: Given) -> str:
-    return document_path(*_keys(given)[0])
+def _schedule_fields(form: FormValues) -> tuple[Field, ...]:
+    return (Field("at", "When", form.values.get("at") or DEFAULT_DELAY, WHEN, required=True),)
 
 
-def _source_document(app: App, given: Given) -> str:
-    return document_path("archives", needed(given, "id"))
+def _reason_fields(form: FormValues) -> tuple[Field, ...]:
+    return (Field("reason", "Why", form.values.get("reason", ""), "for everybody who looks", required=True),)
 
 
-def _source(app: App, given: Given) -> str:
-    return source_named(app, given.get("source", ""))
-
-
-# -- dead letters and failure groups
-
-
-def _selection(given: Given) -> DeadLetterSelection:
-    """Return the dead letters that are meant: fields `row`, or `queue` or `all`, with `group` and `error_type`."""
-    row = _whole_number(given, "row", "give the number of a dead letter")
-    if row is not None:
-        return DeadLetterSelection(row=row)
-    everything = ticked(given, "all")
-    queue, group = None if everything else needed(given, "queue"), text(given, "group")
-    return DeadLetterSelection(
-        queue=queue, everything=everything, group=group, error_type=text(given, "error_type")
+def _pace_fields(form: FormValues) -> tuple[Field, ...]:
+    if form.text("row") is not None:
+        return ()
+    canary, rate = (form.values.get(name, "") for name in ("canary", "rate"))
+    return (
+        Field("canary", "Try this many first", canary, "the rest only if they go well", "number"),
+        Field("rate", "At most this many a second", rate, "empty: as fast as possible"),
     )
 
 
-def _group(app: App, given: Given) -> str:
-    return group_path(needed(given, "fingerprint"))
+def _retry_batches(form: FormValues) -> Action:
+    everything = form.ticked("all")
+    return RetryFailedBatches(() if everything else (form.needed("id"),), everything)
 
 
-def _queue(app: App, given: Given, *, archived: bool = False, gone: bool = False) -> str:
-    """Return the page to look at after an action; `gone`: a dead letter's own page is not there any more."""
-    row = text(given, "row")
+# -- the pages to return to
+
+
+def _document(form: FormValues) -> str:
+    return document_path(*form.keys[0])
+
+
+def _source_document(form: FormValues) -> str:
+    return document_path("archives", form.needed("id"))
+
+
+def _group(form: FormValues) -> str:
+    return page_path("failures", form.needed("fingerprint"))
+
+
+def _batch(form: FormValues) -> str:
+    return "/batches" if form.ticked("all") else page_path("batches", form.needed("id"))
+
+
+def _queue(form: FormValues, *, archived: bool = False, gone: bool = False) -> str:
+    """Return the page of a queue or dead letter; `gone`: the dead letter's own page is not there any more."""
+    row = form.text("row")
     if row is not None and not gone:
-        return letter_path(int(row))
-    queue = dead_letter_at(app, int(row)).failed_queue if row is not None else text(given, "queue")
+        return page_path("letters", int(row))
+    queue = dead_letter_at(form.app, int(row)).failed_queue if row is not None else form.text("queue")
     # Only a queue that a service has subscribed to is still there when it is empty.
-    kept = {one.failed_queue or f"{one.service}.failed" for one in app.store.subscriptions()}
-    if queue is None or (queue not in kept and (gone or queue not in failed_queues(app))):
+    kept = {one.failed_queue or f"{one.service}.failed" for one in form.app.store.subscriptions()}
+    if queue is None or (queue not in kept and (gone or queue not in failed_queues(form.app))):
         return "/queues"
-    filters = {} if row is not None else {name: text(given, name) for name in ("error_type", "group")}
-    return queue_path(queue, **filters, archived="yes" if archived and row is None else None)
-
-
-# -- failed batches
-
-
-def _batches(app: App, given: Given) -> Action:
-    everything = ticked(given, "all")
-    return RetryFailedBatches(() if everything else (needed(given, "id"),), everything)
-
-
-def _batch(app: App, given: Given) -> str:
-    return "/batches" if ticked(given, "all") else batch_path(needed(given, "id"))
+    if row is not None:
+        return page_path("queues", queue)
+    filters = {name: form.text(name) for name in ("error_type", "group")}
+    return page_path("queues", queue, **filters, archived="yes" if archived else None)
 
 
 FORMS = {
-    "retry": ActionForm("Retry it now", lambda app, given: RetryDocuments(keys=_keys(given)), _document),
-    "reset": ActionForm(
-        "Reset it and retry", lambda app, given: RetryDocuments(keys=_keys(given), reset=True), _document
-    ),
-    "schedule": ActionForm(
-        "Schedule it",
-        _schedule,
-        _document,
-        lambda given: (Field("at", "When", given.get("at") or DEFAULT_DELAY, WHEN, required=True),),
-    ),
-    "unschedule": ActionForm(
-        "Cancel its schedule", lambda app, given: CancelScheduledRetry(keys=_keys(given)), _document
-    ),
-    "discard": ActionForm("Discard it", lambda app, given: DiscardDocuments(keys=_keys(given)), _document),
+    "retry": ActionForm("Retry it now", lambda form: RetryDocuments(keys=form.keys), _document),
+    "reset": ActionForm("Reset it and retry", lambda form: RetryDocuments(keys=form.keys, reset=True), _document),
+    "schedule": ActionForm("Schedule it", _schedule, _document, _schedule_fields),
+    "unschedule": ActionForm("Cancel its schedule", lambda form: CancelScheduledRetry(keys=form.keys), _document),
+    "discard": ActionForm("Discard it", lambda form: DiscardDocuments(keys=form.keys), _document),
     "retry-submitted": ActionForm(
         "Retry it now",
-        lambda app, given: RetrySource(needed(given, "id"), reset=ticked(given, "reset")),
+        lambda form: RetrySource(form.needed("id"), reset=form.ticked("reset")),
         _source_document,
     ),
-    "cancel-submitted": ActionForm(
-        "Cancel it", lambda app, given: CancelSource(needed(given, "id")), _source_document
-    ),
+    "cancel-submitted": ActionForm("Cancel it", lambda form: CancelSource(form.needed("id")), _source_document),
     "ingest-again": ActionForm(
-        "Ingest it again",
-        lambda app, given: IngestAgain(_source(app, given)),
-        lambda app, given: f"/tasks/{source_id(_source(app, given))}",
+        "Ingest it again", lambda form: IngestAgain(form.source), lambda form: f"/tasks/{source_id(form.source)}"
     ),
-    "forget": ActionForm("Forget it", lambda app, given: ForgetSource(_source(app, given)), lambda *_: "/tasks"),
+    "forget": ActionForm("Forget it", lambda form: ForgetSource(form.source), lambda form: "/tasks"),
     "requeue": ActionForm(
         "Put back",
-        lambda app, given: RequeueDeadLetters(_selection(given), *_pace(given), quick_plan=True),
+        lambda form: RequeueDeadLetters(form.letters, *form.pace, quick_plan=True),
         partial(_queue, gone=True),
         _pace_fields,
     ),
-    "archive-letters": ActionForm("Archive", lambda app, given: ArchiveDeadLetters(_selection(given)), _queue),
+    "archive-letters": ActionForm("Archive", lambda form: ArchiveDeadLetters(form.letters), _queue),
     "restore-letters": ActionForm(
-        "Restore", lambda app, given: RestoreDeadLetters(_selection(given)), partial(_queue, archived=True)
+        "Restore", lambda form: RestoreDeadLetters(form.letters), partial(_queue, archived=True)
     ),
     "purge-letters": ActionForm(
         "Remove",
-        lambda app, given: PurgeDeadLetters(_selection(given), archived=ticked(given, "archived")),
-        lambda app, given: _queue(app, given, archived=ticked(given, "archived"), gone=True),
+        lambda form: PurgeDeadLetters(form.letters, archived=form.ticked("archived")),
+        lambda form: _queue(form, archived=form.ticked("archived"), gone=True),
     ),
     "retry-group": ActionForm(
         "Put it back",
-        lambda app, given: RetryFailureGroup(needed(given, "fingerprint"), *_pace(given), quick_plan=True),
+        lambda form: RetryFailureGroup(form.needed("fingerprint"), *form.pace, quick_plan=True),
         _group,
         _pace_fields,
     ),
     "discard-group": ActionForm(
-        "Give it up for good", lambda app, given: DiscardFailureGroup(needed(given, "fingerprint")), _group
+        "Give it up for good", lambda form: DiscardFailureGroup(form.needed("fingerprint")), _group
     ),
-    "retry-batch": ActionForm("Retry now", _batches, _batch),
+    "retry-batch": ActionForm("Retry now", _retry_batches, _batch),
     "discard-batch": ActionForm(  # the batch is gone with its last document
-        "Give it up for good",
-        lambda app, given: DiscardFailedBatches((needed(given, "id"),)),
-        lambda *_: "/batches",
+        "Give it up for good", lambda form: DiscardFailedBatches((form.needed("id"),)), lambda form: "/batches"
     ),
     "open-breaker": ActionForm(
         "Take it out of service",
-        lambda app, given: OpenBreaker(needed(given, "name"), text(given, "reason")),
-        lambda *_: "/workers",
-        lambda given: (Field("reason", "Why", given.get("reason", ""), "for everybody who looks", required=True),),
+        lambda form: OpenBreaker(form.needed("name"), form.text("reason")),
+        lambda form: "/workers",
+        _reason_fields,
     ),
     "close-breaker": ActionForm(
-        "Bring it back", lambda app, given: CloseBreaker(needed(given, "name")), lambda *_: "/workers"
+        "Bring it back", lambda form: CloseBreaker(form.needed("name")), lambda form: "/workers"
     ),
 }

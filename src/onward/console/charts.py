@@ -30,8 +30,6 @@ _STATUS_ORDER = ("processed", "pending", "failed", "failed_max_retries", "discar
 
 @dataclass(frozen=True, slots=True)
 class BarSegment:
-    """One status of a bar."""
-
     status: str
     count: int
     x: float
@@ -39,7 +37,6 @@ class BarSegment:
 
 
 def bar_segments(counts: Mapping[str, int]) -> list[BarSegment]:
-    """Return the segments of a bar, side by side."""
     names = [name for name in (*_STATUS_ORDER, *sorted(counts.keys() - set(_STATUS_ORDER))) if counts.get(name)]
     total = sum(counts[name] for name in names)
     widths = {name: max(MIN_SEGMENT_WIDTH, counts[name] / total * BAR_WIDTH) for name in names}
@@ -63,8 +60,6 @@ _UNITS = {"ingestion": "sources", "parsing": "archives", "orchestration": "event
 
 
 class ServiceBox(NamedTuple):
-    """A service, and its place in the chart."""
-
     stage: StageStatus
     x: int
     y: int
@@ -90,8 +85,6 @@ class ServiceBox(NamedTuple):
 
 
 class PipelineChart(NamedTuple):
-    """All boxes, and the size of the chart."""
-
     boxes: list[ServiceBox]
     width: int
     height: int
@@ -164,24 +157,18 @@ class TimeSpan(NamedTuple):
 
 
 class DrawnSpan(NamedTuple):
-    """A span and its place."""
-
     x: float
     width: float
     span: TimeSpan
 
 
 class TimelineRow(NamedTuple):
-    """The spans of one thing."""
-
     label: str
     drawn: tuple[DrawnSpan, ...]
     lasting: bool  # whether its last span has not ended
 
 
 class Timeline(NamedTuple):
-    """Rows on one time axis."""
-
     start: float
     end: float
     rows: tuple[TimelineRow, ...]
@@ -241,8 +228,6 @@ def failure_timeline(evidence: Evidence, now: float) -> Timeline:
 
 
 class BatchRetry(NamedTuple):
-    """A retry of a failed batch, and its place."""
-
     x: float
     number: int
     minutes: str  # the wait before it
@@ -288,8 +273,6 @@ class TryMark(NamedTuple):
 
 
 class LadderSchedule(NamedTuple):
-    """The tries of a rung."""
-
     tries: tuple[TryMark, ...]
     height: int
     random: bool

@@ -67,21 +67,15 @@ def _with_citations(children: Sequence[Token], citations: Mapping[int, str]) -> 
             token.attrSet("rel", REL)
         elif token.type == "link_close":
             inside -= 1
-        if token.type == "text" and not inside:
-            found += _cited(token, citations)
-        else:
+        if token.type != "text" or inside:
             found.append(token)
+            continue
+        # Of the pieces every second one is a number.
+        for place, piece in enumerate(_CITED.split(token.content)):
+            target = citations.get(int(piece)) if place % 2 else None
+            if target is not None:
+                link = Markup('<a class="cite" href="{}">{}</a>').format(target, piece)
+                found.append(Token("html_inline", "", 0, content=str(link)))
+            elif piece:
+                found.append(Token("text", "", 0, content=f"[{piece}]" if place % 2 else piece))
     return found
-
-
-def _cited(token: Token, citations: Mapping[int, str]) -> list[Token]:
-    pieces: list[Token] = []
-    # Of the pieces every second one is a number.
-    for place, piece in enumerate(_CITED.split(token.content)):
-        target = citations.get(int(piece)) if place % 2 else None
-        if target is not None:
-            link = Markup('<a class="cite" href="{}">{}</a>').format(target, piece)
-            pieces.append(Token("html_inline", "", 0, content=str(link)))
-        elif piece:
-            pieces.append(Token("text", "", 0, content=f"[{piece}]" if place % 2 else piece))
-    return pieces

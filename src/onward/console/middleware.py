@@ -8,6 +8,7 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import MutableMapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -84,11 +85,8 @@ class AccessMiddleware:
         except Problem as problem:
             await send_problem(problem, scope, receive, answer)
             return
-        if (
-            scope["method"] == "HEAD"
-            and not scope["path"].startswith("/live/")
-            and not scope["path"].endswith("/events")
-        ):
+        is_stream = scope["path"].startswith("/live/") or scope["path"].endswith("/events")
+        if scope["method"] == "HEAD" and not is_stream:
             # The response to GET; the server leaves the body out. A stream may never end, so HEAD is refused.
             scope = {**scope, "method": "GET"}
         try:
@@ -100,12 +98,11 @@ class AccessMiddleware:
                 await send_problem(problem_of(error), scope, receive, answer)
 
     def _check(self, scope: Scope) -> None:
-        """Raise the problem of a request that is refused."""
         asked, path = HTTPConnection(scope), scope["path"]
         headers = asked.headers
         host = host_name(headers.get("host", ""))
         # A name may belong to an attacker and point here (DNS rebinding); an IP address cannot.
-        if host not in self._hosts and not _is_address(host):
+        if host not in self._hosts and _address(host) is None:
             detail = f"This server does not answer for {host[:100]!r}. If it should, add it to ONWARD_SERVE_HOSTS."
             raise Problem(421, "Another host is meant", detail)
         self._check_rate(scope, client_name(asked.client.host if asked.client else ""))
@@ -187,31 +184,23 @@ def host_name(host: str) -> str:
 
 def client_name(host: str) -> str:
     """Return who counts as one client: the address, or for IPv6 the /64 network that one customer gets."""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host[:100]
-    if address.version == 4:
-        return str(address)
-    return str(address.ipv4_mapped or ipaddress.ip_network((address.packed[:8] + bytes(8), 64)))
+    address = _address(host)
+    if isinstance(address, ipaddress.IPv6Address):
+        return str(address.ipv4_mapped or ipaddress.ip_network((address.packed[:8] + bytes(8), 64)))
+    return str(address) if address else host[:100]
 
 
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    with suppress(ValueError):
+        return ipaddress.ip_address(host)
+    return None
 
 
 def _is_own(origin: str | None, host: str) -> bool:
     """Return whether a request comes from a page of this server; a program sends no origin."""
-    if origin is None:
-        return True
-    try:
-        return urlsplit(origin).netloc.lower() == host.lower()
-    except ValueError:
-        return False
+    with suppress(ValueError):
+        return origin is None or urlsplit(origin).netloc.lower() == host.lower()
+    return False
 
 
 def _limited(receive: Receive, most: int, answer: HeaderedResponse) -> Receive:

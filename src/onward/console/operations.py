@@ -6,7 +6,6 @@ import logging
 import secrets
 import threading
 import time
-from collections import OrderedDict
 from typing import Any
 
 from starlette.responses import JSONResponse
@@ -45,7 +44,6 @@ class Operation(ActionProgress):
         self._stop_event.set()
 
     def join(self) -> None:
-        """Wait until it has ended."""
         self._end_event.wait()
 
     def sleep(self, seconds: float) -> None:
@@ -75,7 +73,7 @@ class Operations:
     """All operations that run, and the last that have ended."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, Operation] = OrderedDict()
+        self._known: dict[str, Operation] = {}
 
     def start(self, app: App, action: Action, actor: Actor, *, title: str, back: str) -> Operation:
         """Run an action in a thread of its own."""
@@ -101,7 +99,6 @@ class Operations:
         return self._known.get(id)
 
     def all(self) -> list[Operation]:
-        """Return all operations, the newest first."""
         return list(reversed(self._known.values()))
 
     def stop(self) -> None:

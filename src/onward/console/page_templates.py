@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache, partial
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -23,29 +23,18 @@ _WORD = re.compile(r"[a-z]+(?:[ ,]|$)")
 _THOUSANDS = re.compile(r"(?<=\d) (?=\d{3}\b)")
 
 
-class MenuEntry(NamedTuple):
-    """A page in the menu, and the key that opens it after `g`."""
-
-    path: str
-    title: str
-    key: str
-
-
-MENU = (
-    MenuEntry("/", "Overview", "o"),
-    MenuEntry("/documents", "Documents", "d"),
-    MenuEntry("/failures", "Failures", "f"),
-    MenuEntry("/queues", "Failed queues", "q"),
-    MenuEntry("/batches", "Failed batches", "b"),
-    MenuEntry("/tasks", "Tasks", "t"),
-    MenuEntry("/search", "Search", "s"),
-    MenuEntry("/threads", "Threads", "r"),
-    MenuEntry("/workers", "Workers", "w"),
-    MenuEntry("/settings", "Settings", "e"),
+MENU = (  # each page with the key that opens it after `g`
+    ("/", "Overview", "o"),
+    ("/documents", "Documents", "d"),
+    ("/failures", "Failures", "f"),
+    ("/queues", "Failed queues", "q"),
+    ("/batches", "Failed batches", "b"),
+    ("/tasks", "Tasks", "t"),
+    ("/search", "Search", "s"),
+    ("/threads", "Threads", "r"),
+    ("/workers", "Workers", "w"),
+    ("/settings", "Settings", "e"),
 )
-
-
-# -- paths of pages
 
 
 def with_query(path: str, **given: Any) -> str:
@@ -60,23 +49,9 @@ def document_path(collection: str, id: str) -> str:
     return f"/documents/{quote(collection, safe='')}/{last}"
 
 
-def queue_path(queue: str, **filters: str | None) -> str:
-    return with_query(f"/queues/{quote(queue, safe='')}", **filters)
-
-
-def letter_path(row: int) -> str:
-    return f"/letters/{row}"
-
-
-def group_path(fingerprint: str) -> str:
-    return f"/failures/{quote(fingerprint, safe='')}"
-
-
-def batch_path(id: str) -> str:
-    return f"/batches/{quote(id, safe='')}"
-
-
-# -- filters
+def page_path(kind: str, id: object, **query: str | None) -> str:
+    """Return the path of the page of a queue, dead letter, failure group or batch."""
+    return with_query(f"/{kind}/{quote(str(id), safe='')}", **query)
 
 
 def _time(at: float | str | None, mark: str = "", shown: str = "%Y-%m-%d %H:%M:%S") -> Markup:
@@ -123,34 +98,24 @@ def _asset(name: str) -> str:
 
 @cache
 def _environment() -> Environment:
+    loader, undefined = PackageLoader("onward.console"), StrictUndefined
     environment = Environment(
-        loader=PackageLoader("onward.console"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=loader, autoescape=True, undefined=undefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters |= {one.__name__: one for one in (counted, duration, harmless, number, one_line, size)}
     environment.filters |= {
         "ago": _ago,
-        "counted": counted,
-        "duration": duration,
-        "harmless": harmless,
-        "number": number,
-        "one_line": one_line,
         "sentence": _sentence,
         "sentence_html": _sentence_html,
-        "size": size,
         "time": _time,
         # The numbers of a text are not broken at the end of a line.
         "whole_numbers": partial(_THOUSANDS.sub, "\N{NO-BREAK SPACE}"),
     }
-    paths = {"document_path": document_path, "letter_path": letter_path, "batch_path": batch_path}
-    environment.globals |= {"asset": _asset, "menu": MENU, **paths}
+    environment.globals |= {"asset": _asset, "document_path": document_path, "menu": MENU, "page_path": page_path}
     return environment
 
 
 def fragment(template: str, **values: Any) -> str:
-    """Render a part of a page."""
     return _environment().get_template(template).render(values)
 
 

@@ -47,7 +47,6 @@ class Problem(HTTPException):
 
 
 def problem_of(error: Exception) -> Problem:
-    """Return the problem that an error is reported as."""
     match error:
         case Problem():
             return error
@@ -129,8 +128,6 @@ def _to_login(request: Request) -> Response:
 
 
 def add_handlers(api: FastAPI) -> None:
-    """Report every error as a problem."""
-
     async def handle(request: Request, error: Exception) -> Response:
         problem = problem_of(error)
         if problem.status == HTTPStatus.METHOD_NOT_ALLOWED:

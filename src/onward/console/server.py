@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from importlib import resources
 from types import FrameType
 from typing import cast
@@ -72,9 +73,9 @@ class CannotServe(OnwardError):
 class _Server(uvicorn.Server):
     """A server that ends its streams before it waits for requests to end."""
 
-    def __init__(self, config: uvicorn.Config, ending: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._ending = ending
+    def __init__(self, web: AccessMiddleware) -> None:
+        super().__init__(configure(web))
+        self._state = web.web.state
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         # Not kept, to be raised again at the end: that would kill the process before it has put things away.
@@ -82,7 +83,9 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._ending()
+        self._state.live.close()
+        self._state.operations.stop()
+        self._state.monitoring.stop()
         await super().shutdown(sockets)
 
 
@@ -124,25 +127,13 @@ def serve(
     token = app.settings.token.get_secret_value() if app.settings.token else None
     _check_token(address, host, token)
     listening = _listen(host, port)
-    web = build(app, hosts=_names(app, host), token=token)
-    state = web.web.state
-
-    def ending() -> None:
-        state.live.close()
-        state.operations.stop()
-        state.monitoring.stop()
-
-    server = _Server(configure(web), ending)
-
-    def end() -> None:
-        server.should_exit = True
-
+    server = _Server(build(app, hosts=_names(app, host), token=token))
     shown = f"[{host}]" if ":" in host else host
     with listening:
         if ready is not None:
             ready(f"http://{shown}:{listening.getsockname()[1]}/")
         if also is not None:
-            also(end)
+            also(partial(server.handle_exit, signal.SIGTERM, None))
         # What was imported stays: to look through all of it for garbage, again and again, keeps pages waiting.
         gc.collect()
         gc.freeze()
@@ -150,7 +141,6 @@ def serve(
 
 
 def configure(web: AccessMiddleware, *, patience: int = SHUTDOWN_SECONDS) -> uvicorn.Config:
-    """Return the settings of the server for connections."""
     return uvicorn.Config(
         web,
         http=_Connection,
@@ -168,7 +158,6 @@ def configure(web: AccessMiddleware, *, patience: int = SHUTDOWN_SECONDS) -> uvi
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Return the host and the port of an address."""
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     if not host or not port.isdecimal() or int(port[:6]) > 65535:

@@ -31,7 +31,6 @@ class Sessions:
         return self._token is not None and hmac.compare_digest(_bytes(given), _bytes(self._token))
 
     def is_allowed(self, authorization: str | None, cookie: str | None) -> bool:
-        """Return whether a request with this header or cookie is allowed."""
         if self._token is None:
             return True
         kind, _, given = (authorization or "").partition(" ")

@@ -6,18 +6,13 @@ from functools import partial
 
 from fastapi import APIRouter, FastAPI
 
-from onward.console.api import documents, errors, monitoring, operator, search, submissions
+from onward.console.api import documents, errors, monitoring, operator, submissions
 from onward.console.api.openapi import describe
 from onward.console.problems import register_routes
 
 ROUTERS: tuple[APIRouter, ...] = (
-    submissions.router,
-    documents.router,
-    search.router,
-    documents.tasks_router,
-    operator.router,
-    errors.router,
-    monitoring.router,
+    *(submissions.router, documents.router, documents.search_router, documents.tasks_router),
+    *(operator.router, errors.router, monitoring.router),
 )
 
 

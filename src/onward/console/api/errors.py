@@ -68,7 +68,6 @@ def _clean(text: str) -> str:
 
 
 def _without_secrets(one: schemas.ErrorReport, now: float) -> schemas.ErrorReport:
-    """Return a report without secrets, as it is kept."""
     texts = ("id", "error_type", "kind", "place", "worker", "version", "dependency", "collection")
     fields: dict[str, Any] = {name: _clean(value) for name in texts if (value := getattr(one, name))}
     fields["service"] = _clean(one.service) or "unknown"

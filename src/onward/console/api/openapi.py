@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
-from fastapi.types import DecoratedCallable
+from fastapi.types import DecoratedCallable as F
 from pydantic.json_schema import models_json_schema
 
 from onward.console.api.schemas import Changed, ProblemDetails, SubmittedText, SubmittedURL
@@ -46,16 +46,13 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def reads(
     router: APIRouter, path: str, summary: str, model: Any, *statuses: int, tag: str = ""
-) -> Callable[[DecoratedCallable], DecoratedCallable]:
+) -> Callable[[F], F]:
     """Add a call that changes nothing; `statuses` are its problems."""
     tags: list[Any] = [tag] if tag else []
     return router.get(path, tags=tags, summary=summary, response_model=model, responses=problems(*statuses))
 
 
-def changes(
-    router: APIRouter, path: str, summary: str, *, tag: str = ""
-) -> Callable[[DecoratedCallable], DecoratedCallable]:
-    """Add a call that carries out an action."""
+def changes(router: APIRouter, path: str, summary: str, *, tag: str = "") -> Callable[[F], F]:
     begun = {"model": Changed, "description": "It has begun; `operation` is where to follow it"}
     tags: list[Any] = [tag] if tag else []
     responses = {202: begun, **problems(404, 409)}

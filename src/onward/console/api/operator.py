@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
@@ -136,11 +137,10 @@ def list_queues(app: Onward) -> Facts:
     return {"queues": failed_queue_facts(app, archived=False)}
 
 
-def _check_queue(app: App, name: str) -> None:
-    known = failed_queues(app)
+def _check_known(kind: str, name: str, known: Iterable[str], listing: str) -> None:
     if name not in known:
-        listed = ", ".join(one_line(queue, 60) for queue in known) or "none"
-        raise NotFound(f"there is no failed queue {one_line(name, 60)!r}; there are: {listed}")
+        listed = ", ".join(one_line(one, 60) for one in known) or "none"
+        raise NotFound(f"there is no {kind} {one_line(name, 60)!r}; {listing} are: {listed}")
 
 
 @queues("/failed-queues/{queue}", "Read a failed queue", schemas.DeadLetters, 404, 422)
@@ -155,7 +155,7 @@ def read_queue(
     whole: Annotated[bool, Query(description="Each with its event, its errors and its bytes.")] = False,
 ) -> Facts:
     """Dead letters, oldest first; go on with `after` while `next` is given."""
-    _check_queue(app, queue)
+    _check_known("failed queue", queue, failed_queues(app), "there")
     every = dead_letter_filter(app, queue, {})
     asked = replace(every, group=_clean(group), error_type=_clean(error_type), archived=archived)
     letters, more = page_of(app, asked, after)
@@ -172,7 +172,7 @@ def requeue(
     app: Onward, operations: Running, queue: str, asked: schemas.RequeuePace | None = None
 ) -> JSONResponse:
     """Each original event is tried again, in a new round of its documents. What has recovered is skipped."""
-    _check_queue(app, queue)
+    _check_known("failed queue", queue, failed_queues(app), "there")
     pace = asked or schemas.RequeuePace()
     selection = DeadLetterSelection(queue=queue, group=_clean(pace.group), error_type=_clean(pace.error_type))
     action = RequeueDeadLetters(selection, canary=pace.canary or 0, rate=pace.rate, quick_plan=True)
@@ -230,24 +230,18 @@ def list_breakers(app: Onward) -> Facts:
     }
 
 
-def _dependency(app: App, name: str) -> str:
-    known = known_dependencies(app)
-    if name not in known:
-        listed = ", ".join(one_line(one, 60) for one in known) or "none"
-        raise NotFound(f"there is no dependency {one_line(name, 60)!r}; known are: {listed}")
-    return name
-
-
 @changes(router, "/breakers/{name}/open", "Take a dependency out of service", tag="Breakers")
 def open_breaker(app: Onward, operations: Running, name: str, why: schemas.BreakerReason) -> JSONResponse:
     """Events that need it wait, and lose nothing, until it is closed by hand."""
-    return carry_out(app, operations, OpenBreaker(_dependency(app, name), why.reason))
+    _check_known("dependency", name, known_dependencies(app), "known")
+    return carry_out(app, operations, OpenBreaker(name, why.reason))
 
 
 @changes(router, "/breakers/{name}/close", "Bring a dependency back", tag="Breakers")
 def close_breaker(app: Onward, operations: Running, name: str) -> JSONResponse:
     """Let events that need it go on."""
-    return carry_out(app, operations, CloseBreaker(_dependency(app, name)))
+    _check_known("dependency", name, known_dependencies(app), "known")
+    return carry_out(app, operations, CloseBreaker(name))
 
 
 # -- everything

@@ -9,7 +9,6 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -46,6 +45,7 @@ router = APIRouter(prefix="/v3/documents", tags=["Documents"])
 MAX_JSON_BYTES = 10_000_000  # JSON bodies are read into memory
 KEPT_SECONDS = 86_400.0
 SWEPT_AT_ONCE = 200
+Answer = tuple[int, dict[str, Any]]  # the status and the body of a response
 _KEY = re.compile(r"[!-~]{1,255}")
 Key = Annotated[
     str | None,
@@ -75,10 +75,7 @@ def _body(content: dict[str, Any]) -> dict[str, Any]:
         {
             "application/json": {
                 "schema": {
-                    "oneOf": [
-                        {"$ref": "#/components/schemas/SubmittedURL"},
-                        {"$ref": "#/components/schemas/SubmittedText"},
-                    ]
+                    "oneOf": [{"$ref": f"#/components/schemas/Submitted{kind}"} for kind in ("URL", "Text")]
                 },
                 "example": {"url": "https://example.org/list.mbox.gz", "type": "url"},
             },
@@ -195,51 +192,43 @@ class KnownRequest(Document, collection="idempotency_keys"):
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class StoredResponse:
-    """A response, and whether it was replayed for a repeated key."""
-
-    status: int
-    body: dict[str, Any]
-    replayed: bool = False
-
-    def response(self, **headers: str) -> JSONResponse:
-        replayed = {"idempotency-replayed": "true"} if self.replayed else {}
-        return JSONResponse(self.body, self.status, replayed | headers)
-
-
 def _run_once(
-    app: App, endpoint: str, key: str | None, body: object, handle: Callable[[], StoredResponse]
-) -> StoredResponse:
-    """Handle a request in one transaction with its key; return the stored response if the key is known."""
+    app: App, endpoint: str, key: str | None, body: object, handle: Callable[[], Answer]
+) -> JSONResponse:
+    """Handle a request in one transaction with its key; respond with the stored answer if the key is known."""
     if key is None:
-        return app.atomically(handle)
+        return _respond(*app.atomically(handle))
     shown = repr(one_line(key, 60))
     if not _KEY.fullmatch(key):
         raise BadInput(f"Idempotency-Key is {shown}: give up to 255 visible characters, new every time.")
     id = Document.make_id("idempotency", endpoint, key)
     digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
-    def handle_or_replay() -> StoredResponse:
+    def handle_or_replay() -> JSONResponse:
         now = app.store.now()
         known = app.get(KnownRequest, id)
         if known is not None and now - known.at <= KEPT_SECONDS:
             if known.body != digest:
                 detail = f"Idempotency-Key {shown} came with another body before. Give each request its own."
                 raise Problem(409, "This key was used for something else", detail)
-            return StoredResponse(known.status, json.loads(known.answer), replayed=True)
+            return _respond(known.status, json.loads(known.answer), {"idempotency-replayed": "true"})
         # Keys that are too old are removed, some each time.
         name = KnownRequest.collection
         old = app.store.find_states(collection=name, before=now - KEPT_SECONDS, limit=SWEPT_AT_ONCE)
         if expired := {(name, state.id) for state in old} | ({(name, id)} if known is not None else set()):
             app.store.remove_documents(sorted(expired))
-        response = handle()
-        answer = json.dumps(response.body)
-        if not app.add(KnownRequest(id=id, body=digest, status=response.status, answer=answer, at=now)):
+        status, answer = handle()
+        request = KnownRequest(id=id, body=digest, status=status, answer=json.dumps(answer), at=now)
+        if not app.add(request):
             raise StoreConflict("another server has just stored the same key; the request is tried again")
-        return response
+        return _respond(status, answer)
 
     return app.atomically(handle_or_replay)
+
+
+def _respond(status: int, answer: dict[str, Any], headers: Mapping[str, str] | None = None) -> JSONResponse:
+    location = {"location": f"/v3/documents/{quote(answer['id'])}"} if "id" in answer else {}
+    return JSONResponse(answer, status, {**(headers or {}), **location})
 
 
 # -- submitting
@@ -247,17 +236,17 @@ def _run_once(
 
 def _submit_file(app: App, key: str | None, file: UploadFile) -> JSONResponse:
     source = upload_source(app, file.filename or "", file.file)
-    stored = _run_once(app, "documents", key, source, lambda: _put(app, source))
+    response = _run_once(app, "documents", key, source, lambda: _put(app, source))
     keep_upload(app, source, file.file)
-    return stored.response(location=f"/v3/documents/{quote(stored.body['id'])}")
+    return response
 
 
 def _submit_one(app: App, key: str | None, body: Any) -> JSONResponse:
     submitted = _read_one(body)
     source = _store_source(app, submitted)
-    stored = _run_once(app, "documents", key, body, lambda: _put(app, source))
+    response = _run_once(app, "documents", key, body, lambda: _put(app, source))
     _keep(app, source, submitted)
-    return stored.response(location=f"/v3/documents/{quote(stored.body['id'])}")
+    return response
 
 
 def _keep(app: App, source: str, submitted: SubmittedURL | SubmittedText) -> None:
@@ -265,38 +254,37 @@ def _keep(app: App, source: str, submitted: SubmittedURL | SubmittedText) -> Non
         keep_upload(app, source, text_stream(submitted.content))
 
 
-def _put(app: App, source: str) -> StoredResponse:
+def _put(app: App, source: str) -> Answer:
     submitted = submit_source(app, source)
     status = QUEUED
     if not submitted.new and (state := app.state("archives", submitted.id)) is not None:
         status = ProgressReader(app).of(state).status
     facts = {"id": submitted.id, "status": status, "source": source_name(submitted.source)}
-    return StoredResponse(202 if submitted.new else 200, facts | {"duplicate": not submitted.new})
+    return 202 if submitted.new else 200, facts | {"duplicate": not submitted.new}
 
 
 def _submit_many(app: App, key: str | None, body: list[Any]) -> JSONResponse:
     sources = [_source_or_problem(app, item) for item in body]
 
-    def submit_all() -> StoredResponse:
+    def submit_all() -> Answer:
         results: list[dict[str, Any]] = []
         for index, source in enumerate(sources):
-            result: dict[str, Any] = {"index": index, "document": None, "problem": None}
+            document, problem = None, None
             if isinstance(source, Problem):
-                result |= {"status_code": source.status, "problem": source.as_dict()}
+                status, problem = source.status, source.as_dict()
             else:
-                stored = _put(app, source)
-                result |= {"status_code": stored.status, "document": stored.body}
-            results.append(result)
+                status, document = _put(app, source)
+            results.append({"index": index, "document": document, "problem": problem, "status_code": status})
         count = [result["status_code"] for result in results].count
         accepted, duplicates = count(202), count(200)
         totals = {"accepted": accepted, "duplicates": duplicates, "refused": len(results) - accepted - duplicates}
-        return StoredResponse(200, totals | {"results": results})
+        return 200, totals | {"results": results}
 
-    stored = _run_once(app, "batch", key, body, submit_all)
+    response = _run_once(app, "batch", key, body, submit_all)
     for item, source in zip(body, sources, strict=True):
         if isinstance(source, str):
             _keep(app, source, _read_one(item))
-    return stored.response()
+    return response
 
 
 def _source_or_problem(app: App, body: Any) -> str | Problem:

@@ -29,7 +29,7 @@ router = APIRouter()
 _MODULES = (login, overview, actions, failures, queues, workers, documents, tasks, docs, threads, settings)
 ROUTERS = (router, *(module.router for module in _MODULES))
 
-# What can be watched, by the first word of its name; the rest of the name says which.
+# The functions that render live parts of pages, by the first word of their name; the rest says which.
 PARTS: dict[str, Callable[[FastAPI, str], str]] = {
     "overview": overview.part,
     "operation": actions.operation_part,
@@ -60,6 +60,5 @@ def add_routes(web: FastAPI) -> None:
 
 
 def render_part(web: FastAPI, name: str) -> str:
-    """Render the live part of a page."""
     kind, _, which = name.partition("/")
     return PARTS[kind](web, which)

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import RedirectResponse, Response
 
-from onward.console.action_forms import FORMS, ActionForm
+from onward.console.action_forms import FORMS, ActionForm, FormValues
 from onward.console.operations import Operation, Operations
 from onward.console.page_templates import fragment, page
 from onward.console.problems import Problem
@@ -29,23 +29,27 @@ def _form(name: str) -> ActionForm:
 
 @router.get("/confirm/{name}")
 def confirm(request: Request, app: Onward, name: str) -> Response:
-    """Show the plan of an action."""
-    form, given = _form(name), dict(request.query_params)
-    plan = form.action(app, given).plan(app)
-    back = form.back(app, given)
-    fields = form.fields(given) if plan.touches else ()
+    asked, form = _form(name), FormValues(app, dict(request.query_params))
+    plan = asked.action(form).plan(app)
     return page(
-        request, "confirm.html", name=name, given=given, plan=plan, button=form.button, back=back, fields=fields
+        request,
+        "confirm.html",
+        name=name,
+        given=form.values,
+        plan=plan,
+        button=asked.button,
+        back=asked.back(form),
+        fields=asked.fields(form) if plan.touches else (),
     )
 
 
 @router.post("/do/{name}")
-def do(request: Request, app: Onward, operations: Running, data: OwnForm, name: str) -> Response:
+def do(app: Onward, operations: Running, data: OwnForm, name: str) -> Response:
     """Run an action; a slow one goes on after the response."""
-    form = _form(name)
-    given = {key: str(value) for key, value in data.items() if key != "form_token"}
-    action = form.action(app, given)
-    plan, back = action.plan(app), form.back(app, given)
+    asked = _form(name)
+    form = FormValues(app, {key: str(value) for key, value in data.items() if key != "form_token"})
+    action = asked.action(form)
+    plan, back = action.plan(app), asked.back(form)
     operation = operations.start(app, action, CONSOLE, title=plan.title, back=back)
     if not plan.slow:
         operation.join()
@@ -59,13 +63,11 @@ def do(request: Request, app: Onward, operations: Running, data: OwnForm, name: 
 
 @router.get("/operations/{id}")
 def operation(request: Request, operations: Running, id: str) -> Response:
-    """Show the progress of an operation."""
     return page(request, "operation.html", operation=_operation(operations, id))
 
 
 @router.post("/operations/{id}/stop")
 def stop(operations: Running, data: OwnForm, id: str) -> Response:
-    """Stop an operation."""
     _operation(operations, id).stop()
     return RedirectResponse(f"/operations/{id}", 303)
 
@@ -78,18 +80,15 @@ def _operation(operations: Operations, id: str) -> Operation:
 
 
 def operation_part(web: FastAPI, which: str) -> str:
-    """Return the live part of an operation's page."""
     return fragment("operation_part.html", operation=_operation(web.state.operations, which))
 
 
 @router.get("/operations")
 def show_operations(request: Request) -> Response:
-    """Show the changes that run or have run since this server was started."""
     return page(request, "operations.html", part=operations_part(request.app, ""))
 
 
 def operations_part(web: FastAPI, which: str) -> str:
-    """Render the live part of the page."""
     return fragment("operations_part.html", operations=web.state.operations.all())
 
 

@@ -25,7 +25,6 @@ _PLACE = re.compile(r"\{(\w+)\}")
 
 @router.get("/docs")
 def show(request: Request) -> Response:
-    """Show the calls of the API by tag, with examples."""
     base = f"{request.url.scheme}://{request.url.netloc}"
     needs_token = bool(request.app.state.sessions.needs_token)
     description = request.app.openapi()
@@ -93,7 +92,6 @@ class _Reader:
         }
 
     def _fields(self, body: Schema) -> list[dict[str, Any]]:
-        """Return the fields of a request body."""
         found: dict[str, dict[str, Any]] = {}
         alternatives: list[tuple[str, Schema]] = []
         for media_type, content in body.items():

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, FastAPI, Request
@@ -18,13 +18,7 @@ from onward.console.request_context import Id, Onward
 from onward.model.documents import DocumentState, Status
 from onward.ops.bad_input import NotFound
 from onward.ops.queries.document_details import body_of, history_of, next_step_of, original_of, thread_size
-from onward.ops.queries.documents import (
-    count_documents,
-    find_titles,
-    list_documents,
-    source_named,
-    title_of,
-)
+from onward.ops.queries.documents import count_documents, find_titles, list_documents, source_named, title_of
 from onward.ops.text.format import counted, harmless, number, one_line, size, source_name
 from onward.ops.text.history import entry_text
 from onward.ops.text.next_step import next_step_command, next_step_sentence
@@ -75,8 +69,6 @@ def page_number(given: str, most: int = 100_000) -> int:
 
 @dataclass(frozen=True, slots=True)
 class DocumentListFilter:
-    """The filters of the list."""
-
     collection: str = ""
     status: str = ""
     source: str = ""
@@ -104,7 +96,6 @@ def show(
     q: str = "",
     after: str = "",
 ) -> Response:
-    """Show a page of documents."""
     wanted = DocumentListFilter(collection, status, source.strip(), q.strip())
     chosen, problem = chosen_source(app, wanted.source)
     found = [] if problem else _found(app, wanted, chosen, after)
@@ -164,7 +155,6 @@ def _error(state: DocumentState) -> str:
 
 @router.get("/documents/{collection}/{id:path}")
 def show_one(request: Request, app: Onward, collection: str, id: Id) -> Response:
-    """Show everything about a document."""
     part = _part(app, collection, id)
     content = document_content(app, collection, id)
     path = document_path(collection, id).removeprefix("/documents")
@@ -187,7 +177,6 @@ def raw(app: Onward, collection: str, id: Id) -> Response:
 
 
 def part(web: FastAPI, which: str) -> str:
-    """Render the live part of the page."""
     collection, _, id = which.partition("/")
     return _part(web.state.onward, collection, id)
 
@@ -217,41 +206,26 @@ def _part(app: App, collection: str, id: str) -> str:
 # -- parents and children
 
 
-class DocumentLink(NamedTuple):
-    """A document that this one was made from, or that was made from it."""
-
-    path: str
-    title: str
-    status: str
-
-
-class ChildDocuments(NamedTuple):
-    """All documents of one collection that were made from this one."""
-
-    collection: str
-    counts: dict[str, int]
-    shown: list[DocumentLink]
-    more: int
-
-
-def _links(app: App, states: list[DocumentState]) -> list[DocumentLink]:
+def _links(app: App, states: list[DocumentState]) -> list[tuple[str, str, str]]:
+    """Return the path, the title and the status of each document."""
     titles = find_titles(app, states)
     links = []
     for state in states:
         title = one_line(titles.get((state.collection, state.id), ""), 80)
         title = title or f"{state.collection}/{one_line(state.id, 40)}"
-        links.append(DocumentLink(document_path(state.collection, state.id), title, str(state.status)))
+        links.append((document_path(state.collection, state.id), title, str(state.status)))
     return links
 
 
-def _children(app: App, history: DocumentHistory) -> list[ChildDocuments]:
+def _children(app: App, history: DocumentHistory) -> list[tuple[str, dict[str, int], list[tuple[str, str, str]]]]:
+    """Return the documents that were made from this one: their collection and counts, and links to the first."""
     kin = []
     for name, counts in sorted(history.children.items()):
-        total, shown = sum(counts.values()), []
-        if total <= MAX_CHILDREN:
+        shown = []
+        if sum(counts.values()) <= MAX_CHILDREN:
             found = app.store.children(name, history.state.collection, [history.state.id])
             shown = _links(app, app.store.states_of([(name, one.id) for one in found[:SHOWN_CHILDREN]]))
-        kin.append(ChildDocuments(name, dict(counts), shown, total - len(shown)))
+        kin.append((name, dict(counts), shown))
     return kin
 
 
@@ -288,8 +262,6 @@ class Fact:
 
 @dataclass(slots=True)
 class DocumentContent:
-    """The content of a document, as its page shows it."""
-
     title: str
     facts: list[Fact] = field(default_factory=list)
     text: list[tuple[str, str]] = field(

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from onward.app import App
 from onward.console.action_forms import clean
 from onward.console.charts import failure_timeline
-from onward.console.page_templates import document_path, fragment, group_path, letter_path, page, with_query
+from onward.console.page_templates import document_path, fragment, page, page_path, with_query
 from onward.console.pages.documents import page_number
 from onward.console.problems import Problem
 from onward.console.request_context import Onward
@@ -41,8 +41,6 @@ OPENINGS = 5
 
 @dataclass(frozen=True, slots=True)
 class GroupListFilter:
-    """The filters of the list of failure groups."""
-
     number: int
     everything: bool
     service: str
@@ -68,7 +66,6 @@ def show(request: Request, app: Onward) -> Response:
 
 
 def list_part(web: FastAPI, which: str) -> str:
-    """Render the live part of the page."""
     number, everything, service = which.split("/", 2)
     listing = GroupListFilter(page_number(number, MAX_PAGES), everything == "all", clean(service))
     return _list(web.state.onward, listing)
@@ -93,7 +90,7 @@ def _entry(evidence: Evidence, short: str) -> dict[str, Any]:
     group, cause = evidence.group, diagnose(evidence).kind
     return {
         "group": group,
-        "path": group_path(group.fingerprint),
+        "path": page_path("failures", group.fingerprint),
         "short": short,
         "error": error_text(group, 200),
         "verdict": str(cause),
@@ -118,7 +115,7 @@ def _amount(group: FailureGroup) -> dict[str, Any]:
 def show_group(request: Request, app: Onward, fingerprint: str) -> Response:
     """Show a failure group; with `after`, more of its documents."""
     group = _group(app, fingerprint)
-    path = group_path(group.fingerprint)
+    path = page_path("failures", group.fingerprint)
     collection, _, id = clean(request.query_params.get("after", "")).partition("/")
     if collection:
         documents = _documents(app, group, (collection, id))
@@ -128,7 +125,6 @@ def show_group(request: Request, app: Onward, fingerprint: str) -> Response:
 
 
 def group_part(web: FastAPI, which: str) -> str:
-    """Render the live part of the page of a failure group."""
     return _show(web.state.onward, _group(web.state.onward, which))
 
 
@@ -146,7 +142,7 @@ def _show(app: App, group: FailureGroup) -> str:
     documents = _documents(app, group, ("", ""))
     example = next((document_path(one.collection, one.id) for one, _ in documents["documents"]), "")
     if not example and (letters := app.store.find_dead_letters(fingerprint=group.fingerprint, limit=1)):
-        example = letter_path(letters[0].row)
+        example = page_path("letters", letters[0].row)
     found = remedies(evidence, diagnosis, example=bool(example))
     if weight(group) and not any(remedy.kind is RemedyKind.DISCARD for remedy in found):
         found.append(Remedy(RemedyKind.DISCARD))
@@ -168,13 +164,12 @@ def _show(app: App, group: FailureGroup) -> str:
 
 
 def _documents(app: App, group: FailureGroup, after: tuple[str, str]) -> dict[str, Any]:
-    """Return a page of the documents that a group affects now."""
     found = list(islice(affected(app.store, group.fingerprint, after, at_once=PAGE + 1), PAGE + 1))
     shown = found[:PAGE]
     following = ""
     if len(found) > PAGE:
         after_last = f"{shown[-1].collection}/{shown[-1].id}"
-        following = with_query(group_path(group.fingerprint), after=after_last)
+        following = with_query(page_path("failures", group.fingerprint), after=after_last)
     return {"documents": [(one, describe_error(one.last_error)) for one in shown], "following": following}
 
 

@@ -14,7 +14,6 @@ router = APIRouter()
 
 @router.get("/login")
 def show(request: Request, next: str = "/", ended: bool = False) -> Response:
-    """Ask for the token."""
     sessions: Sessions = request.app.state.sessions
     wanted = own_path(next)
     if sessions.is_allowed(None, cookie_of(request)):
@@ -37,7 +36,6 @@ async def log_in(request: Request) -> Response:
 
 @router.post("/logout")
 def log_out(request: Request, form: OwnForm) -> Response:
-    """End the session of this browser."""
     sessions: Sessions = request.app.state.sessions
     sessions.end(cookie_of(request))
     response = RedirectResponse("/login?ended=true" if sessions.needs_token else "/", 303)

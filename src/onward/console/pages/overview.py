@@ -60,7 +60,6 @@ class Throughput:
         self._lock = threading.Lock()
 
     def note(self, finished: int, now: float) -> None:
-        """Store how many documents are finished now."""
         step = int(now // STEP_SECONDS)
         with self._lock:
             if self._seen and self._seen[-1][0] >= step:
@@ -85,7 +84,6 @@ class Throughput:
 
 @router.get("/")
 def show(request: Request, app: Onward) -> Response:
-    """Show the status of everything."""
     values = _values(request.app)
     status: SystemStatus = values["status"]
     return page(
@@ -100,7 +98,6 @@ def show(request: Request, app: Onward) -> Response:
 
 
 def part(web: FastAPI, which: str) -> str:
-    """Render the live part of the page."""
     return fragment("overview_part.html", **_values(web))
 
 

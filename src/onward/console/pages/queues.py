@@ -13,9 +13,9 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from onward.app import App
-from onward.console.action_forms import clean, text, ticked
+from onward.console.action_forms import FormValues, clean
 from onward.console.charts import batch_retries
-from onward.console.page_templates import group_path, page, queue_path
+from onward.console.page_templates import page, page_path
 from onward.console.pages.documents import page_number
 from onward.console.problems import Problem
 from onward.console.request_context import Onward
@@ -50,13 +50,12 @@ class QueuePageFilter:
 
     @property
     def filters(self) -> dict[str, str]:
-        """Return the filters for a URL or a form."""
         found = {"error_type": self.error_type, "group": self.group}
         return {name: value for name, value in found.items() if value}
 
     def path(self, after: int | None = None) -> str:
         more = {"archived": "yes" if self.archived else None, "after": str(after) if after else None}
-        return queue_path(self.queue, **self.filters, **more)
+        return page_path("queues", self.queue, **self.filters, **more)
 
 
 def dead_letter_filter(app: App, queue: str, given: Mapping[str, str]) -> QueuePageFilter:
@@ -64,8 +63,9 @@ def dead_letter_filter(app: App, queue: str, given: Mapping[str, str]) -> QueueP
     services = failed_queues(app).get(queue)
     if services is None:
         raise NotFound(f"there is no failed queue {one_line(queue, 100)!r}")
-    error_type, group = text(given, "error_type"), text(given, "group")
-    return QueuePageFilter(queue, tuple(services), error_type, group, ticked(given, "archived"))
+    form = FormValues(app, given)
+    filters = (form.text("error_type"), form.text("group"), form.ticked("archived"))
+    return QueuePageFilter(queue, tuple(services), *filters)
 
 
 def page_of(app: App, asked: QueuePageFilter, after: int) -> tuple[list[DeadLetter], bool]:
@@ -106,8 +106,7 @@ def _kinds(app: App, services: tuple[str, ...], *, archived: bool) -> list[DeadL
 
 @router.get("/queues")
 def show(request: Request, app: Onward) -> Response:
-    """Show all failed queues and their counts."""
-    found = [one | {"path": queue_path(one["queue"])} for one in failed_queue_facts(app, archived=False)]
+    found = [one | {"path": page_path("queues", one["queue"])} for one in failed_queue_facts(app, archived=False)]
     full = sorted((one for one in found if one["letters"] or one["archived"]), key=lambda one: -one["letters"])
     bare = [one for one in found if not (one["letters"] or one["archived"])]
     return page(request, "queues.html", full=full, bare=bare, letters=sum(one["letters"] for one in full))
@@ -141,8 +140,8 @@ def show_queue(request: Request, app: Onward, queue: str) -> Response:
         put_away=here if asked.archived else there,
         following=asked.path(letters[-1].row) if more else "",
         first=asked.path() if behind else "",
-        here=queue_path(queue),
-        there=queue_path(queue, archived="yes"),
+        here=page_path("queues", queue),
+        there=page_path("queues", queue, archived="yes"),
         changes=_changes({"queue": queue, **asked.filters}, archived=asked.archived),
     )
 
@@ -178,8 +177,10 @@ def show_letter(request: Request, app: Onward, row: str) -> Response:
         "letter.html",
         letter=letter,
         archived=archived,
-        queue_path=queue_path(letter.failed_queue, archived="yes" if archived else None),
-        group_path=group_path(letter.fingerprint) if app.store.failure_group(letter.fingerprint) else "",
+        queue_path=page_path("queues", letter.failed_queue, archived="yes" if archived else None),
+        group_path=page_path("failures", letter.fingerprint)
+        if app.store.failure_group(letter.fingerprint)
+        else "",
         error=last_error_text(letter, 1_000),
         reason=reason_text(letter),
         documents=letter.documents[:NAMED],
@@ -235,7 +236,6 @@ def _facts(app: App, batch: FailedBatch) -> dict[str, Any]:
 
 @router.get("/batches/{id:path}")
 def show_batch(request: Request, app: Onward, id: str) -> Response:
-    """Show a failed batch with the error of each of its documents."""
     batch = app.store.failed_batch(clean(id)) or find_batch(app, clean(id))
     number = page_number(request.query_params.get("page", ""))
     items = batch.items[(number - 1) * PAGE : number * PAGE]

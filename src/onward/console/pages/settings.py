@@ -48,7 +48,6 @@ class SettingRow(NamedTuple):
 
 @router.get("/settings")
 def show(request: Request, app: Onward) -> Response:
-    """Show every policy and every setting."""
     ladder = app.settings.ladder()
     return page(
         request,

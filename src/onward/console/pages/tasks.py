@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, FastAPI, Request
-from starlette.datastructures import FormData, UploadFile
+from starlette.datastructures import UploadFile
 from starlette.responses import RedirectResponse, Response
 
 from onward.app import App
@@ -26,7 +26,7 @@ from onward.ops.queries.ingestion_report import (
     outage_of,
     read_ingestion_report,
 )
-from onward.ops.submissions import Submitted, submit_text, submit_upload, submit_url
+from onward.ops.submissions import submit_text, submit_upload, submit_url
 from onward.ops.text.format import counted, counted_in, display_name, number, one_line, short_name
 from onward.runtime.process_identity import alive_workers
 
@@ -63,7 +63,6 @@ def show_one(request: Request, app: Onward, id: str) -> Response:
 
 
 def part(web: FastAPI, which: str) -> str:
-    """Render the live part of the list, or of a task."""
     app: App = web.state.onward
     return _one(app, _task(app, which)) if which else _list(app, "")
 
@@ -111,7 +110,6 @@ def _rows(app: App, states: list[DocumentState]) -> list[dict[str, Any]]:
 
 
 def _latest(app: App, requests: list[str]) -> dict[str, int]:
-    """Return the number of the last submission of each source."""
     found = app.store.read_bodies("archives", list(dict.fromkeys(requests)))
     return {id: json.loads(text).get("submission", 1) for id, _, text in found}
 
@@ -173,16 +171,8 @@ def _items(report: IngestionReport) -> list[tuple[str, str]]:
     return rows
 
 
-class WaitLine(NamedTuple):
-    """Documents that are to be finished, why they are not yet, and when that may change."""
-
-    text: str
-    at: float | None
-    path: str
-
-
-def _waits(app: App, report: IngestionReport, key: str) -> list[WaitLine]:
-    """Return the unfinished documents by collection; the page of each document has the details."""
+def _waits(app: App, report: IngestionReport, key: str) -> list[tuple[str, float | None, str]]:
+    """Return which documents are unfinished and why, when that may change, and the path of their list."""
     orders, rows = app.store.subscriptions(), app.store.counts()
     found = []
     for name in COLLECTIONS:
@@ -204,7 +194,7 @@ def _waits(app: App, report: IngestionReport, key: str) -> list[WaitLine]:
             text += "; the retry job looks at the next one"
             if at <= app.store.now():
                 text, at = f"{text} as soon as a worker runs it", None
-        found.append(WaitLine(text, at, with_query("/documents", collection=name, status="pending", source=key)))
+        found.append((text, at, with_query("/documents", collection=name, status="pending", source=key)))
     return found
 
 
@@ -213,7 +203,6 @@ def _waits(app: App, report: IngestionReport, key: str) -> list[WaitLine]:
 
 @router.get("/ingest")
 def ask_source(request: Request, app: Onward) -> Response:
-    """Ask for a source."""
     return page(
         request,
         "ingest.html",
@@ -226,26 +215,20 @@ def ask_source(request: Request, app: Onward) -> Response:
 
 @router.post("/ingest")
 def submit(app: Onward, operations: Running, form: OwnForm) -> Response:
-    """Take a source, and lead to its task."""
-    submitted = _submitted(app, form)
-    path = f"/tasks/{submitted.id}"
-    name = display_name(submitted.source)
+    file, url, text = form.get("file"), str(form.get("url") or ""), str(form.get("text") or "")
+    if isinstance(file, UploadFile) and file.filename:
+        submitted = submit_upload(app, file.filename, file.file)
+    elif url.strip():
+        submitted = submit_url(app, url)
+    elif text.strip():
+        submitted = submit_text(app, text, str(form.get("title") or ""))
+    else:
+        raise BadInput("nothing was given: give a URL, choose a file, or paste a text")
+    path, name = f"/tasks/{submitted.id}", display_name(submitted.source)
     if submitted.new:
         log_action(app, CONSOLE, "ingest", {"source": submitted.source}, 1)
-        text = f"{name} is taken; below is how it goes."
+        said = f"{name} is taken; below is how it goes."
     else:
-        text = f"{name} was ingested before, and is left as it is. To fetch it once more, ingest it again."
-    operation = operations.record("Ingest", path, text)
+        said = f"{name} was ingested before, and is left as it is. To fetch it once more, ingest it again."
+    operation = operations.record("Ingest", path, said)
     return RedirectResponse(f"{path}?said={operation.id}", 303)
-
-
-def _submitted(app: App, form: FormData) -> Submitted:
-    file = form.get("file")
-    if isinstance(file, UploadFile) and file.filename:
-        return submit_upload(app, file.filename, file.file)
-    url, text = str(form.get("url") or ""), str(form.get("text") or "")
-    if url.strip():
-        return submit_url(app, url)
-    if text.strip():
-        return submit_text(app, text, str(form.get("title") or ""))
-    raise BadInput("nothing was given: give a URL, choose a file, or paste a text")

@@ -93,18 +93,6 @@ def show(request: Request, app: Onward, q: str = "", source: str = "", after: st
 # -- one of them
 
 
-@dataclass(frozen=True, slots=True)
-class MessageView:
-    """A message, as the page shows it."""
-
-    message: Message
-    pieces: list[tuple[str, str, int]]  # kind and text; the lines of a collapsed quotation, or 0
-    cut: bool
-    failed: bool
-    cited: list[int]  # the citations of the summary that refer to it
-    patch: bool
-
-
 @router.get("/threads/{id:path}")
 def read(
     request: Request, app: Onward, id: str, number: Annotated[int, Query(alias="page")] = 1, at: str = ""
@@ -158,8 +146,8 @@ def read(
     )
 
 
-def _view(message: Message, failed: bool, cited: list[int]) -> MessageView:
-    pieces, left = [], LONGEST
+def _view(message: Message, failed: bool, cited: list[int]) -> dict[str, Any]:
+    pieces, left = [], LONGEST  # each with its kind; a collapsed quotation has the number of its lines
     for kind, start, end in message.spans or [("new", 0, len(message.body))]:
         text = harmless(message.body[start : min(end, start + max(0, left))])
         left -= end - start
@@ -167,11 +155,18 @@ def _view(message: Message, failed: bool, cited: list[int]) -> MessageView:
         if text.strip():
             folded = kind == "quote" and lines > FOLDED
             pieces.append((kind, text.strip("\n") if folded else text, lines if folded else 0))
-    return MessageView(message, pieces, left < 0, failed, cited, is_patch(message.body))
+    patch = is_patch(message.body)
+    return {
+        "message": message,
+        "pieces": pieces,
+        "cut": left < 0,
+        "failed": failed,
+        "cited": cited,
+        "patch": patch,
+    }
 
 
 def _missing(app: App, thread: Thread, summary: Summary | None, counts: Mapping[str, int]) -> list[str]:
-    """Return sentences about what is missing."""
     sentences = []
     count = sum(counts.values())
     failed = sum(number for status, number in counts.items() if status.startswith("failed"))
@@ -208,8 +203,6 @@ def _lacks_root(app: App, thread: Thread) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SearchForm:
-    """The search form as it was filled in."""
-
     q: str = ""
     source: str = ""
     author: str = ""
@@ -218,7 +211,6 @@ class SearchForm:
 
     @property
     def limits(self) -> dict[str, str]:
-        """Return the given filters, by name."""
         return {name: value for name, value in asdict(self).items() if value and name != "q"}
 
     def path(self, *without: str, page: int = 1) -> str:
@@ -242,7 +234,6 @@ def show_search(
     until: str = "",
     number: Annotated[int, Query(alias="page")] = 1,
 ) -> Response:
-    """Show the search form and its results."""
     from onward.pipeline.search import EmptyQuery, search
 
     typed = (one_line(printable(text))[:MAX_QUERY_LENGTH] for text in (q, source, author, since, until))
@@ -294,7 +285,6 @@ def _query(app: App, asked: SearchForm) -> Question:
 
 
 def _understood(query: Question, asked: SearchForm) -> list[tuple[str, list[str]]]:
-    """Return what is searched for, in labelled terms."""
     wanted, unwanted = query.terms()
     words, phrases = [one for one in wanted if " " not in one], [one for one in wanted if " " in one]
     parts = [

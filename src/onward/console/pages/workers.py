@@ -22,12 +22,10 @@ LISTED_OPENINGS = 20
 
 @router.get("/workers")
 def show(request: Request) -> Response:
-    """Show workers and breakers."""
     return page(request, "workers.html", part=part(request.app, ""))
 
 
 def part(web: FastAPI, which: str) -> str:
-    """Render the live part of the page."""
     app: App = web.state.onward
     facts, breakers, openings = worker_facts(app), breaker_facts(app), app.store.openings()
     now = app.store.now()
