@@ -106,7 +106,7 @@ def doctor(as_json: bool) -> None:
             head = Text.assemble((f"{mark:6}", style), (f"{check.name:16}", "dim"))
             out.hanging(head, Text(one_line(check.text, 400)))
             if check.remedy:
-                out.hanging(Text(" " * len(head)), Text(one_line(check.remedy, 400), "bold"))
+                out.hanging(Text(" " * len(head)), Text(one_line(check.remedy), "bold"))
         out.print()
         also = f"; {counted(looks, 'thing')} worth a look" if looks else ""
         if faults:

@@ -197,7 +197,7 @@ def export(output: Path | None, **given: Any) -> None:
         states = select_documents(app, filters, statuses_of(filters.status, (None,)))
         count = write_export(exported(app, states), output)
     if count is not None:
-        Output(stderr=True).wrapped(f"{counted(count, 'document')} exported to {one_line(str(output))}")
+        Output(stderr=True).write(f"{counted(count, 'document')} exported to {one_line(str(output))}")
 
 
 @documents.command()

@@ -123,7 +123,7 @@ def _print_more(out: Output, shown: int, total: int) -> None:
 def _print_queues(found: list[dict[str, Any]], archived: bool, limit: int) -> None:
     out = Output()
     if not found:
-        out.write(f"No failed queue has {'an archived' if archived else 'a'} letter.", style="green")
+        out.write(f"No failed queue has {'an archived' if archived else 'a'} dead letter.", style="green")
         return
     for one in found[:limit]:
         service = f"  ({one_line(one['service'])})" if one["service"] else ""

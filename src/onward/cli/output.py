@@ -48,7 +48,7 @@ class Output(Console):
     def field(self, name: str, value: str, style: str = "") -> None:
         """Print a value after its name, unless it is empty."""
         if value:
-            self.write((f"{name:{NAME_WIDTH}}", "dim"), (one_line(value), style))
+            self.write((f"{name:{NAME_WIDTH - 1}} ", "dim"), (one_line(value), style))
 
     def hanging(self, head: Text, text: Text) -> None:
         """Print a text after its head; on a terminal its lines stay in their column."""

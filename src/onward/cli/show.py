@@ -28,6 +28,7 @@ from onward.ops.queries.ingestion_report import (
 )
 from onward.ops.text.format import (
     counted,
+    counted_in,
     harmless,
     iso,
     made_visible,
@@ -100,7 +101,7 @@ def _print(app: App, collection: str, id: str) -> None:
         print_document(app, out, app.get(kind, id))
     elif collection in ("tasks", "reports"):
         for name, value in details.body_of(app, collection, id).items():
-            if not isinstance(value, dict | list):
+            if value is not None and not isinstance(value, dict | list):
                 out.field(name, str(iso(value) if name.endswith("_at") else value))
         if (report := report_of(app, collection, id)) is not None:
             out.field("holds", _counts(report.counts))
@@ -121,7 +122,7 @@ def _print(app: App, collection: str, id: str) -> None:
 
 
 def _counts(counts: dict[str, int]) -> str:
-    return ", ".join(f"{number(count)} {name}" for name, count in counts.items())
+    return ", ".join(counted_in(count, name) for name, count in counts.items())
 
 
 def _print_state(out: Output, history: DocumentHistory, step: NextStep) -> None:

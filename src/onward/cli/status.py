@@ -14,7 +14,7 @@ from onward.ops.actions.action import action_facts
 from onward.ops.lookup import EMPTY, store_exists, store_file
 from onward.ops.queries.ingestion_report import SkippedFiles
 from onward.ops.queries.status import SystemStatus, read_status
-from onward.ops.text.format import counted, duration, moment, number, one_line, size, whole_duration
+from onward.ops.text.format import counted, counted_in, duration, moment, number, one_line, size, whole_duration
 from onward.ops.text.needs import outage_sentence
 from onward.retry.redact import redact
 from onward.settings import load_settings
@@ -93,7 +93,7 @@ def _print_sources(out: Output, sources: list[dict[str, Any]]) -> None:
         if "archives" in item["documents"]:
             counts = [counted(item[f"{noun}s"], noun) for noun in ("message", "chunk", "thread")]
         else:
-            counts = [f"{number(count)} {one_line(name)}" for name, count in sorted(item["documents"].items())]
+            counts = [counted_in(count, one_line(name)) for name, count in sorted(item["documents"].items())]
         unfinished = [
             (f", {number(item[what])} {what.replace('_', ' ')}", style)
             for what, style in (("pending", "yellow"), ("failed", "red"), ("set_aside", "yellow"))

@@ -41,7 +41,7 @@ from onward.ops.queries.documents import (
     select_documents,
     statuses_of,
 )
-from onward.ops.text.format import clock_time, counted, iso, number, one_line
+from onward.ops.text.format import clock_time, counted, counted_in, iso, number, one_line
 from onward.runtime.process_identity import alive_workers
 
 Outcomes = Mapping[DocumentKey, ScheduleResult]
@@ -246,7 +246,7 @@ def _results(
 
 
 def _by_collection(counts: Counter[str]) -> str:
-    return ", ".join(f"{number(count)} {name}" for name, count in sorted(counts.items()))
+    return ", ".join(counted_in(count, name) for name, count in sorted(counts.items()))
 
 
 def _known_states(app: App, keys: Sequence[DocumentKey]) -> list[DocumentState]:
@@ -287,14 +287,20 @@ class DiscardDocuments(Action):
     def run(self, app: App, progress: ActionProgress, actor: Actor) -> ActionOutcome:
         chosen = self._chosen(app)
         progress.total = len(chosen)
+        discarded = Counter[str]()
+
+        def discard(states: list[DocumentState]) -> list[DocumentKey]:
+            return [key for key in _unchanged(app, states) if app.store.discard(*key)]
 
         def step(states: list[DocumentState]) -> int:
-            return app.store.atomically(lambda: sum(app.store.discard(*key) for key in _unchanged(app, states)))
+            done = app.store.atomically(partial(discard, states))
+            discarded.update(collection for collection, _ in done)
+            return len(done)
 
         about = {"ids": ["/".join(key) for key in self.keys]} if self.keys else asdict(self.filters)
         with logged(app, actor, "documents discard", about, progress):
             stopped = in_steps(chosen, PAGE, progress, step)
-        results = _removal("discarded", _collections(chosen), progress.done, stopped=stopped)
+        results = _removal("discarded", discarded, total=len(chosen), stopped=stopped)
         return ActionOutcome(*results, stopped=stopped)
 
     def _chosen(self, app: App) -> list[DocumentState]:
@@ -422,15 +428,19 @@ def _removal(
     counts: Counter[str],
     done: int | None = None,
     *,
+    total: int | None = None,
     stopped: bool = False,
     kept: Counter[str] | None = None,
 ) -> tuple[int, Messages, dict[str, Any]]:
-    """Return how many documents are discarded or removed (None: all), what to say about it, and the facts."""
-    total = counts.total()
-    done = total if done is None else done
+    """Return how many documents are discarded or removed, what to say about it, and the facts.
+
+    `done` and `total` are the sum of `counts` if they are not given.
+    """
+    done = counts.total() if done is None else done
+    total = counts.total() if total is None else total
     if stopped:
         sentences = stopped_sentence(number(done), counted(total, "document"), verb)
-    elif not counts:
+    elif not total:
         sentences = say("No such documents.")
     else:
         sentences = say(f"{counted(done, 'document')} {verb}: {_by_collection(counts)}")

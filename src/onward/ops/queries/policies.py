@@ -93,7 +93,7 @@ def describe_archive(ladder: Ladder) -> str:
     rounds, tries = ladder.max_rounds("archives"), ladder.transient.max_tries
     return (
         f"So an archive gets up to {rounds} × {tries} tries before it is given up:\n"
-        f"{rounds} rounds of the retry job, {tries} tries in each."
+        f"{rounds} rounds of the retry job, {tries} {'try' if tries == 1 else 'tries'} in each."
     )
 
 

@@ -17,6 +17,7 @@ _OUTCOMES = {
     "retried": "to be tried again",
     "given_back": "waits for its dependency, not charged",
     "gave_up": "round given up",
+    "gave_up_for_good": "no round is left",
     "set_aside": "set aside",
     "processed": "processed",
     FAILED_FOR_GOOD: "failed for good",
