@@ -60,7 +60,7 @@ class Trial:
     def pause(self, holding: int) -> None:
         self.held = self.claim("paused", holding)
         group = cast(WorkerGroup, self.group)  # as much of one as is used here
-        self.paused = PausedGroup(group, self.store, LEASE, self.refusal_log, clock=self.clock.now)
+        self.paused = PausedGroup(group, self.store, LEASE, self.refusal_log, self.clock.now)
 
     def claim(self, worker: str, limit: int) -> list[Delivery]:
         return self.store.claim(worker, "unpacking", limit=limit, lease=LEASE)

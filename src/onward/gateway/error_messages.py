@@ -29,14 +29,13 @@ def parse_url(url: str) -> URL:
         "use amqp://user:password@host:5672/vhost, or amqps:// with TLS; "
         "in a password write / ? # @ as %2F %3F %23 %40"
     )
+    problem = ""
     try:
         parsed = URL(url)
-        if parsed.scheme not in _PORTS or not parsed.host:
-            raise BrokerError(f"{redact(url)} is not the URL of a RabbitMQ broker; {form}")
     except ValueError as error:
-        raise BrokerError(
-            f"{redact(url)} is not the URL of a RabbitMQ broker: {redact(str(error))}; {form}"
-        ) from None
+        parsed, problem = URL(), f": {redact(str(error))}"
+    if parsed.scheme not in _PORTS or not parsed.host:
+        raise BrokerError(f"{redact(url)} is not the URL of a RabbitMQ broker{problem}; {form}")
     return parsed if parsed.explicit_port else parsed.with_port(_PORTS[parsed.scheme])
 
 

@@ -147,7 +147,7 @@ class Gateway:
                 ended.set_result(reason)
 
         connection = BrokerConnection(self._url, self._name, on_ended=end)
-        inbox = Inbox(connection, self._enter, store_thread, self._emptied, on_deleted=end)
+        inbox = Inbox(connection, self._enter, store_thread, self._emptied, end)
         tasks: list[asyncio.Task[None]] = []
         try:
             await self._open(connection, inbox)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
+from dataclasses import dataclass
 from random import Random
 from threading import Event
 from typing import Any, Final
@@ -74,27 +75,17 @@ def queue_arguments(version: tuple[int, ...]) -> dict[str, Any]:
     return {"x-queue-type": "quorum"}
 
 
+@dataclass
 class Inbox:
     """Consumes the inbox queue over one connection, one message after the other."""
 
-    def __init__(
-        self,
-        connection: BrokerConnection,
-        enter: Enter,
-        store_thread: Executor,
-        emptied: Event,
-        *,
-        on_deleted: Callable[[str], None],
-    ) -> None:
-        """`emptied` is set when the queue was found empty and every message that was in it is stored.
+    _connection: BrokerConnection
+    _enter: Enter
+    _store_thread: Executor
+    _emptied: Event  # set when the queue was found empty and every message that was in it is stored
+    _on_deleted: Callable[[str], None]  # called when the queue was deleted
 
-        `on_deleted` is called when the queue was deleted.
-        """
-        self._connection = connection
-        self._enter = enter
-        self._store_thread = store_thread
-        self._emptied = emptied
-        self._on_deleted = on_deleted
+    def __post_init__(self) -> None:
         self._channel: Channel | None = None
         self._messages: asyncio.Queue[DeliveredMessage] = asyncio.Queue()
         self._entering = asyncio.Lock()

@@ -160,7 +160,13 @@ class _Formatter(logging.Formatter):
         call, current = fields.pop("onward", None), CURRENT.get()
         if not isinstance(call, dict):
             call = {} if current is None else log_fields(current, current.ids)
-        message, trace = _split_traceback(_text(message), call.get("traceback"))
+        # For other formatters, the traceback follows the message.
+        message, trace = _text(message), call.get("traceback")
+        if trace is not None:
+            message = message.removesuffix(trace).rstrip("\n")
+        else:
+            message, *rest = _TRACEBACK.split(message, maxsplit=1)
+            trace = "".join(rest)
         traces = [trace, "".join(traceback.format_exception(error)) if error else "", _text(stack or "")]
         trace = "\n".join(filter(None, traces))
         line: Fields = {
@@ -197,14 +203,6 @@ class _Formatter(logging.Formatter):
             return [self._plain(item, depth + 1) for item in list(value)[:MAX_ITEMS]]
         text = _text(value)
         return self._clean(f"{type(value).__name__}: {text}" if isinstance(value, BaseException) else text)
-
-
-def _split_traceback(message: str, trace: str | None) -> tuple[str, str]:
-    """Part a message from the traceback that follows it for other formatters."""
-    if trace is not None:
-        return message.removesuffix(trace).rstrip("\n"), trace
-    first, *rest = _TRACEBACK.split(message, maxsplit=1)
-    return first, "".join(rest)
 
 
 def _exception(exc_info: Any) -> BaseException | None:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -47,36 +48,36 @@ class _Collector(Collector):
         return []  # else `collect` would be called when it is registered
 
 
+@dataclass(eq=False)
 class ProcessCollector(_Collector):
     """Collects the metrics of this process, and of those that have sent it theirs."""
 
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
+    metrics: Metrics
 
     def collect(self) -> Iterator[Metric]:
-        return _families(self._metrics.counted())
+        return _families(self.metrics.counted())
 
 
+@dataclass(eq=False)
 class TotalsCollector(_Collector):
     """Collects what the retry job has stored, without the gauges of the store."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    store: Store
 
     def collect(self) -> Iterator[Metric]:
-        return _stored_totals(self._store.totals())
+        return _stored_totals(self.store.totals())
 
 
+@dataclass(eq=False)
 class StoreCollector(_Collector):
     """Collects gauges and totals of a store; none while the store is unavailable."""
 
-    def __init__(
-        self, store: Store, ladder: Callable[[], Ladder], *, services: Sequence[str] = (), disk: Path | None = None
-    ) -> None:
-        self._store = store
-        self._ladder = ladder
-        self._services = services
-        self._disk = disk
+    store: Store
+    ladder: Callable[[], Ladder]
+    services: Sequence[str] = ()
+    disk: Path | None = None
+
+    def __post_init__(self) -> None:
         self._changed = threading.Condition()
         self._wanted = self._stopped = False
         self._values: list[Metric] = []
@@ -101,9 +102,9 @@ class StoreCollector(_Collector):
                 self._changed.wait_for(lambda: self._is_newer_than(FRESH_SECONDS), WAIT_SECONDS)
             values = list(self._values) if self._is_newer_than(STALE_SECONDS) else []
         yield from values
-        if self._disk is not None:
+        if self.disk is not None:
             try:
-                yield _gauge("disk_free_bytes", shutil.disk_usage(self._disk).free)
+                yield _gauge("disk_free_bytes", shutil.disk_usage(self.disk).free)
             except OSError as error:
                 log.debug("the free space cannot be measured: %s", error)
 
@@ -134,7 +135,7 @@ class StoreCollector(_Collector):
             self._changed.notify_all()
 
     def _store_metrics(self) -> Iterator[Metric]:
-        store, now = self._store, self._store.now()
+        store, now = self.store, self.store.now()
 
         def age(since: float | None) -> float:
             return 0.0 if since is None else max(0.0, now - since)
@@ -142,7 +143,7 @@ class StoreCollector(_Collector):
         yield from _stored_totals(store.totals())
         subscriptions = store.subscriptions()
         failed_queues = {subscription.service: subscription.failed_queue for subscription in subscriptions}
-        queues = store.queues(sorted({*failed_queues, *self._services}))
+        queues = store.queues(sorted({*failed_queues, *self.services}))
         yield _gauge("queue_depth", {queue.service: queue.waiting + queue.claimed for queue in queues})
         yield _gauge("queue_oldest_seconds", {queue.service: age(queue.oldest_due) for queue in queues})
         dead: Counter[str] = Counter()
@@ -150,7 +151,7 @@ class StoreCollector(_Collector):
             dead[failed_queues.get(queue.service, queue.service)] += queue.dead
         yield _gauge("failed_queue_messages", dead)
         batches = store.failed_batches()
-        policy = self._ladder().failed_batch
+        policy = self.ladder().failed_batch
         yield _gauge("failed_batches", Counter(redact(batch.source or "") for batch in batches))
         yield _gauge("failed_batches_persistent", sum(policy.persistent(batch.retry_count) for batch in batches))
         closed = {name: 0.0 for subscription in subscriptions for name in subscription.needs}

@@ -6,6 +6,7 @@ import logging
 import threading
 import traceback
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Self
 
 from onward.ledger.store_errors import StoreError
@@ -25,10 +26,11 @@ STOP_SECONDS = 10.0  # how long `stop` waits for the current transaction, or the
 
 
 class _JobThread:
-    """Runs `step` at intervals until it is stopped; no error ends it."""
+    """Runs `step` at intervals until it is stopped; no error ends it. `on_error` gets the unexpected ones."""
 
-    def __init__(self, name: str, poll: float) -> None:
+    def __init__(self, name: str, poll: float, on_error: Callable[[Exception], None]) -> None:
         self._poll = poll
+        self._on_error = on_error
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self.run, name=f"onward-{name}", daemon=True)
 
@@ -54,11 +56,15 @@ class _JobThread:
         """Do what is due; return False if that failed."""
         raise NotImplementedError
 
+    def _report(self, what: str, error: Exception) -> None:
+        log.error("%s has failed\n%s", what, redact_error(traceback.format_exc()))
+        self._on_error(error)
+
 
 class RetryJobThread(_JobThread):
     """Runs the retry job whenever something is due.
 
-    `after_step` is called after each check, with the problem or "". `on_error` is called with unexpected errors.
+    `after_step` is called after each check, with the problem or "".
     """
 
     def __init__(
@@ -68,10 +74,9 @@ class RetryJobThread(_JobThread):
         after_step: Callable[[str], None] = lambda problem: None,
         on_error: Callable[[Exception], None] = lambda error: None,
     ) -> None:
-        super().__init__("retry-job", RETRY_POLL_SECONDS)
+        super().__init__("retry-job", RETRY_POLL_SECONDS, on_error)
         self.job = job
         self._after_step = after_step
-        self._on_error = on_error
         job.stopped = self._stopped.is_set
 
     def stop(self) -> None:
@@ -90,29 +95,23 @@ class RetryJobThread(_JobThread):
             log.error("the retry job has not run: %s", error)
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
-            log.error("the retry job has failed\n%s", redact_error(traceback.format_exc()))
-            self._on_error(error)
+            self._report("the retry job", error)
         self._after_step(problem)
         return not problem
 
 
+@dataclass
 class PeriodicJobs(_JobThread):
     """The periodic jobs of an app, each in one process at a time; the store keeps when each is due."""
 
-    def __init__(
-        self,
-        open_store: Callable[[], Store],
-        registry: Registry,
-        *,
-        holder: str,
-        on_error: Callable[[Exception], None] = lambda error: None,
-    ) -> None:
-        """`open_store` is called in the thread, so that a process starts even if the store cannot be reached."""
-        super().__init__("periodic-jobs", PERIODIC_POLL_SECONDS)
-        self._open_store = open_store
-        self._registry = registry
-        self._holder = holder
-        self._on_error = on_error
+    _open_store: Callable[[], Store]  # in the thread: a process starts even if the store cannot be reached
+    _registry: Registry
+    _: KW_ONLY
+    holder: str
+    on_error: Callable[[Exception], None] = lambda error: None
+
+    def __post_init__(self) -> None:
+        super().__init__("periodic-jobs", PERIODIC_POLL_SECONDS, self.on_error)
         self._runs = 0
 
     def run_due(self) -> list[str]:
@@ -128,7 +127,7 @@ class PeriodicJobs(_JobThread):
         for job in jobs:
             self._runs += 1
             # A new holder each time: the role is held for the whole interval, also against this process.
-            role, holder = f"periodic: {job.name}", f"{self._holder}:{self._runs}"
+            role, holder = f"periodic: {job.name}", f"{self.holder}:{self._runs}"
             if self._stopped.is_set() or not store.acquire_role(role, holder, job.every_seconds):
                 continue
             job.run(self._stopped.is_set)
@@ -154,6 +153,5 @@ class PeriodicJobs(_JobThread):
         except StoreError as error:
             log.warning("periodic jobs have not run: %s", error)
         except Exception as error:
-            log.error("a periodic job has failed\n%s", redact_error(traceback.format_exc()))
-            self._on_error(error)
+            self._report("a periodic job", error)
         return True

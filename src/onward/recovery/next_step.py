@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
@@ -80,15 +80,16 @@ class NextStep:
         return self.decision.problems if self.decision else ()
 
 
+@dataclass
 class NextSteps:
     """Finds the next step of documents of a store at one moment; facts that they share are read once."""
 
-    def __init__(
-        self, store: Store, rules: RetryJobRules | None = None, *, start_worker: str = "onward worker"
-    ) -> None:
-        self.store = store
-        self.rules = rules or RetryJobRules()
-        self.start_worker = start_worker
+    store: Store
+    rules: RetryJobRules = field(default_factory=RetryJobRules)
+    start_worker: str = "onward worker"
+
+    def __post_init__(self) -> None:
+        store = self.store
         self.now = store.now()
         self._breakers = {breaker.dependency: breaker for breaker in store.breakers()}
         self._subscriptions = store.subscriptions()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -122,6 +122,7 @@ class RequeueResult:
         return self.requeued + self.skipped_recovered + len(self.refused)
 
 
+@dataclass
 class Requeue:
     """One run that requeues dead letters; `result` is correct after every dead letter, however the run ends.
 
@@ -129,56 +130,48 @@ class Requeue:
     many of the canary are done, how many there are, and the probable reason why it waits.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        dead_letters: Iterable[DeadLetter],
-        *,
-        sleep: Callable[[float], None],
-        rate: float | None = None,
-        canary: int = 0,
-        patience: float = PATIENCE_SECONDS,
-        report: Callable[[RequeueResult], None] = lambda result: None,
-        waiting: Callable[[int, int, str], None] = lambda done, total, hint: None,
-    ) -> None:
-        if rate is not None and not rate > 0:
-            raise ValueError(f"rate must be more than 0 dead letters a second, not {rate}")
-        self.result = RequeueResult()
-        self._store = store
-        self._dead_letters = iter(dead_letters)
-        self._sleep = sleep
-        self._rate = rate
-        self._at_once = MOST_AT_ONCE if rate is None else max(1, int(min(MOST_AT_ONCE, rate / 4)))
-        self._canary = canary
-        self._patience = patience
-        self._report = report
-        self._waiting = waiting
-        self._turn = store.now()
+    store: Store
+    dead_letters: Iterable[DeadLetter]
+    _: KW_ONLY
+    sleep: Callable[[float], None]
+    rate: float | None = None
+    canary: int = 0
+    patience: float = PATIENCE_SECONDS
+    report: Callable[[RequeueResult], None] = lambda result: None
+    waiting: Callable[[int, int, str], None] = lambda done, total, hint: None
+    result: RequeueResult = field(default_factory=RequeueResult)
+
+    def __post_init__(self) -> None:
+        if self.rate is not None and not self.rate > 0:
+            raise ValueError(f"rate must be more than 0 dead letters a second, not {self.rate}")
+        self._at_once = MOST_AT_ONCE if self.rate is None else max(1, int(min(MOST_AT_ONCE, self.rate / 4)))
+        self._turn = self.store.now()
+        self._left = iter(self.dead_letters)
 
     def run(self) -> RequeueResult:
         """Requeue the canary, wait for it, then requeue the rest."""
-        if self._canary > 0 and not self._canary_passes():
-            self.result.left_untouched = sum(1 for _ in self._dead_letters)
-            self._report(self.result)
+        if self.canary > 0 and not self._canary_passes():
+            self.result.left_untouched = sum(1 for _ in self._left)
+            self.report(self.result)
             return self.result
-        while batch := list(islice(self._dead_letters, self._at_once)):
+        while batch := list(islice(self._left, self._at_once)):
             self._wait_for_turn()
             self._put_back(batch)
         return self.result
 
     def _wait_for_turn(self) -> None:
-        pause = self._turn - self._store.now()
+        pause = self._turn - self.store.now()
         if pause > 0:
-            self._sleep(pause)
+            self.sleep(pause)
 
     def _put_back(self, batch: Sequence[DeadLetter]) -> list[DeadLetter]:
         """Requeue dead letters, in one transaction unless one of them fails; return those that were requeued."""
-        services = service_names(self._store)
+        services = service_names(self.store)
         reasons = {dead_letter.row: refusal(dead_letter, services) for dead_letter in batch}
         sound = [dead_letter for dead_letter in batch if not reasons[dead_letter.row]]
         self.result.refused += [Refusal(row, reason) for row, reason in reasons.items() if reason]
         try:
-            returned = self._store.atomically(lambda: [self._put_back_one(dead_letter) for dead_letter in sound])
+            returned = self.store.atomically(lambda: [self._put_back_one(dead_letter) for dead_letter in sound])
         except (StoreUnavailable, StoreFull):
             raise
         except Exception as error:  # one bad dead letter never stops the others
@@ -189,9 +182,9 @@ class Requeue:
         requeued = [dead_letter for dead_letter in returned if dead_letter is not None]
         self.result.requeued += len(requeued)
         self.result.skipped_recovered += len(returned) - len(requeued)
-        if self._rate is not None:
-            self._turn = max(self._turn, self._store.now()) + len(requeued) / self._rate
-        self._report(self.result)
+        if self.rate is not None:
+            self._turn = max(self._turn, self.store.now()) + len(requeued) / self.rate
+        self.report(self.result)
         return requeued
 
     def _put_back_one(self, dead_letter: DeadLetter) -> DeadLetter | None:
@@ -201,25 +194,25 @@ class Requeue:
             # Afterwards it is not known any more which documents were requeued with it.
             others = {
                 (state.collection, state.id)
-                for state in self._store.states_of(dead_letter.documents)
+                for state in self.store.states_of(dead_letter.documents)
                 if state.row is not None or (state.dead_letter != row and state.round > 0)
             }
             own = tuple(key for key in dead_letter.documents if key not in others)
             dead_letter = replace(dead_letter, documents=own)
-        return dead_letter if self._store.requeue(row) else None
+        return dead_letter if self.store.requeue(row) else None
 
     # -- the canary
 
     @property
     def _canary_wanted(self) -> bool:
-        return len(self.result.canary.rows) < self._canary
+        return len(self.result.canary.rows) < self.canary
 
     def _canary_passes(self) -> bool:
         canary, watched = self.result.canary, list[DeadLetter]()
-        while self._canary_wanted and (dead_letter := next(self._dead_letters, None)) is not None:
+        while self._canary_wanted and (dead_letter := next(self._left, None)) is not None:
             self._wait_for_turn()
             for requeued in self._put_back([dead_letter]):
-                if requeued.documents or self._store.row_states([requeued.row])[requeued.row] != RowState.DONE:
+                if requeued.documents or self.store.row_states([requeued.row])[requeued.row] != RowState.DONE:
                     watched.append(requeued)
                     canary.rows.append(requeued.row)
                 # else it was merged with an event that waited already, and cannot be watched on its own
@@ -230,7 +223,7 @@ class Requeue:
         return canary.outcome is CanaryOutcome.PASSED
 
     def _watch(self, watched: list[DeadLetter]) -> None:
-        canary, store = self.result.canary, self._store
+        canary, store = self.result.canary, self.store
         total, last_progress, progressed_at = len(watched), "", store.now()
         while True:
             rows = store.row_states([dead_letter.row for dead_letter in watched])
@@ -256,13 +249,13 @@ class Requeue:
             if progress != last_progress:
                 last_progress, progressed_at = progress, now
             hint = self._hint(watched)
-            if now - progressed_at >= self._patience:
+            if now - progressed_at >= self.patience:
                 canary.outcome = CanaryOutcome.UNANSWERED
-                silence = f"{len(watched)} of {total} made no progress for {self._patience:.0f} s"
+                silence = f"{len(watched)} of {total} made no progress for {self.patience:.0f} s"
                 canary.message = f"{silence}: {hint}" if hint else silence
                 return
-            self._waiting(total - len(watched), total, hint)
-            self._sleep(POLL_SECONDS)
+            self.waiting(total - len(watched), total, hint)
+            self.sleep(POLL_SECONDS)
 
     def _failure(
         self, watched: DeadLetter, rows: dict[int, str], states: Mapping[DocumentKey, DocumentState]
@@ -275,19 +268,19 @@ class Requeue:
             return CanaryFailure(watched.row, key, _error(last.get("error_type", ""), last.get("message", "")))
         if rows[watched.row] not in (RowState.DEAD, RowState.ARCHIVED):
             return None
-        dead_letters = self._store.find_dead_letters(after=watched.row - 1, limit=1)
+        dead_letters = self.store.find_dead_letters(after=watched.row - 1, limit=1)
         own = next((dead_letter for dead_letter in dead_letters if dead_letter.row == watched.row), None)
         error = "" if own is None else _error(own.error_type, own.last_error)
         return CanaryFailure(watched.row, None, error or "it was given up again")
 
     def _hint(self, watched: Sequence[DeadLetter]) -> str:
         services = {dead_letter.service_name for dead_letter in watched}
-        subscriptions = [one for one in self._store.subscriptions() if one.service in services]
+        subscriptions = [one for one in self.store.subscriptions() if one.service in services]
         needs = {name for subscription in subscriptions for name in subscription.needs}
-        for breaker in self._store.breakers():
+        for breaker in self.store.breakers():
             if breaker.open and breaker.dependency in needs:
                 return redact(f"{breaker.dependency} is down: {breaker.reason}")
-        return "" if alive_workers(self._store) else NO_WORKER
+        return "" if alive_workers(self.store) else NO_WORKER
 
 
 def _error(error_type: str, message: str) -> str:

@@ -6,7 +6,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from onward.model.documents import FINAL, DocumentState
 from onward.model.events import Envelope, Event
@@ -30,14 +30,13 @@ class RequeuePlan:
     left: list[DocumentState] = field(default_factory=list)
 
 
+@dataclass
 class DocumentRequeue:
     """Finds the service that finishes a document, and makes its event."""
 
-    at_once = 500  # documents that are requeued in one transaction
-
-    def __init__(self, store: Store, registry: Registry) -> None:
-        self.store = store
-        self.registry = registry
+    store: Store
+    registry: Registry
+    at_once: ClassVar = 500  # documents that are requeued in one transaction
 
     def down(self) -> set[str]:
         return {breaker.dependency for breaker in self.store.breakers() if breaker.open}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from onward.ledger.store_errors import StoreError, StoreFull, StoreUnavailable
 from onward.model.documents import DocumentKey, DocumentState
@@ -34,6 +34,9 @@ PAGE = 10_000  # due documents that are listed at once
 MAX_DANGLING_CHECKS = 20_000  # documents that each full run checks for ledger rows that no longer exist
 MAX_CONFLICT_RETRIES = 3  # the decisions on a slice are made again this often, before it is halved
 BATCH_RECHECK_SECONDS = 120.0  # the next check of a failed batch whose items are all on the ledger
+
+
+_Decided: TypeAlias = list[tuple[DocumentState, RetryDecision]]
 
 
 class _DocumentsChanged(OnwardError):
@@ -229,25 +232,20 @@ class RetryJob:
         for _ in range(MAX_CONFLICT_RETRIES):
             states = self.store.states_of(keys)
             now, down = self.store.now(), self._back.down()
-            decided: list[tuple[DocumentState, RetryDecision]] = []
+            decided: _Decided = []
             for state in states:
                 held_up = self._back.held_up(state, down)
                 decided.append((state, decide(state, self.rules, now, live=state.row is not None, down=held_up)))
             plan = self._back.plan([state for state, how in decided if how.action is RetryAction.DUE], down)
-            run = self.store.atomically(partial(self._apply, keys, decided, plan, now))
+            run = self.store.atomically(partial(self._apply, decided, plan, now))
             if run is not None:
                 return run
         raise _DocumentsChanged(f"{len(keys)} documents are being changed by others")
 
-    def _apply(
-        self,
-        keys: Sequence[DocumentKey],
-        decided: Sequence[tuple[DocumentState, RetryDecision]],
-        plan: RequeuePlan,
-        now: float,
-    ) -> RetryJobRun | None:
+    def _apply(self, decided: _Decided, plan: RequeuePlan, now: float) -> RetryJobRun | None:
         """Apply decisions; return None if a document has changed since they were made."""
-        if self.store.states_of(keys) != [state for state, _ in decided]:
+        states = [state for state, _ in decided]
+        if self.store.states_of([(state.collection, state.id) for state in states]) != states:
             return None
         run = RetryJobRun(requeued=self._back.put_back(plan), held_up=len(plan.left))
         checks: list[tuple[DocumentKey, float]] = []

@@ -159,31 +159,30 @@ class PauseResult(StrEnum):
     NOT_REFUSED = "its late commit was not refused"
 
 
+@dataclass
 class PausedGroup:
     """A paused group: its leases lapse, others take its rows over, then it is resumed.
 
     A group that holds rows which others have settled, and lives, must try to commit them, and must be refused.
     """
 
-    def __init__(
-        self,
-        group: WorkerGroup,
-        store: Store,
-        lease: float,
-        refusal_log: Path,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.group = group
+    group: WorkerGroup
+    _store: Store
+    _lease: float
+    _refusal_log: Path
+    _clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        store = self._store
         self.others_commit = False  # they cannot if this group was paused with the store locked
         self.cut_off = False  # a fault hit the store during the pause: the group may have lost what it claimed
         self.is_resumed = False
-        self._store, self._lease, self._refusal_log, self._clock = store, lease, refusal_log, clock
-        self._workers = {process.worker: process.pid for process in group.workers(store)}
+        self._workers = {process.worker: process.pid for process in self.group.workers(store)}
         self._held: set[tuple[int, int]] = set()  # process and row of what it held when it last held anything
         self._late: set[tuple[int, int]] = set()  # those of them that others have settled
         self._log_read_from = 0
         self._counts_before = store.document_counts(), store.counts()
-        self._gives_up_at = clock() + OTHERS_SECONDS
+        self._gives_up_at = self._clock() + OTHERS_SECONDS
 
     def check(self) -> PauseResult | None:
         """Return the result, or None while it is not known."""
