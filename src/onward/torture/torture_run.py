@@ -101,10 +101,7 @@ class TortureReport:
 
 
 def torture(
-    options: TortureOptions,
-    scratch: Scratch,
-    show: Callable[[TortureProgress], None],
-    hooks: Hooks | None = None,
+    options: TortureOptions, scratch: Scratch, show: Callable[[TortureProgress], None], hooks: Hooks | None = None
 ) -> TortureReport:
     """Run the workload, inject faults, and count."""
     app = build(scratch.settings)
