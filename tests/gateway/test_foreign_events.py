@@ -10,7 +10,7 @@ import aiormq
 import pytest
 
 from onward import App, Settings, Work
-from onward.gateway.inbox import EXCHANGE
+from onward.gateway.gateway import EXCHANGE
 from tests.support.gateway_broker import SECONDS, Broker, by_hand, eventually, publish
 from tests.support.page_app import Noticed, raw_event
 from tests.support.servers import PostgresServer

@@ -15,7 +15,7 @@ from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
 from onward.gateway import Gateway
-from onward.gateway.inbox import EXCHANGE, INBOX
+from onward.gateway.gateway import EXCHANGE, INBOX
 from tests.support.gateway_broker import (
     KEY,
     SECONDS,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from onward.gateway.inbox import EXCHANGE, INBOX
+from onward.gateway.gateway import EXCHANGE, INBOX
 from onward.retry import Exponential
 from tests.support.gateway_broker import (
     Broker,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from onward.backend_urls import open_store
 from onward.gateway import Gateway
-from onward.gateway.inbox import INBOX
+from onward.gateway.gateway import INBOX
 from tests.support.gateway_broker import publish, waiting_in_inbox
 
 SHOP = """

@@ -13,7 +13,7 @@ import aiormq
 from pamqp.commands import Basic
 
 from onward.gateway import Gateway
-from onward.gateway.inbox import EXCHANGE, INBOX
+from onward.gateway.gateway import EXCHANGE, INBOX
 from tests.support.servers import RabbitServer
 
 KEY = "pages.found"

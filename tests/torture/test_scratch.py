@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from onward.app import App
-from onward.torture.scratch import ScratchError, open_scratch
+from onward.torture.torture_run import ScratchError, open_scratch
 from onward.torture.workload import build
 
 

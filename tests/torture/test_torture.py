@@ -16,8 +16,7 @@ import pytest
 
 from onward.app import App
 from onward.torture.fault_injection import Hooks
-from onward.torture.scratch import open_scratch
-from onward.torture.torture_run import TortureOptions, torture
+from onward.torture.torture_run import TortureOptions, open_scratch, torture
 from onward.torture.workload import ParcelArrived, build
 from tests.support.gateway_broker import eventually, publish
 from tests.support.servers import PostgresServer, RabbitServer

@@ -226,7 +226,7 @@ async def _check_inbox(connection: BrokerConnection) -> Check:
     from aiormq import exceptions
 
     from onward.gateway.error_messages import vhost_of
-    from onward.gateway.inbox import INBOX, queue_arguments
+    from onward.gateway.gateway import INBOX, queue_arguments
 
     try:
         async with asyncio.timeout(RESPONSE_SECONDS), connection.short_channel() as channel:

@@ -57,8 +57,7 @@ def torture(store: str | None, seed: int | None, as_json: bool, keep: bool, **gi
       onward torture --documents 2000 --kills 50
       onward torture --store postgresql://me@db.example.org/test --minutes 10
     """
-    from onward.torture.scratch import open_scratch
-    from onward.torture.torture_run import TortureOptions
+    from onward.torture.torture_run import TortureOptions, open_scratch
     from onward.torture.torture_run import torture as run
 
     # A wrong URL is reported like a wrong setting, without its password.

@@ -21,8 +21,7 @@ from onward.settings import MissingExtra, Settings
 
 if TYPE_CHECKING:
     from onward.ledger.store import Store
-    from onward.observe.prometheus import StoreCollector
-    from onward.observe.pushgateway import PushgatewayClient
+    from onward.observe.prometheus import PushgatewayClient, StoreCollector
 
 log = logging.getLogger("onward")
 
@@ -220,8 +219,7 @@ class ProcessObserver:
         """Return the page of the metrics; None: they are pushed."""
         from prometheus_client import CollectorRegistry
 
-        from onward.observe.prometheus import ProcessCollector, StoreCollector, render
-        from onward.observe.pushgateway import PushgatewayClient
+        from onward.observe.prometheus import ProcessCollector, PushgatewayClient, StoreCollector, render
 
         settings = app.settings
         services, disk = list(app.registry.services), _disk(settings)

@@ -137,11 +137,28 @@ class FaultInjector:
 
     def _inject(self, fault: Fault, published: int) -> bool:
         """Inject a fault; return False if it is not possible now."""
-        match fault:
-            case Fault.SEND_AGAIN:
-                return published > 0 and self._send_again(self.random.randrange(published))
-            case Fault.EXTRA:
-                return self._inject_extra()
+        if fault is Fault.SEND_AGAIN:
+            if not published:
+                return False
+            number = self.random.randrange(published)
+            if (raw := self.plan.foreign_event(number)) is not None:
+                result = self.hooks.send_foreign(self.app, raw)
+            else:
+                (result,) = self.app.publish(ParcelArrived.of(self.plan.parcel(number)))
+            self.counts.sent_again += 1
+            self.counts.duplicates += result.duplicates if result is not None else 0
+            return True
+        if fault is Fault.EXTRA:
+            if self.paused is not None:
+                if self.paused.is_resumed:
+                    return False
+                self.paused.cut_off = True
+            self.hooks.extra_faults[self.counts.extra_faults]()
+            self.counts.extra_faults += 1
+            return True
+        return self._inject_into_group(fault)
+
+    def _inject_into_group(self, fault: Fault) -> bool:
         # A group that was paused is left alone until its result is known.
         groups = [group for group in self.fleet.groups if self.paused is None or group is not self.paused.group]
         if not groups:
@@ -149,7 +166,16 @@ class FaultInjector:
         group = self.random.choice(groups)
         match fault:
             case Fault.KILL_WORKER:
-                return self._kill_worker(group)
+                # Not one that runs a suspect event alone: three kills during one event would be its crash loop.
+                pids = [process.pid for process in group.workers(self.app.store) if not process.alone]
+                try:
+                    os.kill(self.random.choice(pids), signal.SIGKILL)
+                except (
+                    IndexError,
+                    ProcessLookupError,
+                ):  # there is none, or a poison document has killed it already
+                    return False
+                self.counts.workers_killed += 1
             case Fault.KILL_SUPERVISOR:
                 if not group.workers(self.app.store):
                     return False  # it is starting
@@ -170,18 +196,6 @@ class FaultInjector:
                     raise
         return True
 
-    def _kill_worker(self, group: WorkerGroup) -> bool:
-        # Not one that runs a suspect event alone: three kills during the same event would be its crash loop.
-        pids = [process.pid for process in group.workers(self.app.store) if not process.alone]
-        if not pids:
-            return False
-        try:
-            os.kill(self.random.choice(pids), signal.SIGKILL)
-        except ProcessLookupError:  # a poison document has killed it already
-            return False
-        self.counts.workers_killed += 1
-        return True
-
     def _pause_without_suspect(self, group: WorkerGroup) -> bool:
         """Pause a group, so that its state stays as it is found; resume one that runs a suspect event."""
         with ExitStack() as stack:
@@ -192,21 +206,3 @@ class FaultInjector:
                 stack.pop_all()
                 return True
         return False
-
-    def _inject_extra(self) -> bool:
-        if self.paused is not None:
-            if self.paused.is_resumed:
-                return False
-            self.paused.cut_off = True
-        self.hooks.extra_faults[self.counts.extra_faults]()
-        self.counts.extra_faults += 1
-        return True
-
-    def _send_again(self, number: int) -> bool:
-        if (raw := self.plan.foreign_event(number)) is not None:
-            result = self.hooks.send_foreign(self.app, raw)
-        else:
-            (result,) = self.app.publish(ParcelArrived.of(self.plan.parcel(number)))
-        self.counts.sent_again += 1
-        self.counts.duplicates += result.duplicates if result is not None else 0
-        return True
