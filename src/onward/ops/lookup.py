@@ -36,7 +36,6 @@ def store_file(store: str) -> Path | None:
 
 
 def is_server(url: str) -> bool:
-    """Return whether a URL names a PostgreSQL database."""
     return url.startswith(("postgresql://", "postgres://"))
 
 
@@ -54,7 +53,6 @@ def store_exists(store: str) -> bool:
 
 
 def check_store(store: str) -> None:
-    """Refuse to go on where there is no store."""
     if not store_exists(store):
         raise NotFound(f"there is no store at {store_file(store) or redact(store)}.\n{EMPTY}")
 
@@ -81,7 +79,6 @@ def resolve_source(app: App, location: str) -> str:
 
 
 def check_service(app: App, service: str) -> None:
-    """Refuse a service that has never subscribed."""
     names = sorted(subscription.service for subscription in app.store.subscriptions())
     if service not in names:
         raise BadInput(f"there is no service {service!r}; there are: {', '.join(names) or '(none)'}")
@@ -98,7 +95,6 @@ def check_collection(app: App, collection: str) -> None:
 
 
 def pages(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Split items into lists of at most `size`."""
     remaining = iter(items)
     while page := list(islice(remaining, size)):
         yield page
@@ -114,7 +110,6 @@ def all_states(
 
 
 def read_bodies(store: Store, keys: Iterable[DocumentKey]) -> Iterator[tuple[DocumentKey, Any]]:
-    """Yield the content of documents."""
     ids: dict[str, list[str]] = {}
     for collection, id in keys:
         ids.setdefault(collection, []).append(id)
@@ -172,7 +167,6 @@ def short_ids(app: App, ids: Sequence[str]) -> dict[str, str]:
 
 
 def show_command(app: App, collection: str, id: str) -> str:
-    """Return the command that shows a document."""
     short = short_ids(app, [id])[id]
     shown = shell_command("onward show", short if short != id else f"{collection}/{id}")
     return shown or "onward documents --json   (its id has characters that nobody can type)"

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import io
 import shutil
-from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from onward.app import App
 from onward.ops.bad_input import BadInput, NotPossible
 from onward.ops.text.format import one_line
+from onward.pipeline.documents import Archive, source_id
+from onward.pipeline.uploads import Upload, clean_name, read_location
 
-MAX_URL_LENGTH = 2_000
-"""An index of the store has to hold it."""
-_SCHEMES = ("http://", "https://")
+MAX_URL_LENGTH = 2_000  # an index of the store has to hold it
 
 
-@dataclass(frozen=True, slots=True)
-class Submitted:
-    """A source that was submitted."""
-
-    id: str
-    """The id of the document that represents it."""
+class Submitted(NamedTuple):
+    id: str  # of the document that represents it
     source: str
-    new: bool
-    """False: it was known already, and nothing was done."""
+    new: bool  # False: it was known already, and nothing was done
 
 
 def submit_url(app: App, url: str) -> Submitted:
@@ -40,7 +34,6 @@ def submit_upload(app: App, name: str, stream: BinaryIO) -> Submitted:
 
 
 def submit_text(app: App, text: str, title: str = "") -> Submitted:
-    """Submit a text."""
     submitted = submit_source(app, text_source(app, text, title))
     keep_upload(app, submitted.source, text_stream(text))
     return submitted
@@ -54,7 +47,7 @@ def url_source(url: str) -> str:
     from onward.pipeline.fetch import canonical
 
     given = url.strip()
-    if not given.lower().startswith(_SCHEMES):
+    if not given.lower().startswith(("http://", "https://")):
         raise BadInput(
             f"url is {one_line(given, 100)!r}, and must begin with http:// or https://; send a file as an upload"
         )
@@ -62,16 +55,13 @@ def url_source(url: str) -> str:
         raise BadInput(f"url has {len(given)} characters, and may have {MAX_URL_LENGTH}: give a shorter one")
     source = canonical(given)
     if len(source) > MAX_URL_LENGTH:
-        raise BadInput(
-            f"url is longer than {MAX_URL_LENGTH} characters when it is written out: give a shorter one"
-        )
+        text = f"url is longer than {MAX_URL_LENGTH} characters when it is written out"
+        raise BadInput(f"{text}: give a shorter one")
     return source
 
 
 def upload_source(app: App, name: str, stream: BinaryIO) -> str:
     """Store the bytes of an upload piece by piece, and return its source; no event is published yet."""
-    from onward.pipeline.uploads import Upload, clean_name
-
     check_takes_sources(app)
     blob = app.blobs.put(lambda target: shutil.copyfileobj(stream, target, 1 << 20))
     if not blob.size:
@@ -100,8 +90,6 @@ def keep_upload(app: App, source: str, stream: BinaryIO) -> None:
     Until its commit no document named them, so that `forget` of a source with the same bytes may have deleted
     them. From now on it sees the document, or that the bytes were stored again.
     """
-    from onward.pipeline.uploads import read_location
-
     upload = read_location(source)
     if upload is not None and not app.blobs.renew(upload.digest):
         stream.seek(0)
@@ -122,7 +110,6 @@ def check_takes_sources(app: App) -> None:
 
 def submit_source(app: App, source: str) -> Submitted:
     """Submit a source that is new; leave a known one as it is."""
-    from onward.pipeline.documents import Archive, source_id
     from onward.pipeline.sources import submit
 
     check_takes_sources(app)

@@ -35,8 +35,6 @@ class Tone(StrEnum):
 
 
 class ActionMessage(NamedTuple):
-    """A sentence about an action, and its tone."""
-
     text: str
     tone: Tone = Tone.PLAIN
 
@@ -87,8 +85,6 @@ class Completion(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ActionOutcome:
-    """The result of an action."""
-
     touched: int
     sentences: Messages
     facts: Mapping[str, Any] = field(default_factory=dict)  # the same for programs
@@ -119,7 +115,6 @@ class ActionProgress:
         """Show the progress to a person."""
 
     def check(self) -> None:
-        """Raise `ActionStopped` if the action must stop."""
         if self.stopping:
             raise ActionStopped
 
@@ -170,7 +165,6 @@ def _redacted(value: Any) -> Any:
 
 
 def user_name() -> str:
-    """Return the name of the user of this process."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):
@@ -178,7 +172,6 @@ def user_name() -> str:
 
 
 def action_facts(entry: LoggedAction) -> dict[str, Any]:
-    """Return an entry of the log, for programs."""
     return asdict(entry) | {"at": iso(entry.at)}
 
 
@@ -204,5 +197,4 @@ def in_steps(
 
 
 def stopped_sentence(done: str, total: str, verb: str) -> Messages:
-    """Say how far an action came before it was stopped."""
     return say(one_line(f"{done} of {total} {verb}, then stopped. The same command goes on with the rest."))

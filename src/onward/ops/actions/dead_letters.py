@@ -56,7 +56,6 @@ PAGE = 200  # dead letters in one transaction
 
 
 def check_pace(canary: int, rate: float | None) -> None:
-    """Refuse a canary or a rate that makes no sense."""
     if not 0 <= canary <= MAX_CANARY:
         raise BadInput(f"{canary} is no canary; give how many go first, from 1 to {MAX_CANARY}")
     if rate is not None and not (math.isfinite(rate) and rate > 0):
@@ -209,7 +208,6 @@ class RequeueDeadLetters(Action):
 
 
 def requeue_sentences(result: RequeueResult, *, stopped: bool) -> Messages:
-    """Say what became of dead letters."""
     canary, sentences = result.canary, list[ActionMessage]()
     if canary.outcome in BAD_CANARY:
         sentences += say(f"Stopped by the canary: {one_line(redact(canary.message), 500)}", tone=Tone.PROBLEM)
@@ -228,7 +226,6 @@ def requeue_sentences(result: RequeueResult, *, stopped: bool) -> Messages:
 
 
 def skipped_sentence(result: RequeueResult, verb: str) -> Messages:
-    """Say how many dead letters need not go back."""
     skipped = counted(result.skipped_recovered, "dead letter")
     text = f"{skipped} {verb}: recovered, or being tried."
     return say(text if result.skipped_recovered else "", tone=Tone.HINT)
@@ -327,8 +324,6 @@ class ArchiveDeadLetters(_DeadLetterChange):
 
 @dataclass(frozen=True, slots=True)
 class RestoreDeadLetters(_DeadLetterChange):
-    """Bring archived dead letters back to their queue."""
-
     archived: bool = True
     title: ClassVar[str] = "Restore"
     verb: ClassVar[str] = "restored"

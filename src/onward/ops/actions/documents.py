@@ -191,12 +191,10 @@ def schedule(
 
 
 def unschedule(app: App, keys: Sequence[DocumentKey], *, dry_run: bool = False) -> Outcomes:
-    """Take back the time that was set for documents."""
     return _in_transactions(app, keys, app.store.unschedule, dry_run=dry_run)
 
 
 def touched(outcomes: Outcomes) -> int:
-    """Return how many documents were changed."""
     return sum(outcome in _CHANGED for outcome in outcomes.values())
 
 

@@ -53,8 +53,6 @@ from onward.retry.redact import redact
 
 @dataclass(slots=True)
 class GroupRetryResult:
-    """The result of a retry of a group so far."""
-
     dead_letters: RequeueResult
     documents: Counter[ScheduleResult] = field(default_factory=Counter)
     held_back: int = 0  # documents that are left alone until the canary has passed

@@ -204,7 +204,6 @@ def dead_letter_at(app: App, row: int, *, archived: bool | None = None) -> DeadL
 
 
 def dead_letter_facts(letter: DeadLetter) -> dict[str, Any]:
-    """Return everything about a dead letter."""
     return asdict(letter) | {
         "original_event": letter.original_event | {"timestamp": iso(letter.original_event["timestamp"])},
         "last_error": redact(letter.last_error),
@@ -222,7 +221,6 @@ def error_facts(error: dict[str, Any]) -> dict[str, Any]:
 
 
 def dead_letter_brief(letter: DeadLetter) -> dict[str, Any]:
-    """Return the facts that a list shows of a dead letter."""
     whole = dead_letter_facts(letter)
     names = ("row", "failed_queue", "service_name", "timestamp", "documents", "attempt_count", "round")
     return {name: whole[name] for name in (*names, "abandoned_reason", "error_type", "last_error", "fingerprint")}

@@ -55,7 +55,6 @@ def time_fact(at: object) -> str | None:
 
 
 def history_of(app: App, collection: str, id: str) -> DocumentHistory:
-    """Return the history of a document."""
     history = read_history(app.store, collection, id)
     if history is None:
         raise NotFound(f"{collection}/{id} is gone")
@@ -63,7 +62,6 @@ def history_of(app: App, collection: str, id: str) -> DocumentHistory:
 
 
 def next_step_of(app: App, state: DocumentState) -> NextStep:
-    """Return what happens to a document next."""
     steps = NextSteps(app.store, RetryJobRules.of(app.settings), start_worker=worker_command(app.store))
     return steps.of(state, unfinished=_unfinished(app, state) if state.collection == "threads" else None)
 
@@ -83,7 +81,6 @@ def _unfinished(app: App, state: DocumentState) -> Unfinished | None:
 
 
 def next_facts(step: NextStep, time_format: TimeFormat = local_time) -> dict[str, Any]:
-    """Return a next step for programs."""
     row, breaker, batch = step.row, step.breaker, step.batch
     facts: dict[str, Any] = {
         "kind": str(step.kind),
@@ -104,8 +101,6 @@ def next_facts(step: NextStep, time_format: TimeFormat = local_time) -> dict[str
 
 
 def history_facts(history: DocumentHistory) -> dict[str, Any]:
-    """Return a document's history for programs."""
-
     def moment(entry: HistoryEntry) -> dict[str, Any]:
         facts = {name: value for name, value in asdict(entry).items() if value not in ("", 0, None)}
         decided = {"decided": outcome_text(entry.outcome)} if entry.outcome else {}
@@ -138,7 +133,6 @@ def history_facts(history: DocumentHistory) -> dict[str, Any]:
 
 
 def document_facts(app: App, collection: str, id: str) -> dict[str, Any]:
-    """Everything that is known of a document, for programs."""
     history = history_of(app, collection, id)
     facts = state_facts(history.state) | {
         "next": next_facts(next_step_of(app, history.state)),
@@ -164,13 +158,11 @@ def document_facts(app: App, collection: str, id: str) -> dict[str, Any]:
 
 
 def body_of(app: App, collection: str, id: str) -> dict[str, Any]:
-    """Return the body of a document."""
     ((_, body),) = read_bodies(app.store, [(collection, id)])
     return dict(body)
 
 
 def thread_size(app: App, thread: str) -> int:
-    """Count the messages of a thread."""
     return sum(app.store.value_counts("messages", "thread_id", [thread]).get(thread, {}).values())
 
 

@@ -29,8 +29,6 @@ _ENDED = (NextStepKind.PROCESSED, NextStepKind.FAILED, NextStepKind.GIVEN_UP, Ne
 
 @dataclass(frozen=True, slots=True)
 class DocumentProgress:
-    """How far a document has come."""
-
     status: str
     tries: int = 0
     rounds: int = 0
@@ -42,7 +40,6 @@ class DocumentProgress:
 
 
 def stands_for_source(state: DocumentState) -> bool:
-    """Return whether a document is the request to ingest a source."""
     return state.collection == "archives" and state.source is not None and state.id == source_id(state.source)
 
 

@@ -68,13 +68,11 @@ def _counts(app: App, collection: str | None, status: str | None, source: str | 
 
 
 def find_titles(app: App, states: Sequence[DocumentState]) -> dict[DocumentKey, str]:
-    """Return a title for each document."""
     keys = ((state.collection, state.id) for state in states)
     return {key: title_of(body) for key, body in read_bodies(app.store, keys)}
 
 
 def title_of(body: object) -> str:
-    """Return a title for a document from its content."""
     titles = (body.get(field) for field in _TITLE_FIELDS) if isinstance(body, dict) else ()
     return redact(next((one for one in titles if isinstance(one, str) and one.strip()), ""))
 

@@ -106,7 +106,6 @@ def list_groups(
 
 
 def group_facts(evidence: Evidence, diagnosis: Diagnosis) -> dict[str, Any]:
-    """Return a failure group and its diagnosis, for programs."""
     group = evidence.group
     return asdict(group) | {
         "waiting": evidence.waiting,
@@ -158,12 +157,10 @@ def find_batch(app: App, id: str) -> FailedBatch:
 
 
 def documents_in(chosen: Sequence[FailedBatch]) -> int:
-    """Return the number of documents in these batches."""
     return sum(len(one.items) for one in chosen)
 
 
 def batch_facts(app: App, batch: FailedBatch) -> dict[str, Any]:
-    """Return a failed batch, for programs."""
     from onward.pipeline.documents import Archive, source_id
 
     project = source_id(batch.source) if batch.source is not None else None
@@ -211,6 +208,5 @@ def files_of(app: App, batch: FailedBatch) -> list[str]:
 
 
 def item_errors(app: App, items: Sequence[DocumentKey]) -> Iterator[tuple[str, str]]:
-    """Yield the id and the last error of each document."""
     for state in app.store.states_of(items):
         yield state.id, describe_error(state.last_error)

@@ -34,8 +34,6 @@ LISTED = 50  # at most this many messages without text are listed
 
 @dataclass(frozen=True, slots=True)
 class SkippedFiles:
-    """The files that the last fetch of a source skipped."""
-
     kinds: Mapping[str, int] = field(default_factory=dict)
     items: list[SkippedItem] = field(default_factory=list)  # the first of each kind; the counts are exact
     ignored: Mapping[str, int] = field(default_factory=dict)  # files that are ignored on purpose; not listed
@@ -46,7 +44,6 @@ class SkippedFiles:
 
     @property
     def not_listed(self) -> int:
-        """Return how many skipped files are not in `items`."""
         return self.total - len(self.items)
 
     @classmethod
@@ -55,14 +52,12 @@ class SkippedFiles:
         return cls() if report is None else cls(report.passed_over, report.passed_over_items, report.ignored)
 
     def counts(self) -> dict[str, Any]:
-        """Return the counts, for programs."""
         return {
             "passed_over": {"total": self.total, "kinds": dict(self.kinds)},
             "ignored": {"total": sum(self.ignored.values()), "kinds": dict(self.ignored)},
         }
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the counts and the list, for programs."""
         facts = self.counts()
         listed = {"items": [file.model_dump() for file in self.items], "not_listed": self.not_listed}
         return facts | {"passed_over": facts["passed_over"] | listed}
@@ -81,7 +76,6 @@ def kinds_text(counts: Mapping[str, int]) -> str:
 
 
 def read_skipped_files(app: App, source: str) -> SkippedFiles:
-    """Return the files that the last fetch of a source skipped."""
     return SkippedFiles.of(report_of(app, Archive.collection, source_id(source)))
 
 
@@ -98,8 +92,6 @@ def report_of(app: App, collection: str, id: str) -> Report | None:
 
 @dataclass(frozen=True, slots=True)
 class FailedDocument:
-    """A document that failed, and why."""
-
     collection: str
     id: str
     error: str
@@ -119,8 +111,6 @@ class WaitingDocuments:
 
 @dataclass(slots=True)
 class IngestionReport:
-    """One source after a run."""
-
     source: str
     status: str
     items: dict[str, int]
@@ -158,7 +148,6 @@ class IngestionReport:
 
 
 def totals(app: App, source: str) -> dict[str, int]:
-    """Count the documents of a source by collection."""
     return {name: sum(found.values()) for name, found in app.store.document_counts(source).items()}
 
 

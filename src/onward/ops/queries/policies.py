@@ -11,13 +11,10 @@ _SHOWN_WAITS = 8
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One rung of the ladder in words and numbers."""
-
     rung: int
     name: str
     when: str
-    waits: tuple[tuple[float, float], ...]
-    """The shortest and the longest of each of the first waits, in seconds."""
+    waits: tuple[tuple[float, float], ...]  # the shortest and longest of each of the first waits, in seconds
     endless: bool
     gives_up: str
     then: str
@@ -39,53 +36,24 @@ class Rung:
 
 
 def describe_ladder(ladder: Ladder) -> list[Rung]:
-    """Return the rungs of a ladder in words and numbers."""
-    give_up_round = "dead letter; the document stays pending, for rung 4"
-    rounds = {**ladder.rounds, "others": OTHER_ROUNDS}
-    return [
-        _rung(
-            1,
-            ladder.not_ready,
-            when="the event came before its document can be read",
-            then="dead letter",
-        ),
-        _rung(2, ladder.transient, when="the handler raised something that may pass", then=give_up_round),
-        _rung(2, ladder.fetching, when="a source could not be fetched, which may pass", then=give_up_round),
-        _rung(
-            3,
-            ladder.failed_batch,
-            when="part of a task failed",
-            then=f"from retry {ladder.failed_batch.persistent_from} on, shown to the operator as persistent",
-        ),
-        _rung(
-            4,
-            ladder.retry_job,
-            when="a document is unfinished and its time has come",
-            gives_up=", ".join(f"{name} {most}" for name, most in rounds.items()) + " rounds",
-            then="the document is failed_max_retries",
-        ),
-        Rung(
-            rung=5,
-            name="operator",
-            when="someone decides",
-            waits=(),
-            endless=False,
-            gives_up="–",
-            then="requeue, schedule, reset, export, archive, purge",
-        ),
+    pending = "dead letter; the document stays pending, for rung 4"
+    persistent = f"from retry {ladder.failed_batch.persistent_from} on, shown to the operator as persistent"
+    rounds = ", ".join(f"{name} {most}" for name, most in {**ladder.rounds, "others": OTHER_ROUNDS}.items())
+    over = "the document is failed_max_retries"
+    rungs = [
+        (1, ladder.not_ready, "the event came before its document can be read", "dead letter"),
+        (2, ladder.transient, "the handler raised something that may pass", pending),
+        (2, ladder.fetching, "a source could not be fetched, which may pass", pending),
+        (3, ladder.failed_batch, "part of a task failed", persistent),
+        (4, ladder.retry_job, "a document is unfinished and its time has come", over),
     ]
-
-
-def _rung(number: int, policy: RetryPolicy, *, when: str, then: str, gives_up: str = "") -> Rung:
-    return Rung(
-        rung=number,
-        name=policy.name,
-        when=when,
-        waits=policy.schedule(_SHOWN_WAITS),
-        endless=policy.max_tries is None,
-        gives_up=gives_up or _limits(policy),
-        then=then,
-    )
+    described = []
+    for number, policy, when, then in rungs:
+        waits, endless = policy.schedule(_SHOWN_WAITS), policy.max_tries is None
+        gives_up = f"{rounds} rounds" if policy is ladder.retry_job else _limits(policy)
+        described.append(Rung(number, policy.name, when, waits, endless, gives_up, then))
+    then = "requeue, schedule, reset, export, archive, purge"
+    return [*described, Rung(5, "operator", "someone decides", (), endless=False, gives_up="–", then=then)]
 
 
 def describe_archive(ladder: Ladder) -> str:

@@ -62,8 +62,6 @@ class Overdue:
 
 @dataclass(frozen=True, slots=True)
 class RetryJobStatus:
-    """When the retry job last ran, and how many documents may wait for it."""
-
     last_run: float | None = None
     seconds_ago: float | None = None
     interval_seconds: float = 0.0
@@ -92,7 +90,6 @@ class SystemStatus:
     workers: list[dict[str, Any]] = field(default_factory=list)
 
     def count(self, *statuses: str) -> int:
-        """Count the documents with one of these statuses."""
         return sum(counts.get(status, 0) for counts in self.documents.values() for status in statuses)
 
     def as_dict(self) -> dict[str, Any]:

@@ -35,7 +35,6 @@ class ThreadPosition(NamedTuple):
         return self.latest is None, -(self.latest or 0.0), self.id
 
     def as_text(self) -> str:
-        """Return the position as text, for a URL."""
         return f"{'' if self.latest is None else repr(self.latest)}~{self.id}"
 
     @classmethod
@@ -49,16 +48,12 @@ class ThreadPosition(NamedTuple):
 
 
 class ThreadEntry(NamedTuple):
-    """A thread with its summary, as far as there is one."""
-
     place: ThreadPosition
     thread: Thread
     summary: Summary | None
 
 
 class ThreadPage(NamedTuple):
-    """Some threads, and where the list goes on."""
-
     threads: list[ThreadEntry]
     more: bool
     best_only: bool = False  # words match more messages than were looked at
@@ -142,7 +137,6 @@ def read_summaries(app: App, source: str | None) -> Iterator[tuple[Summary, floa
 
 
 def summary_facts(one: Summary, latest: float | None) -> dict[str, object]:
-    """Return a summary, for programs."""
     return one.model_dump(mode="json") | {"latest_message": iso(latest)}
 
 
@@ -152,7 +146,6 @@ def first_lines(markdown: str) -> str:
 
 
 def search_facts(query: Query, found: Results, page: int) -> dict[str, object]:
-    """Return a page of search results, for programs."""
     return {
         "query": query.text,
         "total": found.total,

@@ -223,7 +223,6 @@ def read_outages(app: App) -> list[Outage]:
 
 
 def opening_facts(one: dict[str, Any]) -> dict[str, Any]:
-    """Return one time that a breaker was open, for programs."""
     return {
         "dependency": one["dependency"],
         "opened_at": iso(one["opened_at"]),

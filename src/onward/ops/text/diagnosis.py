@@ -34,7 +34,6 @@ _SENTENCES = {
 
 
 def diagnosis_sentences(diagnosis: Diagnosis) -> list[str]:
-    """Return the findings of a diagnosis, a sentence each."""
     return [_sentence(finding) for finding in diagnosis.findings]
 
 
@@ -96,8 +95,6 @@ def _versions(names: Sequence[str]) -> str:
 
 
 class RemedyKind(StrEnum):
-    """A remedy for a failure group."""
-
     NONE_NEEDED = "none_needed"
     WAIT = "wait"  # the events go on by themselves when the dependency is back
     SHOW_EXAMPLE = "show_example"
@@ -126,8 +123,6 @@ _REMEDIES = {
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """Something to do about a failure group."""
-
     kind: RemedyKind
     dependency: str = ""
     canary: int = 0

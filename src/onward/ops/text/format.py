@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, tzinfo
 from typing import NamedTuple
 
+from onward.pipeline.uploads import read_location
 from onward.retry.redact import redact
 
 SHORT_ID = 8  # characters of a derived id that are shown, where they are enough to name it
@@ -70,11 +71,8 @@ def size(count: float) -> str:
     """Return a number of bytes: 1.4 MB."""
     if count < 1000:
         return f"{count:.0f} bytes"
-    for unit in ("kB", "MB"):
-        count /= 1000
-        if count < 1000:
-            return f"{count:.1f} {unit}"
-    return f"{count / 1000:.1f} GB"
+    factor, unit = next((one for one in ((1e3, "kB"), (1e6, "MB")) if count < 1000 * one[0]), (1e9, "GB"))
+    return f"{count / factor:.1f} {unit}"
 
 
 # -- times
@@ -151,8 +149,6 @@ Sentence = tuple[str | Instant, ...]  # text, and points in time that each reade
 
 
 def sentence_text(sentence: Sentence, now: float, time_format: TimeFormat = local_time) -> str:
-    """Return a sentence as text."""
-
     def text(part: str | Instant) -> str:
         if isinstance(part, str):
             return part
@@ -183,18 +179,11 @@ def shell_command(text: str, *words: str) -> str:
 def made_visible(data: bytes) -> bytes:
     """Return bytes that are safe to print on a terminal: control characters are written as \\x1b."""
     text = data.decode("utf-8", "backslashreplace").replace("\r\n", "\n")
-    return "".join(
-        character
-        if character in "\n\t" or (character != "\r" and harmless(character))
-        else f"\\x{ord(character):02x}"
-        for character in text
-    ).encode()
+    return _HARMFUL.sub(lambda found: f"\\x{ord(found[0]):02x}", text).encode()
 
 
 def display_name(source: str) -> str:
     """Return a source's name; of an upload, the name of its file."""
-    from onward.pipeline.uploads import read_location
-
     upload = read_location(source)
     return f"{upload.name} (uploaded)" if upload is not None else source_name(source)
 

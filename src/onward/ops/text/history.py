@@ -26,8 +26,6 @@ _TONES = {"processed": "good", "retried": "warn", "set_aside": "warn"}
 
 
 class EntryText(NamedTuple):
-    """An entry of a history, ready to be shown."""
-
     text: str
     tone: str = ""  # `good`, `warn`, `bad` or nothing
     at: float | None = None
@@ -42,7 +40,6 @@ def outcome_text(outcome: str) -> str:
 
 
 def entry_text(entry: HistoryEntry) -> EntryText:
-    """Return an entry of a history as text."""
     at = entry.at if isinstance(entry.at, int | float) else None
     if entry.what == "not_kept":
         return EntryText(f"… {number(entry.count)} more are not stored")
@@ -69,18 +66,15 @@ def reason_text(dead_letter: DeadLetter) -> str:
 
 
 def tries_text(dead_letter: DeadLetter) -> str:
-    """Return the number of tries: 1 try, 3 tries."""
     return counted(dead_letter.attempt_count, "try")
 
 
 def last_error_text(dead_letter: DeadLetter, most: int = 200) -> str:
-    """Return the last error on one line."""
     text = error_text({"error_type": dead_letter.error_type, "message": dead_letter.last_error})
     return one_line(text, most) or _NO_ERROR
 
 
 def error_text(error: Mapping[str, Any]) -> str:
-    """Return one of the errors of a dead letter."""
     text = f"{error.get('error_type', '')}: {error.get('message', '')}"
     return redact(text.strip(": ")) or _NO_ERROR
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 
 class NeedKind(StrEnum):
-    """Why a person is needed."""
-
     OPENED_BY_HAND = "opened_by_hand"
     OUTAGE = "outage"
     NO_WORKER = "no_worker"
@@ -32,8 +30,6 @@ class NeedKind(StrEnum):
 
 
 class PageLink(NamedTuple):
-    """A page of the console."""
-
     path: str
     title: str
 
@@ -51,8 +47,6 @@ _LINKS = {
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Something that needs a person."""
-
     kind: NeedKind
     count: int = 0  # documents, events or failed batches
     text: str = ""
@@ -60,7 +54,6 @@ class Need:
 
     @property
     def link(self) -> PageLink:
-        """Return the page where the need is met."""
         return _LINKS.get(self.kind, PageLink("/workers", "Workers"))
 
 
