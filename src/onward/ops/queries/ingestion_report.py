@@ -19,12 +19,7 @@ from onward.retry.redact import redact
 if TYPE_CHECKING:
     from onward.pipeline.sources import SourceStatus
 
-COLLECTIONS = (
-    "archives",
-    "messages",
-    "chunks",
-    "threads",
-)  # their documents are retried: they can fail or wait
+COLLECTIONS = ("archives", "messages", "chunks", "threads")  # their documents are retried: they fail or wait
 SHOWN = 5
 LISTED = 50  # at most this many messages without text are listed
 
