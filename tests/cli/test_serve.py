@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from onward.ledger.sqlite.connections import MAX_READERS
+from onward.ledger.sqlite.dialect import MAX_READERS
 from onward.pipeline.app import build
 from onward.settings import load_settings
 from tests.support.command_runs import environment, onward, onward_process

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from onward.ledger import applied_settlement, claim, publish, requeue, settle
+from onward.ledger import claim, publish, requeue, settle
 from onward.ledger.store import Store
 from onward.ledger.unit_of_work import UnitOfWork
 from onward.model.ledger import CommitResult, RowState, Settlement
@@ -97,7 +97,7 @@ def rounds_are_counted_twice(patch: pytest.MonkeyPatch) -> None:
         begin(doc, row, now)
         doc.attempt_count += 1
 
-    for module in (publish, claim, requeue, applied_settlement):
+    for module in (publish, claim, requeue, settle):
         patch.setattr(module, "begin_round", begin_twice)
 
 
@@ -112,7 +112,8 @@ def checkpoints_are_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def lapsed_leases_are_ignored(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Store, "_reclaim_lapsed", lambda self: 0)
+    reclaim = Store.reclaim
+    patch.setattr(Store, "reclaim", lambda self, gone=None: reclaim(self, gone) if gone is not None else 0)
 
 
 def statuses_are_not_counted(patch: pytest.MonkeyPatch) -> None:
@@ -127,7 +128,7 @@ def statuses_are_not_counted(patch: pytest.MonkeyPatch) -> None:
 
 
 def failures_are_charged_twice(patch: pytest.MonkeyPatch) -> None:
-    wait = applied_settlement.AppliedSettlement._wait
+    wait = settle.AppliedSettlement._wait
 
     def charge_twice(self: Any, part: Any) -> None:
         wait(self, part)
@@ -135,7 +136,7 @@ def failures_are_charged_twice(patch: pytest.MonkeyPatch) -> None:
             self.row.tries += 1
             self.unit.save(self.row)
 
-    patch.setattr(applied_settlement.AppliedSettlement, "_wait", charge_twice)
+    patch.setattr(settle.AppliedSettlement, "_wait", charge_twice)
 
 
 def effects_are_dropped(patch: pytest.MonkeyPatch) -> None:

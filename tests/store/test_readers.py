@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from onward.ledger.sqlite import SQLiteStore, connections
-from onward.ledger.sqlite.connections import MAX_READERS
+from onward.ledger.sqlite import SQLiteStore, dialect
+from onward.ledger.sqlite.dialect import MAX_READERS
 from onward.ledger.store_errors import StoreError, StoreFull, StoreUnavailable
 from tests.support.store_pages import Clock, Stage
 
@@ -67,7 +67,7 @@ def test_sixty_threads_at_once_share_the_connections(store: SQLiteStore, file: P
 def test_who_finds_no_connection_free_is_told_so_in_the_end(
     store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(dialect, "WAIT_SECONDS", 0.01)
     with all_in_use(store):
         with pytest.raises(StoreUnavailable, match=rf"all {MAX_READERS} read connections .*onward\.db were busy"):
             store.document_counts()

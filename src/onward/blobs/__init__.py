@@ -20,8 +20,6 @@ def missing(digest: str, place: object) -> BlobMissing:
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """The digest and size of a blob."""
-
     digest: str
     size: int
     put_mark: int = field(default=0, compare=False)  # Changes when the same bytes are put again; see `delete`
@@ -66,5 +64,4 @@ class HashedFile:
         return self._file.write(data)
 
     def blob(self) -> Blob:
-        """Return the blob of what was written."""
         return Blob(self._digest.hexdigest(), self._size)

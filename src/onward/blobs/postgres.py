@@ -12,8 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 import psycopg
 
 from onward.blobs import Blob, HashedFile, missing
-from onward.ledger.postgres import schema_migration
-from onward.ledger.postgres.connections import Connections
+from onward.ledger.postgres.connections import open_schema
 from onward.ledger.postgres.error_messages import explained
 from onward.ledger.store_errors import StoreConflict, StoreError, StoreFull, StoreUnavailable
 
@@ -79,13 +78,8 @@ class PostgresBlobs:
     def __init__(self, url: str, scratch: Path, *, part: int = PART_BYTES, patience: float = 60.0) -> None:
         self.scratch = scratch
         self._part = part
-        self._connections = Connections(url, patience=patience)
+        self._connections = open_schema(url, patience)
         self._address = self._connections.address
-        try:
-            schema_migration.migrate(self._connections)
-        except BaseException:
-            self.close()
-            raise
 
     def close(self) -> None:
         self._connections.close()
@@ -130,8 +124,6 @@ class PostgresBlobs:
             after = found[-1][0]
             yield from (Blob(*row) for row in found)
 
-    # -- writing
-
     def _keep(self, blob: Blob, spool: _Spool) -> bool:
         """Write a new blob; return False if another process was faster, or has deleted the upload as abandoned."""
         if blob.size <= self._part:
@@ -169,8 +161,6 @@ class PostgresBlobs:
         if not found:
             raise missing(digest, self._address)
         return cast(bytes, found[0][0])
-
-    # -- statements
 
     def _changed(self, query: bytes, *values: Any) -> bool:
         return self._execute(query, values)[0] > 0

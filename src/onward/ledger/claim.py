@@ -31,7 +31,7 @@ from onward.ledger.requeue import return_claims
 from onward.ledger.settle import settle
 from onward.ledger.transactions import TransactionalStore, transactional
 from onward.ledger.unit_of_work import UnitOfWork
-from onward.model.breaker import Breaker, allowance, probing, takes_newest
+from onward.model.breaker import allowance, probing, takes_newest
 from onward.model.clock import Clock
 from onward.model.ledger import (
     BACKGROUND,
@@ -80,7 +80,12 @@ class Deliveries(TransactionalStore):
             unit.lock_breakers()  # only one claim in the fleet may probe
         breakers = [unit.breaker(dependency) for dependency in needs]
         for breaker in breakers:
-            allowed = _allowed(unit, breaker, with_health_call)
+            under_way = 0
+            if breaker.limit is not None:
+                users = [user.service for user in unit.subscriptions() if breaker.dependency in user.needs]
+                under_way = unit.db.read("claimed_count", users)
+            has_health = breaker.dependency in with_health_call
+            allowed = allowance(breaker, unit.now, under_way, has_health=has_health)
             limit = limit if allowed is None else min(limit, allowed)
         if limit <= 0:
             return []
@@ -129,19 +134,9 @@ class Deliveries(TransactionalStore):
         return return_claims(unit, claims if rows is None else [row for row in rows if row in claims])
 
 
-def _allowed(unit: UnitOfWork, breaker: Breaker, with_health_call: Sequence[str]) -> int | None:
-    under_way = 0
-    if breaker.limit is not None:
-        users = [user.service for user in unit.subscriptions() if breaker.dependency in user.needs]
-        under_way = unit.db.read("claimed_count", users)
-    return allowance(breaker, unit.now, under_way, has_health=breaker.dependency in with_health_call)
-
-
 def _least_failed(unit: UnitOfWork, service: str, limit: int, *, newest_first: bool) -> list[list[Any]]:
-    """Return due rows while a dependency recovers: those that have failed least, from both ends of the queue.
-
-    Perhaps only a part of the dependency is down. Documents that need other parts must be tried, too.
-    """
+    """Return due rows while a dependency recovers: those that have failed least, from both ends of the queue."""
+    # Perhaps only a part of the dependency is down. Documents that need other parts must be tried, too.
     ids: list[int] = []
     level = unit.db.read("next_priority", service, HIGHEST_PRIORITY)
     while level is not None and len(ids) < limit:

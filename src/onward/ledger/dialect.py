@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from onward.model.clock import Clock
 from onward.search.fulltext import SearchDatabase
-
-if TYPE_CHECKING:
-    from onward.model.clock import Clock
 
 
 class Bus(Protocol):
@@ -31,8 +29,7 @@ class Database(SearchDatabase, Protocol):
     can change it. Rows that may not exist yet cannot be locked by reading; they are locked by name.
     """
 
-    remote: bool
-    """Whether the database is a server. Then calls wait for the network and are kept off the event loop."""
+    remote: bool  # Whether it is a server. Then calls wait for the network and are kept off the event loop
 
     def clock(self) -> Clock:
         """Return the clock for due times and leases that all users of the database share."""

@@ -15,12 +15,12 @@ from onward.model.documents import DocumentKey, Status
 from onward.model.ledger import MAX_COMMIT_DOCUMENTS, RowState
 from onward.model.ledger_views import LoggedAction, ScheduleResult
 
+Keys = Sequence[DocumentKey]
+Results = dict[DocumentKey, ScheduleResult]
 MAX_ACTIONS = 100_000  # Actions of people that are kept, the latest
 
 
 class DocumentActions(TransactionalStore):
-    """Changes documents for operators."""
-
     @transactional
     def reset(self, unit: UnitOfWork, collection: str, id: str) -> bool:
         """Make a document `pending` with no rounds counted; a delivery that is running for it is superseded."""
@@ -42,22 +42,18 @@ class DocumentActions(TransactionalStore):
         _supersede(unit, (collection, id), doc)
         return True
 
-    def schedule(
-        self, keys: Sequence[DocumentKey], at: float, *, reset: bool = False, priority: int | None = None
-    ) -> dict[DocumentKey, ScheduleResult]:
+    def schedule(self, keys: Keys, at: float, *, reset: bool = False, priority: int | None = None) -> Results:
         """Schedule documents to be tried again at a time; with `reset`, from the first round on."""
-        results: dict[DocumentKey, ScheduleResult] = {}
+        results: Results = {}
         for some in _slices(keys):
-            results |= self._schedule_some(some, at, reset=reset, priority=priority)
+            results |= self._schedule_all(some, at, reset, priority)
         return results
 
     @transactional
-    def _schedule_some(
-        self, unit: UnitOfWork, keys: Sequence[DocumentKey], at: float, *, reset: bool, priority: int | None
-    ) -> dict[DocumentKey, ScheduleResult]:
+    def _schedule_all(self, unit: UnitOfWork, keys: Keys, at: float, reset: bool, priority: int | None) -> Results:
         unit.read_documents(keys)
         unit.read_rows(doc.row for key in keys if (doc := unit.docs[key]) is not None and doc.row is not None)
-        results = {key: _schedule_one(unit, key, at, reset=reset, priority=priority) for key in keys}
+        results = {key: _schedule(unit, key, at, reset, priority) for key in keys}
         waiting: dict[int, set[str]] = {}
         for key, result in results.items():
             doc = unit.docs[key]
@@ -67,19 +63,19 @@ class DocumentActions(TransactionalStore):
             _reschedule(unit, number, ids, at, priority)
         return results
 
-    def unschedule(self, keys: Sequence[DocumentKey]) -> dict[DocumentKey, ScheduleResult]:
+    def unschedule(self, keys: Keys) -> Results:
         """Cancel what `schedule` has set, where the retry has not begun."""
-        results: dict[DocumentKey, ScheduleResult] = {}
+        results: Results = {}
         for some in _slices(keys):
-            results |= self._unschedule_some(some)
+            results |= self._unschedule_all(some)
         return results
 
     @transactional
-    def _unschedule_some(self, unit: UnitOfWork, keys: Sequence[DocumentKey]) -> dict[DocumentKey, ScheduleResult]:
+    def _unschedule_all(self, unit: UnitOfWork, keys: Keys) -> Results:
         unit.read_documents(keys)
         return {key: _unschedule(unit, key) for key in keys}
 
-    def remove_documents(self, keys: Sequence[DocumentKey]) -> int:
+    def remove_documents(self, keys: Keys) -> int:
         """Remove documents with all their descendants; return how many were removed."""
         # Descendants first, so that none is left without its parent if this stops halfway.
         levels = [list(dict.fromkeys(keys))]
@@ -88,12 +84,12 @@ class DocumentActions(TransactionalStore):
         return sum(self._remove(some) for level in reversed(levels) for some in _slices(level))
 
     @transactional
-    def _remove(self, unit: UnitOfWork, keys: list[DocumentKey]) -> int:
-        """Remove documents, with children that were added since they were listed."""
-        return unit.remove(keys)
+    def _remove(self, unit: UnitOfWork, keys: Keys) -> int:
+        return unit.remove(keys)  # with children that were added since they were listed
 
     def forget(self, source: str) -> int:
         """Remove a source and all its documents and events; works that are running for it are refused."""
+        # They have an older generation, so that nothing comes back.
         self.atomically(lambda: self.db.send("bump_generation", source), alone=True)
         removed = 0
         while (some := self._forget_some(source)) is not None:
@@ -102,10 +98,7 @@ class DocumentActions(TransactionalStore):
 
     @transactional
     def _forget_some(self, unit: UnitOfWork, source: str) -> int | None:
-        """Delete some documents and events of a source; return how many documents, or None if nothing is left.
-
-        Works that are running for it are refused by the source's generation, so that nothing comes back.
-        """
+        """Delete some documents and events of a source; return how many documents, or None if nothing is left."""
         keys = [(collection, id) for collection, id in unit.db.read("documents_of_source", source)]
         rows = unit.db.read("rows_of_source", source)
         if not rows and not keys:
@@ -129,7 +122,6 @@ class DocumentActions(TransactionalStore):
     def log_action(
         self, unit: UnitOfWork, who: str, via: str, action: str, about: Mapping[str, Any], touched: int
     ) -> None:
-        """Store what a person has changed."""
         unit.db.send("log_action", unit.now, who, via, action, json.dumps(dict(about)), touched)
         unit.db.send("prune_actions", MAX_ACTIONS)
 
@@ -138,7 +130,7 @@ class DocumentActions(TransactionalStore):
         return [LoggedAction(*values) for values in self.db.read("actions", before, limit)]
 
 
-def _slices(keys: Sequence[DocumentKey]) -> Iterator[list[DocumentKey]]:
+def _slices(keys: Keys) -> Iterator[list[DocumentKey]]:
     """Yield the keys without duplicates, at most `MAX_COMMIT_DOCUMENTS` for each transaction."""
     unique = list(dict.fromkeys(keys))
     for start in range(0, len(unique), MAX_COMMIT_DOCUMENTS):
@@ -163,9 +155,7 @@ def _supersede(unit: UnitOfWork, key: DocumentKey, doc: DocumentRecord) -> None:
     unit.change(key)
 
 
-def _schedule_one(
-    unit: UnitOfWork, key: DocumentKey, at: float, *, reset: bool, priority: int | None
-) -> ScheduleResult:
+def _schedule(unit: UnitOfWork, key: DocumentKey, at: float, reset: bool, priority: int | None) -> ScheduleResult:
     doc = unit.document(key)
     if doc is None:
         return ScheduleResult.MISSING

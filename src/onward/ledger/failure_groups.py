@@ -4,104 +4,51 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from onward.ledger.dialect import Database
 from onward.model.failures import Failure
 from onward.model.ledger_views import FailureGroup
 
-MAX_GROUPS = 10_000
-"""Failure groups that are kept; those that were not seen for the longest time are removed first."""
+MAX_GROUPS = 10_000  # Failure groups that are kept; those not seen for the longest time are removed first
 MAX_NAMES = 20  # Kinds, versions or dependencies that a group counts separately; the oldest are removed first
 MAX_NAME_CHARACTERS = 200
+# A failure to be counted: service, collection, failure, and the number of documents that first failed like this.
+CountedFailure = tuple[str, str | None, Failure, int]
 
 
-@dataclass(frozen=True, slots=True)
-class CountedFailure:
-    """A failure to be counted in its group."""
-
-    service: str
-    collection: str | None
-    failure: Failure
-    documents: int  # How many documents failed like this for the first time
-
-
-@dataclass(slots=True)
-class _GroupChange:
-    """The counts that one transaction adds to a group."""
-
-    last: CountedFailure
-    first_seen: float
-    failures: int = 0
-    documents: int = 0
-    kinds: dict[str, int] = field(default_factory=dict)
-    versions: dict[str, int] = field(default_factory=dict)
-    dependencies: dict[str, int] = field(default_factory=dict)
-    traceback: str = ""
-
-    def add(self, counted: CountedFailure) -> None:
-        failure = counted.failure
-        self.last = counted
-        self.first_seen = min(self.first_seen, failure.at)
-        self.failures += 1
-        self.documents += counted.documents
-        self.traceback = failure.traceback or self.traceback
-        for counts, name in (
-            (self.kinds, failure.kind),
-            (self.versions, failure.version),
-            (self.dependencies, failure.dependency),
-        ):
-            if name:
-                counts[name[:MAX_NAME_CHARACTERS]] = counts.get(name[:MAX_NAME_CHARACTERS], 0) + 1
-
-
-def write_failures(db: Database, failures: Sequence[CountedFailure]) -> None:
+def write_failures(db: Database, counted: Sequence[CountedFailure]) -> None:
     """Add failures to their groups. Each group is read and written once, whatever the number of failures."""
-    counted: dict[str, _GroupChange] = {}
-    for failed in failures:
-        fingerprint = failed.failure.fingerprint
-        if fingerprint not in counted:
-            counted[fingerprint] = _GroupChange(failed, failed.failure.at)
-        counted[fingerprint].add(failed)
-    db.lock("failure groups", sorted(counted))
-    stored = {fingerprint: maps for fingerprint, *maps in db.read("group_counts", list(counted))}
-    new = {change.last.collection for fingerprint, change in counted.items() if fingerprint not in stored}
+    groups: dict[str, list[CountedFailure]] = {}
+    for one in counted:
+        groups.setdefault(one[2].fingerprint, []).append(one)
+    db.lock("failure groups", sorted(groups))
+    stored = {fingerprint: maps for fingerprint, *maps in db.read("group_counts", list(groups))}
+    new = {same[-1][1] for fingerprint, same in groups.items() if fingerprint not in stored}
     processed = {name: db.read("processed_count", name) for name in new if name is not None}
     rows = []
-    for fingerprint, change in counted.items():
-        failure, added = change.last.failure, (change.kinds, change.versions, change.dependencies)
-        maps = [
-            _merged(before, more)
-            for before, more in zip(stored.get(fingerprint, ({}, {}, {})), added, strict=True)
-        ]
-        rows.append(
-            (
-                fingerprint,
-                change.last.service,
-                change.last.collection,
-                failure.error_type,
-                failure.message,
-                failure.place,
-                change.traceback,
-                change.first_seen,
-                failure.at,
-                change.failures,
-                change.documents,
-                *(json.dumps(counts) for counts in maps),
-                processed.get(change.last.collection or "", 0),
-            )
-        )
+    for fingerprint, same in groups.items():
+        service, collection, last, _ = same[-1]
+        failures = [failure for _, _, failure, _ in same]
+        tracebacks = [failure.traceback for failure in failures if failure.traceback] or [""]
+        about = (service, collection, last.error_type, last.message, last.place, tracebacks[-1])
+        first_seen, documents = min(failure.at for failure in failures), sum(number for *_, number in same)
+        names = zip(*((failure.kind, failure.version, failure.dependency) for failure in failures), strict=True)
+        before = stored.get(fingerprint, ({}, {}, {}))
+        maps = [json.dumps(_counted(counts, more)) for counts, more in zip(before, names, strict=True)]
+        done = processed.get(collection or "", 0)
+        rows.append((fingerprint, *about, first_seen, last.at, len(same), documents, *maps, done))
     db.bulk("count_failures", rows)
     if new:
         db.send("prune_groups", MAX_GROUPS)
 
 
-def _merged(stored: dict[str, int], added: dict[str, int]) -> dict[str, int]:
-    merged = dict(stored)
-    for name, count in added.items():
-        merged[name] = merged.get(name, 0) + count
-    return dict(list(merged.items())[-MAX_NAMES:])
+def _counted(stored: dict[str, int], names: Sequence[str | None]) -> dict[str, int]:
+    counts = dict(stored)
+    for name in (name[:MAX_NAME_CHARACTERS] for name in names if name):
+        counts[name] = counts.get(name, 0) + 1
+    return dict(list(counts.items())[-MAX_NAMES:])
 
 
 def read_group(stored: list[Any], processed: dict[str, int]) -> FailureGroup:

@@ -24,19 +24,19 @@ _COMMENT = re.compile(r"^\s*--.*\n", re.MULTILINE)
 _HEADER = re.compile(r"^-- name: (\w+)(?: :(\w+))?$", re.MULTILINE)
 
 
-class NamedStatement(NamedTuple):
-    """The text of a statement, and the shape of its result where its header has one."""
+class MissingObject(NamedTuple):
+    """A table, column or index that a database lacks, and the statement that makes a missing or broken index."""
 
-    text: str
-    shape: str
+    what: str
+    statement: str = ""
 
 
 @cache
-def load_statements(package: str) -> dict[str, NamedStatement]:
-    """Return all statements of a dialect's package by name."""
+def load_statements(package: str) -> dict[str, tuple[str, str]]:
+    """Return the text of each statement, and the shape of its result, by name."""
     parts = _HEADER.split("\n".join(_texts(package, "queries")))[1:]
     return {
-        name: NamedStatement(_COMMENT.sub("", body + "\n").strip().rstrip(";"), shape or "rows")
+        name: (_COMMENT.sub("", body + "\n").strip().rstrip(";"), shape or "rows")
         for name, shape, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
     }
 

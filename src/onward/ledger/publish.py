@@ -10,9 +10,8 @@ from typing import Any
 from onward.ledger.records import DocumentRecord
 from onward.ledger.unit_of_work import UnitOfWork
 from onward.model.documents import Status
-from onward.model.events import Envelope, idempotency_key, new_id
-from onward.model.failures import Failure, remember
-from onward.model.ledger import MAX_RAW_BYTES, Published, RowState, Subscription
+from onward.model.events import Envelope, idempotency_key
+from onward.model.ledger import Published, RowState, Subscription
 
 _NO_SERVICE = Subscription("", "")
 
@@ -180,17 +179,3 @@ def route_unrouted(unit: UnitOfWork, event_type: str) -> None:
             envelopes.append(Envelope(kind, data, event_id, timestamp, version, trace, source, priority, due_in))
     unit.db.send("delete_rows", [row[0] for row in waiting])
     publish(unit, envelopes)
-
-
-def keep_malformed(unit: UnitOfWork, raw: bytes, failure: Failure, event_type: str) -> None:
-    """Store bytes that are no event as a dead letter of each service of that event type, or of no service."""
-    services = [consumer.service for consumer in unit.subscriptions() if consumer.event_type == event_type]
-    if len(raw) > MAX_RAW_BYTES:
-        kept = f"; only the first {MAX_RAW_BYTES:,} of its {len(raw):,} bytes are kept"
-        failure, raw = replace(failure, message=failure.message + kept), raw[:MAX_RAW_BYTES]
-    errors = json.dumps(remember(None, failure.as_dict()))
-    for service in services or [""]:
-        id, row, now = new_id(), unit.db.reserve("ledger"), unit.now
-        row_columns = (row, service, id, event_type, now, id, now, errors, raw, now, failure.fingerprint)
-        unit.db.send("insert_malformed", *row_columns)
-        unit.count_failure(service, None, failure, 1)

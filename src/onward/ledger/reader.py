@@ -1,20 +1,23 @@
-"""Read-only queries for documents: the part of the store that handlers get."""
+"""Queries for documents: those that handlers get, and those for operators."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from onward.model.documents import Document, DocumentState
+from onward.ledger.dialect import Database
+from onward.model.documents import FINAL, Document, DocumentKey, DocumentState, Status
 from onward.model.failures import read_history
 from onward.model.ledger import FoundDocument
 
-if TYPE_CHECKING:
-    from onward.ledger.dialect import Database
-
 D = TypeVar("D", bound=Document)
 PAGE_DOCUMENTS = 1_000
+Documents = type[Document] | str  # A class of documents, or the name of their collection
+Value = str | float  # Of a key
+_GIVEN_UP = FINAL - {Status.PROCESSED}
+_LAST_CHARACTER = "\U0010ffff"
+_MAX_ID_CHARACTERS = 512
 
 
 class Reader:
@@ -37,83 +40,149 @@ class Reader:
         """Return id, revision and JSON text of the documents with these ids that exist, in no order."""
         return [(id, revision, body) for id, revision, body in self.db.read("bodies_by_id", collection, list(ids))]
 
-    def state(self, document: type[Document] | str, id: str) -> DocumentState | None:
+    def state(self, document: Documents, id: str) -> DocumentState | None:
         """Return what the ledger knows of a document: status, rounds, history."""
         collection = collection_of(document)
         found = self.db.read("document", collection, id)
         return None if found is None else read_state(collection, [id, *found])
 
-    def statuses(self, document: type[Document] | str, ids: Sequence[str]) -> dict[str, str]:
-        """Return the status of each of these documents that exists."""
+    def statuses(self, document: Documents, ids: Sequence[str]) -> dict[str, str]:
         return dict(self.db.read("statuses", collection_of(document), list(ids)))
 
-    def find(self, document: type[Document] | str, key: str, values: Sequence[str | float]) -> list[FoundDocument]:
+    def find(self, document: Documents, key: str, values: Sequence[Value]) -> list[FoundDocument]:
         """Return the documents that have one of these values under a key of their class."""
         rows = self.db.read("found", key, list(values), collection_of(document))
         return [FoundDocument(*row) for row in rows]
 
-    def ids(self, document: type[Document] | str, key: str, value: str | float) -> list[str]:
+    def ids(self, document: Documents, key: str, value: Value) -> list[str]:
         """Return only the ids of the documents that have this value under a key; for many documents."""
         return [id for (id,) in self.db.fetch("keyed_ids", key, [value], collection_of(document))]
 
     def find_pages(
-        self, document: type[Document] | str, key: str, value: str | float, *, beside: str
-    ) -> Iterator[list[tuple[FoundDocument, str | float | None]]]:
-        """Yield the documents that have this value under a key, each with its value of the key `beside`.
+        self, document: Documents, key: str, value: Value, *, beside: str
+    ) -> Iterator[list[tuple[FoundDocument, Value | None]]]:
+        """Yield the documents with this value under a key, each with its value of the key `beside`, as stored.
 
-        They come in the order in which they were stored, at most `PAGE_DOCUMENTS` at a time, so that memory does
-        not grow with their number.
+        There are at most `PAGE_DOCUMENTS` at a time, so that memory does not grow with their number.
         """
         after, collection = 0, collection_of(document)
         while rows := self.db.read("found_page", key, [value], beside, collection, after, PAGE_DOCUMENTS):
             after = rows[-1][0]
             yield [(FoundDocument(value, *row[1:5]), row[5]) for row in rows]
 
-    def value_counts(
-        self, document: type[Document] | str, key: str, values: Sequence[str | float]
-    ) -> dict[str | float, dict[str, int]]:
+    def value_counts(self, document: Documents, key: str, values: Sequence[Value]) -> dict[Value, dict[str, int]]:
         """Count the documents that have one of these values under a key, by value and status."""
         return nested(self.db.read("value_counts", key, list(values), collection_of(document)))
 
     def related(
-        self, document: type[Document] | str, key: str, values: Sequence[str | float], other: str
-    ) -> list[tuple[str | float, str | float]]:
+        self, document: Documents, key: str, values: Sequence[Value], other: str
+    ) -> list[tuple[Value, Value]]:
         """Return pairs of a value of `key`, of these values, and a value of `other` that a document has."""
         found = self.db.read("related", key, list(values), other, collection_of(document))
         return [(value, other_value) for value, other_value in found]
 
     def unfinished(
-        self,
-        document: type[Document],
-        key: str,
-        values: Sequence[str | float],
-        *,
-        children: type[Document],
-    ) -> set[str | float]:
-        """Return the values of a key under which a document, or a child of one, is not finished yet.
-
-        Documents in a failed batch do not count.
-        """
+        self, document: type[Document], key: str, values: Sequence[Value], *, children: type[Document]
+    ) -> set[Value]:
+        """Return the values of a key with an unfinished document, or child of one, that is in no failed batch."""
         return set(self.db.read("unfinished", key, list(values), document.collection, children.collection))
 
     def children(
-        self,
-        document: type[Document] | str,
-        of: type[Document] | str,
-        ids: Sequence[str],
-        *,
-        unlike: str | None = None,
+        self, document: Documents, of: Documents, ids: Sequence[str], *, unlike: str | None = None
     ) -> list[FoundDocument]:
-        """Return the documents of a collection that were made from these, each with its parent's id.
-
-        With `unlike`, only those that have another status.
-        """
+        """Return documents that were made from these, each with its parent's id; not with a status `unlike`."""
         prefix = f"{collection_of(of)}/"
         found = self.db.read("children_of", [prefix + id for id in ids], collection_of(document), unlike)
         return [FoundDocument(parent.removeprefix(prefix), *more) for parent, *more in found]
 
 
-def collection_of(document: type[Document] | str) -> str:
+class DocumentQueries(Reader):
+    """Lists documents for operators."""
+
+    def states(
+        self,
+        document: Documents,
+        *,
+        status: str | None = None,
+        source: str | None = None,
+        after: str = "",
+        limit: int = 100,
+    ) -> list[DocumentState]:
+        """Return what the ledger knows of the documents of a collection, ordered by id, behind the id `after`."""
+        collection = collection_of(document)
+        if status is not None:
+            behind = (collection, after)
+            return self.find_states(collection=collection, status=status, source=source, after=behind, limit=limit)
+        records = self.db.read("document_page", collection, status, source, after, limit)
+        return [read_state(collection, values) for values in records]
+
+    def find_states(
+        self,
+        *,
+        collection: str | None = None,
+        status: str | None = None,
+        source: str | None = None,
+        fingerprint: str | None = None,
+        before: float | None = None,
+        after: DocumentKey = ("", ""),
+        limit: int = 100,
+    ) -> list[DocumentState]:
+        """Return documents that match, ordered by collection, then id; `before`: not changed since then."""
+        if fingerprint is not None:
+            about = (fingerprint, *after, collection, status, source, before, limit)
+            return _states(self.db.read("group_states", *about))
+        # Each status has the statement whose index is smallest: most documents are processed.
+        statement = "found_states"
+        if status is not None and status != Status.PROCESSED:
+            statement = "given_up_states" if status in _GIVEN_UP else "unfinished_states"
+        names = sorted({name for name, _, _ in self.db.read("document_counts", source)})
+        states: list[DocumentState] = []
+        for name in names if collection is None else [collection]:
+            if name < after[0] or len(states) >= limit:
+                continue
+            behind = after[1] if name == after[0] else ""
+            left = limit - len(states)
+            states += _states(self.db.read(statement, name, behind, status, source, before, left))
+        return states
+
+    def ids_like(self, prefix: str, *, limit: int = 100) -> list[tuple[str, str]]:
+        """Return collection and id of the documents whose id has this prefix, ordered by collection, then id."""
+        keys = self.db.read("ids_like", prefix, prefix + _LAST_CHARACTER * _MAX_ID_CHARACTERS, limit)
+        return [(collection, id) for collection, id in keys]
+
+    def highest_beside(
+        self, document: Documents, key: str, values: Sequence[Value], *, beside: str
+    ) -> dict[Value, float]:
+        """Return, for each value of a key, the highest number that its documents have under the key `beside`."""
+        pairs = self.db.read("highest_beside", key, list(values), beside, collection_of(document))
+        return {value: float(highest) for value, highest in pairs}
+
+    def ordered_ids(
+        self, document: Documents, key: str, value: Value, *, by: str, start: int = 0, limit: int = 100
+    ) -> list[str]:
+        """Return ids of documents that have this value under a key, ordered by the number (or 0) under `by`."""
+        return list(self.db.read("ordered_ids", key, [value], by, collection_of(document), start, limit))
+
+    def ids_before(self, document: Documents, key: str, value: Value, id: str, *, by: str) -> int:
+        """Return how many ids `ordered_ids` lists before this one."""
+        count: int = self.db.read("ids_before", key, [value], by, collection_of(document), id)
+        return count
+
+    def key_values(self, key: str) -> list[Value]:
+        return list(self.db.read("key_values", key))
+
+    def sources(self) -> list[str]:
+        return list(self.db.read("sources"))
+
+    def document_counts(self, source: str | None = None) -> dict[str, dict[str, int]]:
+        """Count the documents by collection and status; of one source, or of all."""
+        return nested(self.db.read("document_counts", source))
+
+    def children_counts(self, collection: str, id: str) -> dict[str, dict[str, int]]:
+        return nested(self.db.read("children_counts", f"{collection}/{id}"))
+
+
+def collection_of(document: Documents) -> str:
     """Return the name of a document class's collection, or the name that was given."""
     return document if isinstance(document, str) else document.collection
 
@@ -140,3 +209,7 @@ def _read_error(text: Any) -> dict[str, Any] | None:
     except (TypeError, ValueError):
         found = text
     return found if isinstance(found, dict) else {"message": str(found)}
+
+
+def _states(records: list[list[Any]]) -> list[DocumentState]:
+    return [read_state(collection, values) for collection, *values in records]

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from weakref import WeakSet
 
-from onward.ledger import publish, requeue
+from onward.ledger import publish
 from onward.ledger.breakers import Breakers
 from onward.ledger.claim import Deliveries
-from onward.ledger.dead_letters import DeadLetters
 from onward.ledger.dialect import Bus, Database
 from onward.ledger.document_actions import DocumentActions, merge_status_counts
-from onward.ledger.document_queries import DocumentQueries
 from onward.ledger.ledger_queries import LedgerQueries
-from onward.ledger.retry_queries import RetryQueries
+from onward.ledger.reader import DocumentQueries
+from onward.ledger.requeue import DeadLetters, return_claims
 from onward.ledger.subscriptions import Subscriptions
 from onward.ledger.transactions import transactional
 from onward.ledger.unit_of_work import UnitOfWork
 from onward.model.clock import Clock
-from onward.model.events import Envelope
-from onward.model.failures import Failure
-from onward.model.ledger import KEEP_UNROUTED_SECONDS, MAX_UNROUTED, NewDocument, Published
+from onward.model.events import Envelope, new_id
+from onward.model.failures import Failure, remember
+from onward.model.ledger import KEEP_UNROUTED_SECONDS, MAX_RAW_BYTES, MAX_UNROUTED, NewDocument, Published
 from onward.search.search_queries import SearchQueries
 
 log = logging.getLogger("onward")
@@ -37,7 +38,6 @@ class Store(
     Deliveries,
     DocumentQueries,
     DocumentActions,
-    RetryQueries,
     DeadLetters,
     LedgerQueries,
     Breakers,
@@ -62,12 +62,9 @@ class Store(
         self.db.close()
 
     def bus(self) -> Bus:
-        """Return what wakes a worker up when rows may be due."""
         bus = self.db.bus()
         self._buses.add(bus)
         return bus
-
-    # -- putting events and documents in
 
     def publish(self, envelopes: Sequence[Envelope]) -> list[Published]:
         """Put events on the ledger, one row per consuming service, and wake the engines of this process.
@@ -87,7 +84,16 @@ class Store(
     @transactional
     def publish_malformed(self, unit: UnitOfWork, raw: bytes, failure: Failure, *, event_type: str = "") -> None:
         """Store bytes that are no event as a dead letter of each service that they were for."""
-        publish.keep_malformed(unit, raw, failure, event_type)
+        services = [consumer.service for consumer in unit.subscriptions() if consumer.event_type == event_type]
+        if len(raw) > MAX_RAW_BYTES:
+            kept = f"; only the first {MAX_RAW_BYTES:,} of its {len(raw):,} bytes are kept"
+            failure, raw = replace(failure, message=failure.message + kept), raw[:MAX_RAW_BYTES]
+        errors = json.dumps(remember(None, failure.as_dict()))
+        for service in services or [""]:
+            id, row, now = new_id(), unit.db.reserve("ledger"), unit.now
+            columns = (row, service, id, event_type, now, id, now, errors, raw, now, failure.fingerprint)
+            unit.db.send("insert_malformed", *columns)
+            unit.count_failure(service, None, failure, 1)
 
     @transactional
     def add_documents(self, unit: UnitOfWork, documents: Sequence[NewDocument]) -> int:
@@ -97,10 +103,7 @@ class Store(
 
     @transactional
     def replace_document(self, unit: UnitOfWork, document: NewDocument) -> bool:
-        """Give a document new content, outside of any work; return whether that changed it.
-
-        Changed content makes it `pending` and removes all descendants of the old content.
-        """
+        """Give a document new content, or add it, outside of any work; return whether that changed it."""
         key = (document.collection, document.id)
         doc = unit.document(key)
         if doc is None:
@@ -111,42 +114,25 @@ class Store(
             unit.change(key)
         return changed
 
-    # -- claims that were lost, dead letters
-
     @transactional
     def record_crash(
         self, unit: UnitOfWork, worker: str, running: Sequence[int], finished: Sequence[int] = ()
     ) -> int:
-        """Return the claims of a dead worker to the queue, and count a death on those that were running.
-
-        Claims that were finished and not committed run with care next time; a death is counted if it happens
-        again.
-        """
+        """Return the claims of a dead worker to the queue; `requeue.return_claims` counts the deaths."""
         self.unregister_worker(worker)
         claims = unit.db.read("claims_of", worker)
-        return requeue.return_claims(unit, claims, running=running, finished=finished)
+        return return_claims(unit, claims, running=running, finished=finished)
 
     def reclaim(self, gone: str | None = None) -> int:
         """Requeue claims whose lease has lapsed, or those of a worker that is gone; return how many."""
+        return self._reclaim(gone) if gone is not None or self.db.read("lapsed", self.now()) else 0
+
+    @transactional
+    def _reclaim(self, unit: UnitOfWork, gone: str | None) -> int:
         if gone is not None:
-            return self._reclaim_from(gone)
-        return self._reclaim_lapsed() if self.db.read("lapsed", self.now()) else 0
-
-    @transactional
-    def _reclaim_from(self, unit: UnitOfWork, gone: str) -> int:
-        self.unregister_worker(gone)
-        return requeue.return_claims(unit, unit.db.read("claims_of", gone), lapsed=True)
-
-    @transactional
-    def _reclaim_lapsed(self, unit: UnitOfWork) -> int:
-        return requeue.return_claims(unit, unit.db.read("lapsed", unit.now), lapsed=True)
-
-    @transactional
-    def requeue(self, unit: UnitOfWork, row: int) -> bool:
-        """Requeue a dead letter's event in a new round; return False if it is no dead letter any more."""
-        return requeue.requeue_dead_letter(unit, row)
-
-    # -- removing old rows
+            self.unregister_worker(gone)
+        claims = unit.db.read("lapsed", unit.now) if gone is None else unit.db.read("claims_of", gone)
+        return return_claims(unit, claims, lapsed=True)
 
     def prune(self, *, keep_seconds: float, keep_count: int) -> int:
         """Delete completed events that are older than this, or more than that many; return how many."""

@@ -1,7 +1,5 @@
 """Errors that the store raises."""
 
-from __future__ import annotations
-
 from onward.retry import OnwardError
 
 

@@ -25,12 +25,7 @@ class ServiceRetired(OnwardError):
 
 
 class Subscriptions(TransactionalStore):
-    """Reads and changes subscriptions and workers."""
-
-    # -- subscriptions
-
     def subscriptions(self) -> list[Subscription]:
-        """Return all subscriptions."""
         return UnitOfWork(self.db, self.now()).subscriptions()
 
     def subscribe(self, subscriptions: Sequence[Subscription]) -> None:
@@ -66,13 +61,10 @@ class Subscriptions(TransactionalStore):
         for event_type in {subscription.event_type for subscription in new}:
             publish.route_unrouted(unit, event_type)
 
-    # -- retiring
-
     def retire_service(self, service: str) -> int:
-        """Remove a service's subscription; return how many of its events became dead letters.
+        """Remove a service's subscription, and make its rows dead letters; return how many.
 
-        Its waiting and claimed rows become dead letters (`service_retired`) and their documents stay `pending`;
-        documents that it set aside leave their failed batch. Stopped halfway, the same call goes on.
+        Their documents stay `pending`, and leave their failed batch. Stopped halfway, the same call goes on.
         """
         # First, and alone: nothing that is published later is routed to it.
         self.atomically(lambda: self.db.send("unsubscribe", service), alone=True)
@@ -119,8 +111,6 @@ class Subscriptions(TransactionalStore):
                 unit.change(key)
         return len(keys)
 
-    # -- workers
-
     @transactional
     def register_worker(self, unit: UnitOfWork, worker: str, about: Mapping[str, Any]) -> None:
         """Register a worker with its host, process, version, and event versions by service."""
@@ -131,12 +121,10 @@ class Subscriptions(TransactionalStore):
 
     @transactional
     def unregister_worker(self, unit: UnitOfWork, worker: str) -> None:
-        """Remove a worker that has stopped."""
         unit.db.send("keep_last_served", worker, None)
         unit.db.send("unregister_worker", worker)
 
     def workers(self, alive_within: float = 90.0) -> list[dict[str, Any]]:
-        """Return the workers that were seen within this time."""
         found = self.db.read("workers", self.now() - alive_within)
         return [{"worker": worker, "last_seen": seen, **about} for worker, about, seen in found]
 

@@ -160,8 +160,7 @@ class UnitOfWork:
             doc.failed_batch = None
 
     def count_failure(self, service: str, collection: str | None, failure: Failure, documents: int) -> None:
-        """Count a failure in its group."""
-        self._failures.append(CountedFailure(service, collection, failure, documents))
+        self._failures.append((service, collection, failure, documents))
 
     def count_status(self, source: str | None, collection: str, before: str, after: str) -> None:
         """Count a document's change of status; an empty status: the document did not, or does no longer, exist."""
@@ -265,7 +264,6 @@ class UnitOfWork:
             yield key, self.document(key), round
 
     def keys_of(self, rows: Iterable[int]) -> list[DocumentKey]:
-        """Return the keys of all documents that these rows name."""
         found = [row for number in rows if (row := self.rows[number]) is not None]
         return [(row.collection or "", id) for row in found for id, _ in row.ids]
 
@@ -335,7 +333,6 @@ class UnitOfWork:
     # -- writing
 
     def write(self) -> None:
-        """Write all changes so far."""
         db = self.db
         if self._new:
             self._write_new()
@@ -398,7 +395,6 @@ def _storable(text: str) -> str:
 
 
 def children(db: Database, keys: Sequence[DocumentKey]) -> list[DocumentKey]:
-    """Return the keys of the documents that were made from these."""
     return [(collection, id) for collection, id in db.read("children", [f"{name}/{id}" for name, id in keys])]
 
 

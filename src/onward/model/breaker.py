@@ -68,12 +68,10 @@ class Breaker:
 
     @property
     def quiet(self) -> bool:
-        """Whether there is nothing to store."""
         return self == Breaker(self.dependency)
 
     @property
     def limits_claims(self) -> bool:
-        """Whether it may hold back claims."""
         return self.open or self.limit is not None or self.paused_until is not None
 
     @property

@@ -116,7 +116,6 @@ class Event(BaseModel):
 
     @classmethod
     def field_naming(cls, collection: str) -> str | None:
-        """Return the field that names documents of a collection, if there is one."""
         return next((field for field, named in cls.naming.items() if named == collection), None)
 
 
@@ -262,8 +261,7 @@ def decode(raw: bytes | str) -> dict[str, Any]:
     if len(raw) > MAX_BYTES * 2:
         raise Malformed(f"an event of {len(raw):,} bytes is larger than {MAX_BYTES * 2:,}")
     try:
-        text = raw.decode("utf-8") if isinstance(raw, bytes) else raw
-        envelope = json.loads(text)
+        envelope = json.loads(raw.decode("utf-8") if isinstance(raw, bytes) else raw)
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
         raise Malformed(f"not JSON: {error}") from error
     if not isinstance(envelope, dict):

@@ -114,7 +114,6 @@ class Failure:
 
 
 def kind_of(error: BaseException, classified: Classified) -> str:
-    """Return the kind of an error, in one word."""
     if classified.kind is not Kind.TRANSIENT:
         return str(classified.kind)
     if classified.rate_limited:
@@ -140,11 +139,7 @@ def _clean(text: str) -> str:
 
 
 def fingerprint(service: str, error: BaseException, message: str | None = None) -> str:
-    """Name the group of failures an error belongs to.
-
-    Made from the service, the error's type, the innermost frame of user code and the message without
-    its numbers, ids, paths and quoted parts.
-    """
+    """Name the group of failures of an error: its service, type, innermost frame of user code, and shape."""
     text = message_of(error) if message is None else message
     if isinstance(error, NotReady):
         for id in sorted(error.ids, key=len, reverse=True)[:_NAMED_IDS]:
@@ -162,11 +157,7 @@ def shape_of(message: str) -> str:
 
 
 def place_of(error: BaseException) -> str:
-    """Return the innermost frame of user code, as `module:function`; empty if there is none.
-
-    Installed packages, the standard library and Onward's own machinery are not user code; the
-    pipeline's services are.
-    """
+    """Return the innermost frame of user code, as `module:function`; empty if there is none."""
     place = ""
     tb = error.__traceback__
     while tb is not None:
@@ -182,6 +173,7 @@ def place_of(error: BaseException) -> str:
 
 @lru_cache(maxsize=1024)
 def _is_user_code(module: str, file: str) -> bool:
+    """Return whether it is not of a package, the standard library or Onward; the pipeline's services are."""
     if module.startswith("onward.") or module == "onward":
         return module.startswith("onward.pipeline")
     if file.startswith("<frozen") or _INSTALLED.search(file):

@@ -27,8 +27,6 @@ MAX_UNROUTED = 100_000  # Events that are kept for a first consumer; the oldest 
 
 
 class RowState(StrEnum):
-    """The state of a ledger row."""
-
     WAITING = "waiting"
     CLAIMED = "claimed"
     DONE = "done"
@@ -172,8 +170,6 @@ class Charge(StrEnum):
 
 @dataclass(slots=True)
 class Processed:
-    """These documents were processed."""
-
     ids: Sequence[str] = ()
 
 
@@ -264,8 +260,6 @@ class Settlement:
 
 
 class CommitStatus(StrEnum):
-    """Whether a settlement was committed."""
-
     COMMITTED = "committed"
     FENCED = "fenced"  # The delivery was taken over: nothing was written
     STALE = "stale"  # An input has changed: nothing was written, and the delivery was requeued without a charge

@@ -1,7 +1,7 @@
 """What a failure leads to: its error is described and classified; then wait, split, set aside, or give up.
 
 Whether a failure is the documents' own, or that of a dependency, the store decides when it settles the call
-(`ledger/failure_attribution.py`): it knows whether other documents succeeded. Here it is judged as their own.
+(`ledger/breakers.py`): it knows whether other documents succeeded. Here it is judged as their own.
 """
 
 from __future__ import annotations

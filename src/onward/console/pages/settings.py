@@ -104,7 +104,7 @@ def _versions(app: App) -> list[tuple[str, str]]:
 def _schema(app: App) -> str:
     """Return the version of the store's tables: that of this program, which migrates them on opening."""
     if is_server(app.store_address):
-        from onward.ledger.postgres.schema_migration import SCHEMA_VERSION
+        from onward.ledger.postgres.connections import SCHEMA_VERSION
 
         return f"PostgreSQL, version {SCHEMA_VERSION}"
     migrations = resources.files("onward.ledger.sqlite") / "migrations"

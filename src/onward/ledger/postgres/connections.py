@@ -1,4 +1,4 @@
-"""Connections to a PostgreSQL server: opened when needed, reused, closed when the server does not reply.
+"""Connections to a schema of a PostgreSQL server: opened when needed, reused, closed when the server is silent.
 
 Not psycopg_pool: its background threads open connections, so that a caller gets `PoolTimeout` after the whole
 timeout instead of the server's error at once, and its check of an idle connection takes a round trip.
@@ -19,15 +19,18 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import psycopg
-from psycopg import RawCursor
+from psycopg import RawCursor, errors
 from psycopg.types.json import set_json_loads
 from pydantic_core import from_json
 
+from onward.ledger.named_statements import load_migrations
 from onward.ledger.postgres.error_messages import explained
 from onward.ledger.store_errors import StoreError, StoreUnavailable
 from onward.retry import redact
 
 LEAST_VERSION = 130000
+SCHEMA_VERSION = 1
+OLDEST_COMPATIBLE_VERSION = 1  # The oldest schema version whose workers can go on working with this schema
 SCHEMA = "onward"
 MAX_CONNECTIONS = 8  # At the same time, of a process; a further caller waits. A server has about a hundred for all
 MAX_IDLE_SECONDS = 300.0  # A connection that was idle for longer is closed
@@ -158,8 +161,6 @@ class Connections:
         self._opened = True
         return connection
 
-    # -- servers that do not reply
-
     @contextmanager
     def time_limited(self, connection: Connection) -> Iterator[None]:
         """Limit the wait for the server: a network that drops all packets reports no error."""
@@ -195,7 +196,6 @@ def _is_open(connection: Connection) -> bool:
 
 
 def lock_number(name: str) -> int:
-    """Return the number of an advisory lock for a name."""
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), signed=True)
 
 
@@ -236,3 +236,66 @@ def _read_url(url: str) -> tuple[str, str]:
         options.setdefault("target_session_attrs", "read-write")
     options = {**_TCP, "application_name": "onward", **options}
     return schema, f"postgresql://{parts.netloc}{parts.path}?{urlencode(options)}"
+
+
+def open_schema(url: str, patience: float) -> Connections:
+    """Return connections to a schema. Its tables are created or upgraded, unless another process has done so."""
+    connections = Connections(url, patience=patience)
+    try:
+        _upgrade(connections)
+    except BaseException:
+        connections.close()
+        raise
+    return connections
+
+
+def _upgrade(connections: Connections) -> None:
+    with connections.use() as connection:
+        try:
+            if _schema_version(connection, connections) == SCHEMA_VERSION:
+                return
+            with connection.transaction():
+                # Held until the commit: a second process then finds nothing to do.
+                connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '5min'")
+                lock = lock_number(f"{connections.schema}/migrate")
+                connection.execute("SELECT pg_advisory_xact_lock($1)", [lock])
+                _migrate(connection, connections)
+        except (errors.DuplicateTable, errors.DuplicateObject, errors.UndefinedColumn) as error:
+            raise StoreError(
+                f"{connections.address}: the schema {connections.schema!r} has other tables "
+                f"({error.diag.message_primary}). Name one of its own for Onward, as in ?schema=onward"
+            ) from error
+        except psycopg.Error as error:
+            raise explained(error, connections.address) from error
+
+
+def _migrate(connection: Connection, connections: Connections) -> None:
+    found = _schema_version(connection, connections)
+    if found == 0:
+        # Only if it is missing: creating it needs a right that its owner may not have.
+        query = "SELECT 1 FROM pg_namespace WHERE nspname = $1"
+        if not connection.execute(query, [connections.schema]).fetchone():
+            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(connections.schema)}".encode())
+    for script in load_migrations(__package__)[found:]:
+        connection.execute(script.encode())
+    connection.execute("DELETE FROM schema_version")
+    connection.execute(
+        "INSERT INTO schema_version (version, serves) VALUES ($1, $2)", [SCHEMA_VERSION, OLDEST_COMPATIBLE_VERSION]
+    )
+
+
+def _schema_version(connection: Connection, connections: Connections) -> int:
+    """Return the schema's version; 0: there is none. A newer version that is compatible counts as ours."""
+    query = "SELECT 1 FROM pg_tables WHERE schemaname = $1 AND tablename = 'schema_version'"
+    if not connection.execute(query, [connections.schema]).fetchone():
+        return 0
+    found = connection.execute("SELECT version, serves FROM schema_version").fetchone()
+    version, serves = found or (0, 0)
+    if version <= SCHEMA_VERSION:
+        return int(version)
+    if serves <= SCHEMA_VERSION:
+        return SCHEMA_VERSION  # upgraded by a newer worker, and compatible with this one
+    raise StoreError(
+        f"{connections.address} has schema version {version}, written by a newer Onward; this one knows version "
+        f"{SCHEMA_VERSION}. Upgrade: pip install --upgrade onward"
+    )

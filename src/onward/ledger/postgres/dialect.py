@@ -1,27 +1,26 @@
-"""The PostgreSQL dialect: transactions, locks, named statements and the time of one schema."""
+"""The PostgreSQL dialect: transactions, locks, named statements, time and wake-ups of one schema."""
 
 from __future__ import annotations
 
+import os
+import select
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 
+from onward.ledger.dialect import Bus
 from onward.ledger.postgres import fulltext as postgres_fulltext
-from onward.ledger.postgres import schema_migration
-from onward.ledger.postgres.connections import LOCK_SECONDS, Connection, Connections, lock_number
+from onward.ledger.postgres.connections import LOCK_SECONDS, Connection, lock_number, open_schema
 from onward.ledger.postgres.error_messages import explained
 from onward.ledger.postgres.statements import array, statement
-from onward.ledger.postgres.wakeup import ListeningBus
 from onward.ledger.store_errors import StoreConflict, StoreError, StoreFull, StoreUnavailable
-
-if TYPE_CHECKING:
-    from onward.ledger.dialect import Bus
-    from onward.model.clock import Clock
-    from onward.search.fulltext import FullText
+from onward.model.clock import Clock
+from onward.retry import redact
+from onward.search.fulltext import FullText
 
 ID_BLOCK = 1024  # Row ids that a process takes from a sequence at a time
 REFRESH_SECONDS = 15.0  # After this time the server is asked for its time again
@@ -35,7 +34,7 @@ class PostgresDatabase:
     fulltext: FullText = postgres_fulltext
 
     def __init__(self, url: str, *, patience: float = 60.0) -> None:
-        self.connections = Connections(url, patience=patience)
+        self.connections = open_schema(url, patience)
         self.schema = self.connections.schema
         self._local = threading.local()
         self._ids: dict[str, tuple[int, int]] = {}
@@ -50,11 +49,6 @@ class PostgresDatabase:
             f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'",
         )
         self.channel = f"onward_{self._gate & 0xFFFFFFFF:08x}"
-        try:
-            schema_migration.migrate(self.connections)
-        except BaseException:
-            self.close()
-            raise
 
     def clock(self) -> Clock:
         return ServerClock(self)
@@ -304,3 +298,71 @@ class ServerClock:
         if after - before < MAX_LATENCY_SECONDS or not self._offset:
             self._offset = server_time - (before + after) / 2
         self._refreshed_at = after
+
+
+class ListeningBus:
+    """Listens on a connection of its own; without one, workers poll the ledger."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+        self._connection: Connection | None = None
+        self._read_end, self._write_end = os.pipe()
+        for end in (self._read_end, self._write_end):
+            os.set_blocking(end, False)
+        self._closed = False
+        self._lock = threading.Lock()
+
+    def wait(self, seconds: float) -> None:
+        try:
+            self._wait(seconds)
+        except (psycopg.Error, OSError, ValueError) as error:
+            self._drop()
+            raise StoreUnavailable(f"{self._database.connections.address}: {redact(str(error))}") from error
+        finally:
+            if self._closed:
+                self._drop()
+
+    def _wait(self, seconds: float) -> None:
+        ends = time.monotonic() + seconds
+        while not self._closed and (left := ends - time.monotonic()) > 0:
+            if self._connection is None:
+                self._connection = self._database.connections.open()
+                self._connection.execute(f"LISTEN {self._database.channel}".encode())
+            readable, _, _ = select.select([self._connection.fileno(), self._read_end], [], [], left)
+            if self._read_end in readable:
+                with suppress(BlockingIOError):
+                    os.read(self._read_end, 4096)
+                return
+            if readable:
+                self._connection.pgconn.consume_input()
+                if list(iter(self._connection.pgconn.notifies, None)):
+                    return
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def wake(self) -> None:
+        with self._lock:
+            if not self._closed:
+                with suppress(BlockingIOError):
+                    os.write(self._write_end, b"!")
+
+    def close(self) -> None:
+        """Close; a waiting thread returns."""
+        self.wake()
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        # Not the reading end of the pipe, nor the connection: the waiting thread may use them, and closes them.
+        os.close(self._write_end)
+
+    def __del__(self) -> None:
+        self._drop()
+        with suppress(OSError):
+            os.close(self._read_end)
+        if not self._closed:
+            with suppress(OSError):
+                os.close(self._write_end)

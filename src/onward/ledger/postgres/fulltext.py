@@ -15,12 +15,9 @@ from onward.model.search_query import MARK_END, MARK_START, Matches, TextHit
 from onward.search.fulltext import MAX_RANKED_BY_COMMON_WORDS, UNRANKED_SCORE, SearchDatabase, TextSearch
 
 MAX_WORD_CHARACTERS = 500  # Characters of a word that are indexed; a lexeme has up to 2 kB
-MAX_POSITIONS = 16_000
-"""Words of a text that are indexed with their position: PostgreSQL has positions up to 16 383."""
-MAX_TITLE_BYTES, MAX_TEXT_BYTES = 40_000, 450_000
-"""Bytes that are indexed; with more, a text of different words could exceed the 1 MB of a tsvector."""
-MAX_TERMS, MAX_CHARACTERS, MAX_PHRASE_WORDS = 1_000, 100_000, 200
-"""Limits of a query: terms, their characters in total, and words of a phrase."""
+MAX_POSITIONS = 16_000  # Words of a text that are indexed with position; PostgreSQL has positions up to 16 383
+MAX_TITLE_BYTES, MAX_TEXT_BYTES = 40_000, 450_000  # That are indexed: a tsvector has up to 1 MB
+MAX_TERMS, MAX_CHARACTERS, MAX_PHRASE_WORDS = 1_000, 100_000, 200  # Of a query; characters of all its terms
 MAX_COUNTED_TEXTS = 10_000  # With more texts than this, the number of texts that have a common word is estimated
 EXCERPT_WORDS = 40
 
@@ -58,9 +55,6 @@ def words_of(text: str) -> list[str]:
     return words
 
 
-# -- writing
-
-
 def text_rows(rows: Sequence[Sequence[object]]) -> list[tuple[object, ...]]:
     """Complete rows of document, title, text and quoted text with their size and the words they are found by."""
     complete: list[tuple[object, ...]] = []
@@ -86,9 +80,6 @@ def _fitting(words: list[str], most_bytes: int, positions: int = MAX_POSITIONS) 
     return text
 
 
-# -- asking
-
-
 def match(db: SearchDatabase, query: TextSearch) -> Matches:
     """Return the documents that match, best first."""
     text = text_query(query.wanted, query.unwanted, titles=query.titles)
@@ -98,10 +89,7 @@ def match(db: SearchDatabase, query: TextSearch) -> Matches:
 
 
 def text_query(wanted: Sequence[str], unwanted: Sequence[str], *, titles: bool = True) -> str:
-    """Return a query for `match_texts`, as JSON.
-
-    Words consist of letters and digits, so that nothing in them is an operator of a tsquery.
-    """
+    """Return a query for `match_texts`, as JSON. Words are letters and digits, and no operators of a tsquery."""
     terms, refused = ([f"'{' '.join(term)}'" for term in _terms(some)] for some in (wanted, unwanted))
     where = "" if titles else ":CD"
     without = f" & !({' | '.join(refused)})" if refused else ""
@@ -121,9 +109,6 @@ def _terms(terms: Sequence[str]) -> Terms:
         if words and words not in terms_found:
             terms_found.append(words)
     return terms_found
-
-
-# -- excerpts
 
 
 def excerpts(
@@ -154,8 +139,7 @@ def excerpts(
     return found_excerpts
 
 
-Match = tuple[int, int, int]
-"""A term in a text: its first word, the word after its last, and the number of the term."""
+Match = tuple[int, int, int]  # A term in a text: its first word, the word after its last, the term's number
 
 
 class _Text:

@@ -12,10 +12,9 @@ from typing import Any
 import psycopg
 from psycopg import errors
 
-from onward.ledger.named_statements import load_migrations
-from onward.ledger.postgres.connections import MAX_CONNECTIONS, Connection, Connections, quoted
+from onward.ledger.named_statements import MissingObject, load_migrations
+from onward.ledger.postgres.connections import MAX_CONNECTIONS, SCHEMA_VERSION, Connection, Connections, quoted
 from onward.ledger.postgres.error_messages import explained
-from onward.ledger.postgres.schema_migration import SCHEMA_VERSION
 
 MAX_QUERY_SECONDS = 20.0  # The time limit of a query about all documents
 MAX_PROCESS_CONNECTIONS = MAX_CONNECTIONS + 1  # That a worker process may open: its store's, and one for LISTEN
@@ -74,14 +73,6 @@ SELECT count(*) FROM documents d
 WHERE "row" IS NOT NULL AND NOT EXISTS (SELECT 1 FROM ledger l WHERE l.id = d."row")"""
 
 
-@dataclass(frozen=True, slots=True)
-class MissingObject:
-    """A missing or invalid table or index, and the statement that repairs it, if there is one."""
-
-    what: str
-    statement: str = ""
-
-
 @dataclass(slots=True)
 class ServerInspection:
     """The result of an inspection. A field is None if it was not checked, or if the check took too long."""
@@ -128,10 +119,7 @@ def exists(url: str) -> bool:
 
 
 def examine(url: str, *, future: float, seconds: float = MAX_QUERY_SECONDS) -> ServerInspection:
-    """Look at a server, and through the schema of a store; raises `StoreError` where it cannot be reached.
-
-    What was changed after `future` seconds from now, by the server's clock, is from the future.
-    """
+    """Look at a server and a schema; raises `StoreError`. `future`: seconds from now, by the server's clock."""
     with _looking(url) as (connections, connection):
         found = ServerInspection(connections.address, connections.schema)
         _ask_server(connection, found)
@@ -177,9 +165,6 @@ def _rows(connection: Connection, query: str, *values: Any) -> list[tuple[Any, .
     return connection.execute(query.encode(), values).fetchall()
 
 
-# -- the server
-
-
 def _ask_server(connection: Connection, found: ServerInspection) -> None:
     ((version, recovering, read_only, autovacuum, user, database, may_create),) = _rows(connection, _SERVER)
     found.server_version, found.user, found.database, found.may_create = version, user, database, may_create
@@ -208,9 +193,6 @@ def _compare_clocks(connection: Connection) -> tuple[float, float]:
         samples.append((took, theirs - (before + took / 2)))
     samples.sort()
     return samples[len(samples) // 2][0], samples[0][1]
-
-
-# -- the schema
 
 
 def _lacking(connection: Connection, schema: str, tables: set[str]) -> Iterator[MissingObject]:

@@ -33,20 +33,15 @@ class Statement:
 
     def values(self, parameters: Sequence[Any]) -> list[Any]:
         """Return parameters for the driver: lists become arrays, or JSON where the statement says so."""
-        return [
-            value
-            if not isinstance(value, list | tuple)
-            else json.dumps(value)
-            if number in self.as_json
-            else array(value)
-            for number, value in enumerate(parameters, start=1)
-        ]
+        values = list(parameters)
+        for position, value in enumerate(values):
+            if isinstance(value, list | tuple):
+                values[position] = json.dumps(value) if position + 1 in self.as_json else array(value)
+        return values
 
     def spread(self, columns: Sequence[Sequence[Any]]) -> tuple[str, list[Any]]:
-        """Return text and parameters for many rows; a column of equal values is sent as one value.
-
-        Unnesting a column of a thousand equal values takes the server half as long as storing them.
-        """
+        """Return text and parameters for many rows; a column of equal values is sent as one value."""
+        # Unnesting a column of a thousand equal values takes the server half as long as storing them.
         worth_it = self.columns is not None and len(columns[0]) >= MIN_ROWS_TO_SPREAD
         constant = [worth_it and _is_constant(column) for column in columns]
         if not any(constant) or all(constant):
@@ -80,7 +75,7 @@ def _is_constant(column: Sequence[Any]) -> bool:
 @cache
 def statements() -> dict[str, Statement]:
     """Return all named statements."""
-    return {name: _parsed(name, found.shape, found.text) for name, found in load_statements(__package__).items()}
+    return {name: _parsed(name, shape, text) for name, (text, shape) in load_statements(__package__).items()}
 
 
 def statement(name: str) -> Statement:

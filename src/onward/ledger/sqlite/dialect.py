@@ -8,33 +8,29 @@ import re
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic_core import from_json
 
+from onward.ledger.dialect import Bus
 from onward.ledger.named_statements import load_migrations, load_statements
 from onward.ledger.sqlite import fulltext as sqlite_fulltext
-from onward.ledger.sqlite.connections import ReaderPool
 from onward.ledger.store_errors import StoreError, StoreFull, StoreGone, StoreUnavailable
 from onward.model.clock import Clock, SystemClock
 from onward.search import search_queries
-
-if TYPE_CHECKING:
-    from onward.ledger.dialect import Bus
-    from onward.search.fulltext import FullText
+from onward.search.fulltext import FullText
 
 SCHEMA_VERSION = 6
 BUSY_SECONDS = 30.0
 BUSY_STEP_SECONDS = 0.001
 POLL_SECONDS = 0.02
-WRITER_CACHE_KB, READER_CACHE_KB = (
-    8_000,
-    1_000,
-)  # One writer, `MAX_READERS` readers: all must be small
+WRITER_CACHE_KB, READER_CACHE_KB = (8_000, 1_000)  # One writer, `MAX_READERS` readers: all must be small
+MAX_READERS = 8  # Read connections of a process. Each has two file descriptors and a page cache
+WAIT_SECONDS = 30.0  # How long a read waits for a connection to become free
 _LAST_ROW = {
     "ledger": "SELECT seq FROM sqlite_sequence WHERE name = 'ledger'",
     "documents": "SELECT max(doc) FROM documents",
@@ -129,10 +125,7 @@ class SQLiteDatabase:
             self._writer.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     def _check_file(self) -> None:
-        """Refuse to use a file that was deleted or replaced: SQLite would go on with the deleted one.
-
-        It is checked before each statement or transaction, which takes about a microsecond.
-        """
+        """Refuse a file that was deleted or replaced: SQLite would go on with it. That takes a microsecond."""
         if self._file is None or (found := _identity(self.path)) == self._file:
             return
         raise StoreGone(
@@ -312,7 +305,7 @@ def _statements(script: str) -> Iterator[str]:
 def statement(name: str) -> tuple[str, tuple[int, ...]]:
     """Return a named statement, and the position of the parameter for each of its numbered placeholders."""
     # Python before 3.12.4 takes ?1 for a named placeholder, and warns when it is given a sequence.
-    text = load_statements(__package__)[name].text
+    text = load_statements(__package__)[name][0]
     return _NUMBERED.sub("?", text), tuple(int(number) - 1 for number in _NUMBERED.findall(text))
 
 
@@ -320,7 +313,7 @@ def statement(name: str) -> tuple[str, tuple[int, ...]]:
 def _bulk_statement(name: str, width: int, size: int) -> str:
     """Return a named `{values}` statement for a number of rows."""
     row = "(" + ",".join("?" * width) + ")"
-    return load_statements(__package__)[name].text.replace("{values}", ",".join([row] * size))
+    return load_statements(__package__)[name][0].replace("{values}", ",".join([row] * size))
 
 
 class PollingBus:
@@ -347,3 +340,78 @@ class PollingBus:
 
     def close(self) -> None:
         self.wake()
+
+
+class ReaderPool:
+    """Opens read connections when they are needed, and uses them again.
+
+    A connection is taken for one statement and its rows: it holds no snapshot afterwards, and a thread never waits
+    for a connection while it holds another.
+    """
+
+    def __init__(self, path: str, connect: Callable[[], sqlite3.Connection]) -> None:
+        self._path = path
+        self._connect = connect
+        self._idle: list[sqlite3.Connection] = []
+        self._opened = 0
+        self._waiting = 0
+        self._closed = False
+        self._given_back = threading.Condition()
+
+    def fetch(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Execute a statement; return its rows."""
+        connection = self.take()
+        try:
+            return connection.execute(statement, values).fetchall()
+        finally:
+            self.give_back(connection)
+
+    def take(self) -> sqlite3.Connection:
+        """Return a connection that no other thread uses."""
+        # pop() and append() of a list are atomic: the lock is needed only if the list is empty.
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._open_or_wait()
+
+    def give_back(self, connection: sqlite3.Connection) -> None:
+        self._idle.append(connection)
+        if self._closed:
+            self._close_idle()
+        if self._waiting:
+            with self._given_back:
+                self._given_back.notify()
+
+    def close(self) -> None:
+        """Close all connections; those in use are closed when they are given back."""
+        self._closed = True
+        self._close_idle()
+        with self._given_back:
+            self._given_back.notify_all()
+
+    def _close_idle(self) -> None:
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()
+
+    def _open_or_wait(self) -> sqlite3.Connection:
+        gives_up = time.monotonic() + WAIT_SECONDS
+        with self._given_back:
+            self._waiting += 1  # before the list is read: a connection given back after that notifies
+            try:
+                while True:
+                    with suppress(IndexError):
+                        return self._idle.pop()
+                    if self._closed:
+                        raise StoreError(f"{self._path} is closed; open the store again")
+                    if self._opened < MAX_READERS:
+                        connection = self._connect()
+                        self._opened += 1
+                        return connection
+                    if not self._given_back.wait(gives_up - time.monotonic()):
+                        raise StoreUnavailable(
+                            f"all {MAX_READERS} read connections of this process to {self._path} were busy for "
+                            f"{WAIT_SECONDS:g} s. Send fewer requests at once, or try again later"
+                        )
+            finally:
+                self._waiting -= 1

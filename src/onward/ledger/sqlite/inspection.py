@@ -4,35 +4,26 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from onward.ledger.named_statements import load_migrations
+from onward.ledger.named_statements import MissingObject, load_migrations
 from onward.ledger.sqlite.dialect import SCHEMA_VERSION, error_code
 
 LEAST_SQLITE = (3, 35)
 MAX_QUERY_SECONDS = 20.0  # The time limit of a query that reads the whole file
 MAX_CHECKED_BYTES = 2_000_000_000  # Before version 3.41, SQLite cannot interrupt the check of a larger file
-_STEPS = 10_000
 _FUTURE = "SELECT count(*), max(updated_at) FROM documents WHERE updated_at > ?"
-_COLUMNS = """
-SELECT t.name, c.name FROM sqlite_master t, pragma_table_info(t.name) c WHERE t.type = 'table'
-"""
+_COLUMNS = "SELECT t.name, c.name FROM sqlite_master t, pragma_table_info(t.name) c WHERE t.type = 'table'"
+_INDEXES = "SELECT name, tbl_name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"
 _ASTRAY = """
 SELECT count(*) FROM documents d
 WHERE row IS NOT NULL AND NOT EXISTS (SELECT 1 FROM ledger l WHERE l.id = d.row)
 """
-
-
-@dataclass(frozen=True, slots=True)
-class MissingObject:
-    """A missing table, column or index, and the statement that makes a missing index."""
-
-    what: str
-    statement: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +34,6 @@ class FileInspection:
     known_schema: int = SCHEMA_VERSION
     damage: tuple[str, ...] | None = None
     missing: tuple[MissingObject, ...] = ()
-    """Tables, columns and indexes of this schema version that the file lacks."""
     future: int | None = None  # Documents that were changed in the future
     latest: float | None = None
     astray: int | None = None  # Documents that point to ledger rows that do not exist
@@ -78,7 +68,7 @@ def examine(path: Path, *, now: float, seconds: float = MAX_QUERY_SECONDS) -> Fi
             found = tuple(str(line) for (line,) in damage if line != "ok") if damage is not None else None
             if found:
                 return FileInspection(schema, damage=found)
-            if missing := _missing(connection, schema):
+            if missing := tuple(_missing(connection, schema)):
                 return FileInspection(schema, damage=found, missing=missing)
             future = _query(connection, seconds, _FUTURE, now)
             astray = _query(connection, seconds, _ASTRAY)
@@ -87,43 +77,28 @@ def examine(path: Path, *, now: float, seconds: float = MAX_QUERY_SECONDS) -> Fi
             raise Unreadable(f"it cannot be read: {error}") from None
         raise Unreadable(f"it is no intact SQLite database ({error})") from None
     many, latest = future[0] if future else (None, None)
-    return FileInspection(
-        schema, damage=found, future=many, latest=latest, astray=astray[0][0] if astray else None
-    )
+    count = astray[0][0] if astray else None
+    return FileInspection(schema, damage=found, future=many, latest=latest, astray=count)
 
 
-def _missing(connection: sqlite3.Connection, schema: int) -> tuple[MissingObject, ...]:
+def _missing(connection: sqlite3.Connection, schema: int) -> Iterator[MissingObject]:
     """Compare a file with what the migrations up to its schema version make."""
     with closing(sqlite3.connect(":memory:")) as model:
         for script in load_migrations(__package__)[:schema]:
             model.executescript(script)
-        wanted, there = _tables(model), _tables(connection)
-        # Not the indexes of missing tables.
-        indexes = {
-            name: statement
-            for name, table, statement in model.execute(
-                "SELECT name, tbl_name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"
-            )
-            if table in there
-        }
+        wanted, there = (list(database.execute(_COLUMNS)) for database in (model, connection))
+        indexes = list(model.execute(_INDEXES))
+    tables = {table for table, _ in there}
+    for table in dict.fromkeys(table for table, _ in wanted):
+        if table not in tables:
+            yield MissingObject(f"the table {table}")
+    for table, column in wanted:
+        if table in tables and (table, column) not in there:
+            yield MissingObject(f"the column {column} of {table}")
     existing = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
-    return (
-        *(MissingObject(f"the table {name}") for name in wanted if name not in there),
-        *(
-            MissingObject(f"the column {column} of {name}")
-            for name, columns in wanted.items()
-            for column in columns
-            if name in there and column not in there[name]
-        ),
-        *(MissingObject(f"the index {name}", made) for name, made in indexes.items() if name not in existing),
-    )
-
-
-def _tables(connection: sqlite3.Connection) -> dict[str, list[str]]:
-    tables: dict[str, list[str]] = {}
-    for table, column in connection.execute(_COLUMNS):
-        tables.setdefault(table, []).append(column)
-    return tables
+    for name, table, made in indexes:
+        if table in tables and name not in existing:  # not the indexes of missing tables
+            yield MissingObject(f"the index {name}", made)
 
 
 def _open(path: Path) -> sqlite3.Connection:
@@ -137,7 +112,7 @@ def _query(
     connection: sqlite3.Connection, seconds: float, query: str, *values: Any
 ) -> list[tuple[Any, ...]] | None:
     ends = time.monotonic() + seconds
-    connection.set_progress_handler(lambda: time.monotonic() > ends, _STEPS)
+    connection.set_progress_handler(lambda: time.monotonic() > ends, 10_000)
     try:
         return connection.execute(query, values).fetchall()
     except sqlite3.OperationalError as error:
