@@ -18,17 +18,7 @@ from onward.cli import INTERRUPTED
 from onward.cli.app_access import open_store_app
 from onward.cli.output import Output
 from onward.cli.params import dry_run_option, json_option, print_json
-from onward.ops.actions.action import (
-    Action,
-    ActionMessage,
-    ActionOutcome,
-    ActionProgress,
-    ActionStopped,
-    Actor,
-    Completion,
-    Tone,
-    user_name,
-)
+from onward.ops.actions.action import ActionProgress, ActionStopped, Actor, Completion, Tone, user_name
 from onward.ops.document_export import new_file, write_lines
 from onward.ops.text.format import number, one_line
 
@@ -36,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from onward import App
+    from onward.ops.actions.action import Action, ActionMessage, ActionOutcome
 
 PLAIN_PROGRESS_SECONDS = 10.0
 FAILED, PARTIAL = 1, 3

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,15 +41,7 @@ EARLIEST_TIME = 1_704_067_200.0  # 2024: an earlier clock is wrong
 PLACES = ("home", "store", "bus", "blobs")
 
 
-class Level(StrEnum):
-    """How serious a finding is."""
-
-    OK = "ok"
-    WARNING = "warning"
-    WRONG = "wrong"
-
-
-_MARKS = {Level.OK: ("ok", "green"), Level.WARNING: ("look", "yellow"), Level.WRONG: ("wrong", "bold red")}
+_MARKS = {"ok": ("ok", "green"), "warning": ("look", "yellow"), "wrong": ("wrong", "bold red")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +49,7 @@ class Check:
     """The result of a check, and what to do about it."""
 
     name: str
-    level: Level
+    level: str  # how serious it is: a key of _MARKS
     text: str
     remedy: str = ""
 
@@ -67,15 +58,15 @@ Checks = Iterator[Check]
 
 
 def ok(name: str, text: str) -> Check:
-    return Check(name, Level.OK, redact(text))
+    return Check(name, "ok", redact(text))
 
 
 def warning(name: str, text: str, remedy: str) -> Check:
-    return Check(name, Level.WARNING, redact(text), redact(remedy))
+    return Check(name, "warning", redact(text), redact(remedy))
 
 
 def wrong(name: str, text: str, remedy: str) -> Check:
-    return Check(name, Level.WRONG, redact(text), redact(remedy))
+    return Check(name, "wrong", redact(text), redact(remedy))
 
 
 @click.command()
@@ -96,7 +87,7 @@ def doctor(as_json: bool) -> None:
       ONWARD_STORE=postgresql://onward@db/onward onward doctor
     """
     checks = list(_check_everything())
-    faults, looks = (sum(check.level is level for check in checks) for level in (Level.WRONG, Level.WARNING))
+    faults, looks = (sum(check.level == level for check in checks) for level in ("wrong", "warning"))
     if as_json:
         print_json({"healthy": not faults, "checks": [asdict(check) for check in checks]})
     else:

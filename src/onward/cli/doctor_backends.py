@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from onward.cli.doctor import MAX_SKEW_SECONDS, Check, Checks, ok, warning, wrong
+from onward.cli.output import events_wait
 from onward.ops.lookup import worker_command
 from onward.ops.queries.workers import service_facts
 from onward.ops.text.format import counted, duration, moment, number, shell_command, size, worker_process
@@ -344,8 +345,7 @@ def _check_workers(store: Store) -> Checks:
 def _check_services(store: Store) -> Checks:
     found = [one for one in service_facts(store) if one["due"] and not one["workers"]]
     for one in found:
-        wait = "waits" if one["waiting"] == 1 else "wait"
-        text = f"{counted(one['waiting'], 'event')} {wait} for {one['service']}, and no worker runs it"
+        text = f"{events_wait(one['waiting'])} for {one['service']}, and no worker runs it"
         yield warning("services", text, "onward services")
     if not found:
         yield ok("services", "no event waits for a service that no worker runs")

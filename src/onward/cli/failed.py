@@ -24,12 +24,7 @@ from onward.cli.params import (
     print_json,
     rate_option,
 )
-from onward.ops.actions.dead_letters import (
-    ArchiveDeadLetters,
-    PurgeDeadLetters,
-    RequeueDeadLetters,
-    RestoreDeadLetters,
-)
+from onward.ops.actions import dead_letters as actions
 from onward.ops.queries import dead_letters as queries
 from onward.ops.text.format import counted, harmless, moment, number, one_line, size
 from onward.ops.text.history import MAX_SHOWN_BYTES, error_text, last_error_text, raw_text, reason_text, tries_text
@@ -239,7 +234,7 @@ def requeue(rate: float | None, canary: int | None, **given: Any) -> Action:
       onward failed requeue embedding.generation.failed --rate 5 --canary 3
       onward failed requeue --all --error-type TimeoutError --since yesterday
     """
-    return RequeueDeadLetters(queries.DeadLetterSelection(**given), canary=canary or 0, rate=rate)
+    return actions.RequeueDeadLetters(queries.DeadLetterSelection(**given), canary=canary or 0, rate=rate)
 
 
 @failed.command()
@@ -255,7 +250,7 @@ def purge(archived: bool, recovered: bool, **given: Any) -> Action:
       onward failed purge parsing.failed --dry-run
       onward failed purge --all --archived --confirm
     """
-    return PurgeDeadLetters(queries.DeadLetterSelection(**given), archived=archived, recovered=recovered)
+    return actions.PurgeDeadLetters(queries.DeadLetterSelection(**given), archived=archived, recovered=recovered)
 
 
 @failed.command()
@@ -270,4 +265,6 @@ def archive(restore: bool, **given: Any) -> Action:
       onward failed archive parsing.failed --error-type UnreadableMail
       onward failed archive parsing.failed --restore
     """
-    return (RestoreDeadLetters if restore else ArchiveDeadLetters)(queries.DeadLetterSelection(**given))
+    return (actions.RestoreDeadLetters if restore else actions.ArchiveDeadLetters)(
+        queries.DeadLetterSelection(**given)
+    )

@@ -11,14 +11,9 @@ from rich.text import Text
 
 from onward.cli.action_run import runs_action
 from onward.cli.app_access import open_store_app
-from onward.cli.output import Output
+from onward.cli.output import Output, events_wait
 from onward.cli.params import DATE, canary_option, json_option, list_by_default, print_json, rate_option
-from onward.ops.actions.failure_groups import (
-    DiscardFailedBatches,
-    DiscardFailureGroup,
-    RetryFailedBatches,
-    RetryFailureGroup,
-)
+from onward.ops.actions import failure_groups as actions
 from onward.ops.lookup import check_service, short_ids, show_command
 from onward.ops.queries import failure_groups as groups
 from onward.ops.text.diagnosis import diagnosis_sentences, remedies, remedy_command, remedy_sentence
@@ -100,11 +95,10 @@ def list_groups(
     for evidence in found.page:
         group, waiting, cause = evidence.group, evidence.waiting, diagnose(evidence).kind
         short = found.short[group.fingerprint]
-        held = f"{counted(waiting, 'event')} {'waits' if waiting == 1 else 'wait'}" if waiting else ""
         out.entry(
             (f"{short}  ", "green"),
             (f"{cause:17}  ", _STYLES[cause]),
-            f"{one_line(group.service, 30)}: {held or _affected_count(group)}",
+            f"{one_line(group.service, 30)}: {events_wait(waiting) if waiting else _affected_count(group)}",
             (f", since {local_time(group.first_seen, now)}, last {_ago(group, now)}", "dim"),
         )
         out.entry(f"{'':{len(short)}}  {groups.error_text(group, 200)}", style="red")
@@ -238,7 +232,7 @@ def retry_group(group: str, canary: int | None, rate: float | None) -> Action:
       onward failures retry 5d41402a --canary 3
       onward failures retry 5d41402a --rate 2
     """
-    return RetryFailureGroup(group, canary=canary or 0, rate=rate)
+    return actions.RetryFailureGroup(group, canary=canary or 0, rate=rate)
 
 
 @failures.command("discard")
@@ -254,7 +248,7 @@ def discard_group(group: str) -> Action:
       onward failures discard 5d41402a --dry-run
       onward failures discard 5d41402a --confirm
     """
-    return DiscardFailureGroup(group)
+    return actions.DiscardFailureGroup(group)
 
 
 # -- failed batches
@@ -350,7 +344,7 @@ def show_batch(id: str, as_json: bool) -> None:
 @runs_action()
 def retry_batches(ids: tuple[str, ...], everything: bool) -> Action:
     """Retry failed batches now; this is not counted as a retry."""
-    return RetryFailedBatches(ids, everything)
+    return actions.RetryFailedBatches(ids, everything)
 
 
 @batches.command("discard")
@@ -358,4 +352,4 @@ def retry_batches(ids: tuple[str, ...], everything: bool) -> Action:
 @runs_action(final=True)
 def discard_batches(ids: tuple[str, ...]) -> Action:
     """Give up all documents of failed batches: they become discarded, and are kept."""
-    return DiscardFailedBatches(ids)
+    return actions.DiscardFailedBatches(ids)

@@ -11,7 +11,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from onward.ops.text.format import harmless, number, one_line
+from onward.ops.text.format import counted, harmless, number, one_line
 
 NAME_WIDTH = 12  # of the names of fields, and the least width of the names in a table
 STATUS_STYLES = {"processed": "green", "pending": "yellow", "discarded": "dim"}  # the others are red
@@ -100,6 +100,11 @@ def marked(text: str, *, terminal: bool) -> Text:
         else:
             shown.append(part, "bold yellow") if terminal else shown.append(f"*{part}*")
     return shown
+
+
+def events_wait(count: int) -> str:
+    """Return the beginning of a sentence: 1 event waits, 3 events wait."""
+    return f"{counted(count, 'event')} {'waits' if count == 1 else 'wait'}"
 
 
 def count_cell(count: int, style: str = "") -> Text:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from onward.cli.action_run import print_result, run_action, runs_action
 from onward.cli.app_access import open_store_app
-from onward.cli.output import Output, count_cell
+from onward.cli.output import Output, count_cell, events_wait
 from onward.cli.params import json_option, list_by_default, print_json
 from onward.ops.actions.services import CloseBreaker, OpenBreaker, RetireService
 from onward.ops.lookup import worker_command
@@ -69,7 +69,7 @@ def list_services(as_json: bool) -> None:
         if one["state"] != "unserved":
             continue
         name = one_line(one["service"])
-        waits = _waiting(one["waiting"] + one["claimed"])
+        waits = events_wait(one["waiting"] + one["claimed"])
         out.write(f"● {waits} for {name}, and no worker runs it.", style="yellow")
         for label, typed in (
             ("start a worker", f"{worker} --services {name}"),
@@ -77,10 +77,6 @@ def list_services(as_json: bool) -> None:
             ("it was removed", shell_command("onward services retire", one["service"])),
         ):
             out.write((f"    {label}: ", "dim"), (typed, "bold"))
-
-
-def _waiting(count: int) -> str:
-    return f"{counted(count, 'event')} {'waits' if count == 1 else 'wait'}"
 
 
 def _cells(one: dict[str, Any]) -> list[Text]:
@@ -167,7 +163,7 @@ def _print_workers(facts: dict[str, Any]) -> None:
     for item in facts["not_served"]:
         name = one_line(item["service"])
         start = f":  {facts['start']} --services {name}" if alive else ""
-        text = f"● nobody runs {name}, and {_waiting(item['waiting'])} for it"
+        text = f"● nobody runs {name}, and {events_wait(item['waiting'])} for it"
         out.write(text, (start, "bold"), style="yellow")
     if (versions := facts["versions"]) and len(versions) > 1:
         listed = ", ".join(f"{version or 'unknown'} ({count})" for version, count in sorted(versions.items()))

@@ -8,7 +8,7 @@ import click
 from rich.text import Text
 
 from onward.cli.app_access import open_store_app
-from onward.cli.output import STATUS_STYLES, Output, count_cell
+from onward.cli.output import STATUS_STYLES, Output, count_cell, events_wait
 from onward.cli.params import COUNT, json_option, print_json
 from onward.ops.actions.action import action_facts
 from onward.ops.lookup import EMPTY, store_exists, store_file
@@ -146,7 +146,7 @@ def _print_failures(out: Output, standing: SystemStatus) -> None:
         documents, letters, waiting = item["documents"], item["dead_letters"], item["waiting"]
         many = counted(documents, "document") if documents else counted(letters, "dead letter") if letters else ""
         if waiting:
-            many = f"{counted(waiting, 'event')} {'waits' if waiting == 1 else 'wait'}"
+            many = events_wait(waiting)
         style = "yellow" if waiting else "red"
         out.entry("  ", (many, style), f" · {one_line(item['service'])} · ", (item["verdict"], "bold"))
         out.entry(f"    {one_line(item['error'], 300)}")
