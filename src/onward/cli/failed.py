@@ -265,6 +265,5 @@ def archive(restore: bool, **given: Any) -> Action:
       onward failed archive parsing.failed --error-type UnreadableMail
       onward failed archive parsing.failed --restore
     """
-    return (actions.RestoreDeadLetters if restore else actions.ArchiveDeadLetters)(
-        queries.DeadLetterSelection(**given)
-    )
+    kind = actions.RestoreDeadLetters if restore else actions.ArchiveDeadLetters
+    return kind(queries.DeadLetterSelection(**given))
