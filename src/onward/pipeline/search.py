@@ -56,16 +56,14 @@ class Query:
         return wanted, unwanted
 
     def filters(self) -> list[Filter]:
-        found: list[Filter] = []
-        if self.author:
-            found.append(("author", "like", "%" + re.sub(r"([%_\\])", r"\\\1", self.author) + "%"))
-        if self.thread:
-            found.append(("thread_id", "=", self.thread))
-        if self.since is not None:
-            found.append(("date", ">=", self.since))
-        if self.until is not None:
-            found.append(("date", "<", self.until))
-        return found
+        author = "%" + re.sub(r"([%_\\])", r"\\\1", self.author) + "%" if self.author else None
+        found = [
+            ("author", "like", author),
+            ("thread_id", "=", self.thread or None),
+            ("date", ">=", self.since),
+            ("date", "<", self.until),
+        ]
+        return [(key, relation, value) for key, relation, value in found if value is not None]
 
 
 @dataclass(frozen=True, slots=True)

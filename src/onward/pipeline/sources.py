@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 
 from onward import App, Document, Status
@@ -181,17 +180,17 @@ def _delete_unnamed(app: App, marks: Mapping[str, int]) -> int:
 def reembed(app: App) -> int:
     """Requeue every chunk without a vector of the current model; return their number."""
     count, after = 0, ""
+
+    def requeue() -> int:
+        states = app.store.statuses(Chunk, ids)
+        again = [id for id in ids if states.get(id) == Status.PROCESSED]
+        for id in again:
+            app.store.reset(Chunk.collection, id)
+        if again:
+            app.publish(ChunksPrepared(chunk_ids=again))
+        return len(again)
+
     while ids := app.store.ids_without_vector(Chunk, app.embedder.model, after=after, limit=500):
         after = ids[-1]
-        count += app.atomically(partial(_embed_again, app, ids))
+        count += app.atomically(requeue)
     return count
-
-
-def _embed_again(app: App, ids: list[str]) -> int:
-    states = app.store.statuses(Chunk, ids)
-    again = [id for id in ids if states.get(id) == Status.PROCESSED]
-    for id in again:
-        app.store.reset(Chunk.collection, id)
-    if again:
-        app.publish(ChunksPrepared(chunk_ids=again))
-    return len(again)

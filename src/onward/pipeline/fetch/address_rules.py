@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_address
 
 from onward.pipeline.fetch.fetch_errors import PrivateAddress
 
@@ -14,7 +14,6 @@ _ANYCAST_6TO4 = IPv4Network("192.88.99.0/24")
 _NAT64 = IPv6Network("64:ff9b::/96")
 # The part of IPv6 that is assigned, not all that is unreserved.
 _IPV6_PUBLIC = IPv6Network("2000::/3")
-_ISATAP = 0x5EFE
 
 
 def is_public(address: str) -> bool:
@@ -35,17 +34,14 @@ def is_public(address: str) -> bool:
     if (inner := ip.sixtofour) is not None and not _is_public_v4(inner):
         return False
     # Teredo and ISATAP tunnel to any IPv4 address; no public server needs them.
-    return ip.teredo is None and not _is_isatap(ip)
+    isatap = (int(ip) >> 32) & 0xFFFF == 0x5EFE and (int(ip) >> 48) & 0xFCFF == 0
+    return ip.teredo is None and not isatap
 
 
 def _is_public_v4(ip: IPv4Address) -> bool:
     return (
         ip.is_global and not (ip.is_multicast or ip.is_reserved or ip.is_unspecified) and ip not in _ANYCAST_6TO4
     )
-
-
-def _is_isatap(ip: IPv6Address) -> bool:
-    return (int(ip) >> 32) & 0xFFFF == _ISATAP and (int(ip) >> 48) & 0xFCFF == 0
 
 
 def resolve(host: str, port: int) -> list[str]:

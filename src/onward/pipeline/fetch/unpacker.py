@@ -10,18 +10,8 @@ from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from onward import OnwardError
-from onward.pipeline.fetch.containers import (
-    BLOCK_BYTES,
-    DECOMPRESSORS,
-    Member,
-    PeekStream,
-    Readable,
-    UnpackBudget,
-    member_path,
-    naming_damage,
-    tar_members,
-    zip_members,
-)
+from onward.pipeline.fetch import containers, file_kinds
+from onward.pipeline.fetch.containers import BLOCK_BYTES, Member, PeekStream, Readable, UnpackBudget
 from onward.pipeline.fetch.fetch_errors import NotWhatItClaims, TooLarge, UnsafeMember
 from onward.pipeline.fetch.fetched_items import (
     FetchedItem,
@@ -30,15 +20,6 @@ from onward.pipeline.fetch.fetched_items import (
     SkipReason,
     problem_item,
     reason_to_skip,
-)
-from onward.pipeline.fetch.file_kinds import (
-    CONTAINERS,
-    HEAD_BYTES,
-    FileKind,
-    claims_tar,
-    claims_text,
-    detect_kind,
-    inner_name,
 )
 from onward.pipeline.fetch.location import printable
 
@@ -78,17 +59,17 @@ class Unpacker:
         """
         try:
             stream = PeekStream(found.stream, found.shown)
-            kind = detect_kind(stream.peek(HEAD_BYTES), found.name, found.media_type)
+            kind = file_kinds.detect_kind(stream.peek(file_kinds.HEAD_BYTES), found.name, found.media_type)
             if kind.skip is not None:
                 self.skipped.add(kind.skip, found.shown)
-            elif kind.kind in CONTAINERS:
+            elif kind.kind in file_kinds.CONTAINERS:
                 yield from self._unpack(found, stream, kind.kind, budget)
             else:
                 yield self._item(found, stream, kind)
         except (OnwardError, OSError) as error:
             yield problem_item(found.path, error)
 
-    def _item(self, found: FoundFile, stream: PeekStream, kind: FileKind) -> FetchedItem:
+    def _item(self, found: FoundFile, stream: PeekStream, kind: file_kinds.FileKind) -> FetchedItem:
         # Everything but an mbox is read as a whole.
         limit = None if kind.kind == "mbox" else self.limits.max_file_bytes
         if limit is not None and found.size is not None and found.size > limit:
@@ -120,7 +101,7 @@ class Unpacker:
         if budget is None:
             budget = UnpackBudget(self.limits, found.shown, found.size or 0)
         if kind == "tar":
-            yield from self._members(found, tar_members(stream, found.shown), budget)
+            yield from self._members(found, containers.tar_members(stream, found.shown), budget)
         elif kind == "zip":
             with tempfile.TemporaryFile(dir=self.scratch) as spool:
                 file = found.file
@@ -128,20 +109,20 @@ class Unpacker:
                     # The table of contents of a zip is at its end, so a zip in a container is written out first.
                     shutil.copyfileobj(stream, spool, BLOCK_BYTES)
                     file = cast("BinaryIO", spool)  # a wrapper with the same methods
-                members = zip_members(file, found.shown, self.limits)
+                members = containers.zip_members(file, found.shown, self.limits)
                 # The bytes of a tar are counted when it is decompressed, those of a zip member when it is read.
                 yield from self._members(found, members, budget, spend=budget)
         else:
             # The decompressors only read, though their types require a whole file.
-            unpacked = DECOMPRESSORS[kind](cast("IO[bytes]", stream))
+            unpacked = containers.DECOMPRESSORS[kind](cast("IO[bytes]", stream))
             yield from self._decompressed(found, PeekStream(unpacked, found.shown, budget), budget)
 
     def _decompressed(self, found: FoundFile, unpacked: PeekStream, budget: UnpackBudget) -> Iterator[FetchedItem]:
-        name = inner_name(found.name)
-        if (head := unpacked.peek(HEAD_BYTES)) and detect_kind(head, name).kind == "tar":
-            yield from self._members(found, tar_members(unpacked, found.shown), budget)
+        name = file_kinds.inner_name(found.name)
+        if (head := unpacked.peek(file_kinds.HEAD_BYTES)) and file_kinds.detect_kind(head, name).kind == "tar":
+            yield from self._members(found, containers.tar_members(unpacked, found.shown), budget)
             _drain(unpacked)  # the checksum is at the end
-        elif claims_tar(found.name):
+        elif file_kinds.claims_tar(found.name):
             raise NotWhatItClaims(
                 f"{found.shown!r} claims to be a tar archive, but holds none: fetch or pack it again"
             )
@@ -151,7 +132,7 @@ class Unpacker:
             for item in self.items(inner, budget):
                 taken = True
                 yield item
-            if not taken and claims_text(name):
+            if not taken and file_kinds.claims_text(name):
                 _drain(unpacked)  # damaged text can look like binary data; only the checksum shows it
 
     def _members(
@@ -166,7 +147,7 @@ class Unpacker:
             # Never "", which is the path of the source itself.
             path = f"{found.path}/{name}" if found.path else name or "(no name)"
             try:
-                name = member_path(name)
+                name = containers.member_path(name)
                 path = f"{found.path}/{name}" if found.path else name
                 if (reason := reason_to_skip(name)) is not None:
                     self.skipped.add(reason, path)
@@ -176,7 +157,7 @@ class Unpacker:
                 if name in seen:
                     raise UnsafeMember(f"there is more than one member {name!r}, and only the first is taken")
                 seen.add(name)
-                with naming_damage(path):
+                with containers.naming_damage(path):
                     opened = member.open()
             except (OnwardError, OSError) as error:
                 yield problem_item(path, error)

@@ -64,16 +64,9 @@ def split_mbox(
         buffer += data
         # A separator is checked when `_WINDOW` bytes after it have been read.
         ready = len(buffer) - _WINDOW if more else len(buffer)
-        while True:
-            found = _find_separator(buffer, scanned, ready, begins=base == start)
-            if found < 0:
-                break
-            if base + found > offset:
-                message = _message(
-                    buffer[max(offset - base, 0) : found], offset, base + found, max_bytes, dated=dated
-                )
-                if message is not None:
-                    yield message
+        while (found := _find_separator(buffer, scanned, ready, begins=base == start)) >= 0:
+            raw = buffer[max(offset - base, 0) : found]
+            yield from _messages(raw, offset, base + found, max_bytes, dated=dated)
             offset, dated = base + found, True
             scanned = found + 1
         scanned = max(scanned, ready)
@@ -83,11 +76,7 @@ def split_mbox(
             del buffer[: keep - base]
             scanned -= keep - base
             base = keep
-    end = base + len(buffer)
-    if end > offset:
-        message = _message(buffer[max(offset - base, 0) :], offset, end, max_bytes, dated=dated)
-        if message is not None:
-            yield message
+    yield from _messages(buffer[max(offset - base, 0) :], offset, base + len(buffer), max_bytes, dated=dated)
 
 
 def _find_separator(buffer: bytearray, scanned: int, ready: int, *, begins: bool) -> int:
@@ -115,18 +104,17 @@ def _separates(buffer: bytes | bytearray, at: int) -> bool:
     return _DATED.search(line) is not None or _HEADER.match(rest) is not None
 
 
-def _message(data: bytearray, offset: int, end: int, max_bytes: int, *, dated: bool) -> RawMessage | None:
+def _messages(data: bytearray, offset: int, end: int, max_bytes: int, *, dated: bool) -> Iterator[RawMessage]:
+    """Yield the message between two places; none if there is nothing but empty lines before the first one."""
     if end - offset > max_bytes:
-        return RawMessage(offset, end, b"", f"larger than {max_bytes / 1_000_000:g} MB")
-    if not dated:
-        # Empty lines before the first message are no message.
-        return RawMessage(offset, end, bytes(data), 'no "From " line before it') if data.strip() else None
-    raw = bytes(data[data.find(b"\n") + 1 :]) if b"\n" in data else b""
-    # The empty line before the next "From " line is no part of the message.
-    if raw.endswith(b"\n\r\n") or raw == b"\r\n":
-        raw = raw[:-2]
-    elif raw.endswith(b"\n\n") or raw == b"\n":
-        raw = raw[:-1]
-    if b">From " in raw:
-        raw = _QUOTED.sub(rb"\1", raw)
-    return RawMessage(offset, end, raw)
+        yield RawMessage(offset, end, b"", f"larger than {max_bytes / 1_000_000:g} MB")
+    elif not dated and data.strip():
+        yield RawMessage(offset, end, bytes(data), 'no "From " line before it')
+    elif dated and end > offset:
+        raw = bytes(data).partition(b"\n")[2]
+        # The empty line before the next "From " line is no part of the message.
+        if raw.endswith(b"\n\r\n") or raw == b"\r\n":
+            raw = raw[:-2]
+        elif raw.endswith(b"\n\n") or raw == b"\n":
+            raw = raw[:-1]
+        yield RawMessage(offset, end, _QUOTED.sub(rb"\1", raw) if b">From " in raw else raw)

@@ -117,13 +117,8 @@ def read_file(archive: Archive, id: str, data: bytes) -> ReadMessage:
 def read_title(text: str, kind: str, path: str) -> str:
     """Return the first heading of Markdown or reST, or else the name of the file."""
     lines = text.split("\n", _TITLE_LINES)[:_TITLE_LINES]
-    if kind == "markdown":
-        title = _markdown_title(lines)
-    elif kind == "rst":
-        title = _rst_title(lines)
-    else:
-        title = ""
-    return title or PurePosixPath(path).name
+    find_title = {"markdown": _markdown_title, "rst": _rst_title}.get(kind)
+    return (find_title(lines) if find_title else "") or PurePosixPath(path).name
 
 
 def _markdown_title(lines: list[str]) -> str:

@@ -42,9 +42,7 @@ def requeue(states: Sequence[DocumentState], store: Reader) -> Iterator[SourceSu
 
 class _Ingestion:
     def __init__(self, app: App, request: Archive, work: Work) -> None:
-        self.app = app
-        self.request = request
-        self.work = work
+        self.app, self.request, self.work = app, request, work
         found = work.store.find(Archive, "source_id", [request.id])
         self.known = {row.id: row.status for row in found if row.id != request.id}
         self.current: set[str] = set()
@@ -131,9 +129,17 @@ class _Ingestion:
         except Exception as error:
             if self.counts["items"] == 1 and not item.path:
                 raise  # the source itself failed
-            if _is_full(error):
+            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
                 raise  # the disk is full: not a problem of this item
-            self._keep_failed(item, error)
+            if isinstance(error, OnwardError) and not isinstance(error, Permanent):
+                raise
+            # The item is kept with its error; the others are ingested.
+            self.counts["failed"] += 1
+            self.unreadable.append(item.path)
+            id = Document.make_id("archive", self.request.source, item.path, "problem")
+            self.current.add(id)
+            if id not in self.known:
+                self.work.add(self._archive(id, item), parent=None, failed=error)
             return
         id = Document.make_id("archive", self.request.source, item.path, blob.digest)
         self.current.add(id)
@@ -156,32 +162,17 @@ class _Ingestion:
         self.work.emit(ArchiveIngested.of(archive))
 
     def _archive(self, id: str, item: FetchedItem, **more: object) -> Archive:
-        request = self.request
         charset = item.media_type.lower().partition("charset=")[2].partition(";")[0].strip("\"' ")
-        return Archive.model_validate(
-            {
-                "id": id,
-                "source": request.source,
-                "source_id": request.id,
-                "path": item.path,
-                "url": item.url,
-                "name": item.name if item.url else "",
-                "language": item.language,
-                "charset": charset,
-                "submission": request.submission,
-                "origin": origin_of(request.source, item.path),
-                **more,
-            }
-        )
-
-    def _keep_failed(self, item: FetchedItem, error: Exception) -> None:
-        """Keep an item that cannot be fetched, with its error; the others are ingested."""
-        self.counts["failed"] += 1
-        self.unreadable.append(item.path)
-        id = Document.make_id("archive", self.request.source, item.path, "problem")
-        self.current.add(id)
-        if id not in self.known:
-            self.work.add(self._archive(id, item, kind="source"), parent=None, failed=error)
+        place: dict[str, object] = {
+            "id": id,
+            "path": item.path,
+            "url": item.url,
+            "name": item.name if item.url else "",
+            "language": item.language,
+            "charset": charset,
+            "origin": origin_of(self.request.source, item.path),
+        }
+        return self.request.model_copy(update=place | more)
 
     def _settle_others(self) -> None:
         """Remove known archives whose place no longer exists or has other content now."""
@@ -239,11 +230,6 @@ class _Ingestion:
             read_again(self.work, archive, submission=self.request.submission)
             self._uncommitted += 1
         self._checkpoint_if_due()
-
-
-def _is_full(error: Exception) -> bool:
-    full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
-    return full or (isinstance(error, OnwardError) and not isinstance(error, Permanent))
 
 
 def read_again(work: Work, archive: Archive, **changes: object) -> None:

@@ -6,7 +6,6 @@ import hashlib
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from onward import DocumentState, Event, Reader, Status, Work
 from onward.pipeline.documents import Archive, Chunk, Message, Summary, Thread
@@ -71,16 +70,6 @@ def requeue(states: Sequence[DocumentState], store: Reader) -> Iterator[Event]:
         yield EmbeddingsGenerated(thread_ids=others)
 
 
-class _ThreadMessage(NamedTuple):
-    """The fields of a message that its thread depends on."""
-
-    thread: str
-    id: str
-    revision: int
-    status: str
-    date: float = 0.0
-
-
 @dataclass(slots=True)
 class _ThreadContent:
     """The messages and missing chunks of a thread, as a digest, and the messages that are summarised.
@@ -98,14 +87,14 @@ class _ThreadContent:
     """A heap with the latest first; times and places are negative."""
     _latest: list[tuple[float, int, str]] = field(default_factory=list)  # a heap with the earliest first
 
-    def add_message(self, message: _ThreadMessage) -> None:
+    def add_message(self, id: str, revision: int, status: str, date: float) -> None:
         """Add a message; messages with the same date keep the order in which they are added."""
-        self._covered += _number(message.id, message.revision, message.status)
+        self._covered += _number(id, revision, status)
         self.messages += 1
-        if message.status != Status.PROCESSED:
+        if status != Status.PROCESSED:
             return
         self.processed += 1
-        entry = (message.date, self.messages, message.id)
+        entry = (date, self.messages, id)
         if len(self._latest) < MAX_CONTEXT - EARLIEST:
             heapq.heappush(self._latest, entry)
             return
@@ -166,9 +155,9 @@ def _thread_contents(ids: Sequence[str], store: Reader) -> dict[str, _ThreadCont
     for id in store.unfinished(Message, "thread_id", read, children=Chunk):
         contents[str(id)].waits = True
     for page in _message_pages([id for id, content in contents.items() if not content.waits], store):
-        of_message = {message.id: contents[message.thread] for message in page}
-        for message in page:
-            contents[message.thread].add_message(message)
+        of_message = {id: contents[thread] for thread, id, *_ in page}
+        for _, id, revision, status, date in page:
+            of_message[id].add_message(id, revision, status, date)
         for chunk in store.children(Chunk, Message, list(of_message), unlike=Status.PROCESSED):
             content = of_message[str(chunk.value)]
             content.absent += _number(chunk.id)
@@ -176,8 +165,8 @@ def _thread_contents(ids: Sequence[str], store: Reader) -> dict[str, _ThreadCont
     return contents
 
 
-def _message_pages(threads: Sequence[str], store: Reader) -> Iterator[list[_ThreadMessage]]:
-    """Yield the messages of threads, `MESSAGE_PAGE` at a time; those of long threads with their dates."""
+def _message_pages(threads: Sequence[str], store: Reader) -> Iterator[list[tuple[str, str, int, str, float]]]:
+    """Yield thread, id, revision, status and date of messages; the date only in long threads, else 0."""
     counts = store.value_counts(Message, "thread_id", threads)
     pages: list[list[str]] = [[]]
     messages = 0
@@ -185,10 +174,7 @@ def _message_pages(threads: Sequence[str], store: Reader) -> Iterator[list[_Thre
         size = sum(counts.get(thread, {}).values())
         if size > MAX_CONTEXT:
             for found in store.find_pages(Message, "thread_id", thread, beside="date"):
-                yield [
-                    _ThreadMessage(thread, row.id, row.revision, row.status, float(date or 0))
-                    for row, date in found
-                ]
+                yield [(thread, row.id, row.revision, row.status, float(date or 0)) for row, date in found]
             continue
         if messages + size > MESSAGE_PAGE:
             pages.append([])
@@ -197,7 +183,7 @@ def _message_pages(threads: Sequence[str], store: Reader) -> Iterator[list[_Thre
         messages += size
     for page in pages:
         rows = store.find(Message, "thread_id", page)
-        yield [_ThreadMessage(str(row.value), row.id, row.revision, row.status) for row in rows]
+        yield [(str(row.value), row.id, row.revision, row.status, 0.0) for row in rows]
 
 
 def _with_content(thread: Thread, content: _ThreadContent) -> Thread:
