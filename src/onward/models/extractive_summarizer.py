@@ -1,7 +1,4 @@
-"""A summariser that needs no server: it chooses the most telling sentences of a thread.
-
-Its sentences are prose: no code, patches, greetings, trailers or signatures.
-"""
+"""A summariser that needs no server: it chooses the most telling sentences of prose in a thread."""
 
 from __future__ import annotations
 
@@ -184,9 +181,8 @@ def _score(found: list[_Sentence], subject: str, messages: int) -> None:
     thread: defaultdict[str, float] = defaultdict(float)
     for sentence in found:
         # Rare terms weigh more (TF-IDF).
-        raw = {
-            term: (1 + math.log(n)) * math.log(1 + len(found) / within[term]) for term, n in sentence.terms.items()
-        }
+        terms = sentence.terms.items()
+        raw = {term: (1 + math.log(n)) * math.log(1 + len(found) / within[term]) for term, n in terms}
         length = math.sqrt(sum(weight * weight for weight in raw.values())) or 1.0
         sentence.weights = {term: weight / length for term, weight in raw.items()}
         for term, weight in sentence.weights.items():
@@ -273,10 +269,7 @@ def _escaped(text: str) -> str:
 
 
 def sentences(text: str, *, readable: bool = True) -> list[str]:
-    """Return the sentences of a mail that are prose, unchanged, with their line ends.
-
-    With `readable=False` also those that are too short, too odd or too polite to be informative.
-    """
+    """Return the sentences of a mail that are prose, unchanged; only informative ones if `readable`."""
     text = text[:MAX_CHARACTERS]
     if (end := _END.search(text)) is not None:
         text = text[: end.start()]

@@ -319,10 +319,8 @@ class HTTPSummarizer(HTTPModel):
         markdown = "\n\n".join([markdown, *shown_notes, source_list(citations, passages)])
         usage = answer.get("usage")
         counts = usage if isinstance(usage, dict) else {}
-        prompt, completion = (
-            value if isinstance(value := counts.get(name), int) else None
-            for name in ("prompt_tokens", "completion_tokens")
-        )
+        tokens = (counts.get("prompt_tokens"), counts.get("completion_tokens"))
+        prompt, completion = (count if isinstance(count, int) else None for count in tokens)
         return WrittenSummary(markdown, citations, self.model, prompt, completion, time.perf_counter() - began)
 
     def _content(self, answer: dict[str, object]) -> tuple[str, bool]:
@@ -334,10 +332,7 @@ class HTTPSummarizer(HTTPModel):
 
 
 def _fit(passages: Sequence[Passage], budget: int) -> tuple[dict[int, str], str]:
-    """Choose what the prompt has room for: the first message, then from the newest backwards.
-
-    Returns the texts by their number, and a sentence about the others.
-    """
+    """Choose the texts, by number, that the prompt has room for, and a sentence about the others."""
     order = [0, *range(len(passages) - 1, 0, -1)]
     texts: dict[int, str] = {}
     cut = 0

@@ -47,10 +47,7 @@ class Embedder(Model, Protocol):
         """The number of texts that a call should contain."""
 
     def embed(self, texts: Sequence[str], *, key: str = "") -> NDArray[np.float32]:
-        """Return one vector of length 1 for each text, of length 0 for a blank text.
-
-        `key` identifies the call, so that a server can return the same result without computing it again.
-        """
+        """Return a vector of length 1 for each text, 0 if it is blank. A server may store results by `key`."""
 
 
 @dataclass(frozen=True, slots=True)

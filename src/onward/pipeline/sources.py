@@ -106,10 +106,7 @@ def without_text(app: App, source: str) -> list[str]:
 
 
 def forget(app: App, location: str) -> int:
-    """Remove a source with its documents and blobs; return the number of removed documents.
-
-    While anything is being ingested, the blobs are left to `collect_blobs`.
-    """
+    """Remove a source; return the number of documents. During an ingestion, `collect_blobs` deletes its blobs."""
     source = known_source(app, location)
     digests = _blobs_of(app, source)
     removed = app.store.forget(source)
@@ -156,10 +153,7 @@ def _blobs_of(app: App, source: str) -> set[str]:
 def collect_blobs(
     app: App, stopped: Callable[[], bool] = lambda: False, *, older_than: float = UNREFERENCED_SECONDS
 ) -> int:
-    """Delete blobs that no document names and that were last written a day ago; return their number.
-
-    Returns early when `stopped` returns True.
-    """
+    """Delete blobs that are old and that no document names, until `stopped`; return their number."""
     deleted, old = 0, app.blobs.older_than(older_than)
     while not stopped() and (page := list(islice(old, _PAGE))):
         deleted += _delete_unnamed(app, {blob.digest: blob.put_mark for blob in page})
@@ -169,11 +163,8 @@ def collect_blobs(
 def _delete_unnamed(app: App, marks: Mapping[str, int]) -> int:
     """Delete the blobs that no document names; `marks` are their marks by digest."""
     digests = sorted(marks)
-    named = {
-        row.value
-        for collection in (app.store.document_counts() if digests else ())
-        for row in app.store.find(collection, "blob", digests)
-    }
+    collections = app.store.document_counts() if digests else ()
+    named = {row.value for collection in collections for row in app.store.find(collection, "blob", digests)}
     return sum(app.blobs.delete(digest, marks[digest]) for digest in digests if digest not in named)
 
 

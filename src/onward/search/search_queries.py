@@ -1,7 +1,4 @@
-"""Search methods of the store: full text by words, vectors by similarity.
-
-Vector spaces are kept in memory: read once, then updated by later changes.
-"""
+"""Search methods of the store: full text by words, and vectors in memory, updated by later changes."""
 
 from __future__ import annotations
 
@@ -202,11 +199,8 @@ class VectorSpaces:
         new = _space_of(change, self._db.fetch("vectors_of_docs", *identity, docs), identity)
         stays = ~np.isin(space_before.docs, np.array(docs, dtype=np.int64))
         positions = np.searchsorted(space_before.ids[stays], new.ids)
-        columns = (
-            np.insert(getattr(space_before, name)[stays], positions, getattr(new, name), axis=0)
-            for name in _COLUMNS
-        )
-        return VectorSpace(change, *columns)
+        pairs = ((getattr(space_before, name)[stays], getattr(new, name)) for name in _COLUMNS)
+        return VectorSpace(change, *(np.insert(old, positions, added, axis=0) for old, added in pairs))
 
 
 def _space_of(change: Any, rows: Sequence[tuple[Any, ...]], identity: tuple[Any, ...]) -> VectorSpace:

@@ -17,11 +17,7 @@ _IPV6_PUBLIC = IPv6Network("2000::/3")
 
 
 def is_public(address: str) -> bool:
-    """Return whether an address belongs to the public internet, and so does any address it wraps.
-
-    Private, loopback, link-local, multicast, reserved, shared (CGNAT) and documentation addresses do not, nor
-    do IPv6 addresses that lead to such an IPv4 address.
-    """
+    """Return whether an address, and any IPv4 address that it leads to, belongs to the public internet."""
     ip = ip_address(address)
     if isinstance(ip, IPv4Address):
         return _is_public_v4(ip)
@@ -39,9 +35,8 @@ def is_public(address: str) -> bool:
 
 
 def _is_public_v4(ip: IPv4Address) -> bool:
-    return (
-        ip.is_global and not (ip.is_multicast or ip.is_reserved or ip.is_unspecified) and ip not in _ANYCAST_6TO4
-    )
+    special = ip.is_multicast or ip.is_reserved or ip.is_unspecified or ip in _ANYCAST_6TO4
+    return ip.is_global and not special
 
 
 def resolve(host: str, port: int) -> list[str]:
@@ -60,10 +55,7 @@ def resolve(host: str, port: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class AddressGuard:
-    """Resolves a host to the addresses that may be connected to.
-
-    The connection is made to one of these addresses, without another look-up, so DNS rebinding has no effect.
-    """
+    """Resolves a host to allowed addresses; these are connected to, so DNS rebinding has no effect."""
 
     allow_private: bool = False
     resolve: Callable[[str, int], Iterable[str]] = resolve
@@ -72,9 +64,7 @@ class AddressGuard:
     def addresses(self, host: str, port: int) -> list[str]:
         """Return the allowed addresses of a host; raise if there is none."""
         found = list(self.resolve(host, port))
-        allowed = [
-            address for address in found if self.allow_private or self.permit(address) or is_public(address)
-        ]
+        allowed = [ip for ip in found if self.allow_private or self.permit(ip) or is_public(ip)]
         if not allowed:
             raise PrivateAddress(
                 f"{host} is at {', '.join(found) or 'no address'}, which is not on the public internet: "

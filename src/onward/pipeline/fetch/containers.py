@@ -248,10 +248,7 @@ def tar_members(stream: PeekStream, name: str) -> Iterator[Member]:
 
 
 class _EndingStream:
-    """A stream that raises when it is read again and again at its end.
-
-    To skip a member that claims an exabyte, the standard library would read it block by block.
-    """
+    """A stream that raises at its end: tarfile would skip a member that claims an exabyte block by block."""
 
     def __init__(self, stream: PeekStream) -> None:
         self._stream = stream

@@ -183,11 +183,9 @@ class _Body(httpx2.SyncByteStream):
 
 
 class _Transport(httpx2.BaseTransport):
-    """Sends requests over connections that the guard allows.
+    """Sends requests over connections that the guard allows."""
 
-    A transport of its own, not httpx's with a private part replaced: if httpx renamed that part, the guard would
-    be lost without an error.
-    """
+    # Not httpx's transport with a private part replaced: if that was renamed, the guard would be lost silently.
 
     def __init__(self, guard: AddressGuard, deadline: float) -> None:
         self._pool = httpcore2.ConnectionPool(network_backend=_GuardedNetwork(guard, deadline))

@@ -119,10 +119,7 @@ class FileKind:
 
 
 def detect_kind(head: bytes, name: str, media_type: str = "") -> FileKind:
-    """Return the kind of a file from its first bytes, its name and the media type that a server sent.
-
-    Raises `NotWhatItClaims` if its content contradicts its name.
-    """
+    """Return the kind of a file; raise `NotWhatItClaims` if its content contradicts its name."""
     name = PurePosixPath(name).name.lower()
     suffix = PurePosixPath(name).suffix
     if not head:

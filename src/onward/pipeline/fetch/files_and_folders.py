@@ -73,10 +73,8 @@ def take_file(
         yield problem_item(path, _access_error(error, path or str(file), "file"))
         return
     with stream:
-        size = os.fstat(stream.fileno()).st_size
-        yield from unpacker.items(
-            FoundFile(path, name or printable(file.name), stream, size, media_type, url, file=stream)
-        )
+        name, size = name or printable(file.name), os.fstat(stream.fileno()).st_size
+        yield from unpacker.items(FoundFile(path, name, stream, size, media_type, url, file=stream))
 
 
 def _fetch_folder(root: Path, unpacker: Unpacker) -> Iterator[FetchedItem]:
@@ -196,10 +194,7 @@ def _is_maildir(folder: Path) -> bool:
 
 
 def _maildir_item(folder: Path, path: str, skipped: SkippedFiles) -> FetchedItem | None:
-    """Return the mails of a Maildir as one item in mboxrd format, or None if there are none.
-
-    The bytes are the same, whatever flags the mails have.
-    """
+    """Return the mails as one item in mboxrd format, the same whatever flags they have; None without mails."""
     base = path + "/" if path else ""
     mails, others = _maildir_entries(folder)
     for place in others:
@@ -216,11 +211,7 @@ def _maildir_item(folder: Path, path: str, skipped: SkippedFiles) -> FetchedItem
 
 
 def _maildir_entries(folder: Path) -> tuple[dict[str, str], list[str]]:
-    """Return where each mail is now, by its unique name; and the other entries of `cur` and `new`.
-
-    A mail that is read or flagged moves from `new` to `cur` and its flags after the colon change; the unique
-    name before the colon stays.
-    """
+    """Return where each mail is now, by its name without flags; and the other entries of `cur` and `new`."""
     mails: dict[str, str] = {}
     others: list[str] = []
     for part in ("cur", "new"):

@@ -16,10 +16,7 @@ _ALLOWED = "give a file, a folder, or an http:// or https:// URL"
 
 
 def canonical(location: str) -> str:
-    """Return the canonical form of a location: an absolute, resolved path or a normalised URL.
-
-    Nothing is looked up but symbolic links.
-    """
+    """Return an absolute path without links, or a normalised URL; nothing else is looked up."""
     if not location.strip():
         raise UnusableSource(f"the source is empty ({location!r}): {_ALLOWED}")
     if "\0" in location:

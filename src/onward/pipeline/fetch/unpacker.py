@@ -52,11 +52,7 @@ class Unpacker:
     skipped: SkippedFiles
 
     def items(self, found: FoundFile, budget: UnpackBudget | None = None) -> Iterator[FetchedItem]:
-        """Yield a file as one item, or a container as one item for each member.
-
-        An item can be copied until the next one is requested. A problem of a member is an item of its own; a
-        problem of the container is the last item.
-        """
+        """Yield a file, or each member of a container; the last item may be a problem of the container."""
         try:
             stream = PeekStream(found.stream, found.shown)
             kind = file_kinds.detect_kind(stream.peek(file_kinds.HEAD_BYTES), found.name, found.media_type)

@@ -111,10 +111,7 @@ _PGP_BEGIN: Final = re.compile(r"-----BEGIN PGP (SIGNED MESSAGE|SIGNATURE|MESSAG
 
 
 def body_spans(body: str, subject: str = "") -> tuple[BodySpan, ...]:
-    """Cover a mail's text with spans, each `new`, `quote` or `signature`, in order and without gaps.
-
-    A forwarded mail, by its subject or a line in it, counts as new.
-    """
+    """Cover a mail's text with spans, in order and without gaps. A forwarded mail counts as new."""
     if len(body) > _MAX_MARKED_CHARACTERS:
         # The rest of such a mail is data: marking it would only take time.
         cut = body.rfind("\n", 0, _MAX_MARKED_CHARACTERS) + 1
@@ -177,10 +174,7 @@ class _Lines:
 
 
 def _mark_quotes(text: _Lines) -> None:
-    """Mark quotes that do not begin with ">": indented ones, and those with other marks in context.
-
-    A bar or initials mark a quote after an attribution; initials also where they repeat.
-    """
+    """Mark quotes that are indented, or marked by a bar or initials, announced or repeated."""
     lines = text.lines
     prefixes: dict[int, str] = {}
     for index, line in enumerate(lines):

@@ -103,10 +103,7 @@ def clean(text: str) -> str:
 
 
 def read_text(data: bytes, charset: str = "") -> str:
-    """Decode text of an unknown encoding, or of the claimed `charset`; never fails.
-
-    What cannot be decoded or stored, such as NUL and lone surrogates, becomes U+FFFD. Line ends become `\\n`.
-    """
+    """Decode text of an unknown encoding, or of the claimed one; what cannot be decoded becomes U+FFFD."""
     return clean(_decode_file(data, charset))
 
 

@@ -60,10 +60,7 @@ def html_to_text(html: str) -> str:
 
 
 def _takes_long(html: str) -> bool:
-    """Return whether hundreds of elements are open at a time, or a tag has thousands of attributes.
-
-    Parsing takes the square of their number.
-    """
+    """Return whether parsing takes long: the square of the open elements, or of a tag's attributes."""
     if len(html) > _LONG_TAG:
         for text in (html, _QUOTED_VALUE.sub('""', html)):
             for tag in text.split("<"):

@@ -61,10 +61,7 @@ class Mail:
 
 
 def read_mail(raw: bytes) -> Mail:
-    """Read a mail, as far as it is undamaged; `defects` lists the damage.
-
-    Raises UnreadableMail for bytes without any header.
-    """
+    """Read a mail, as far as it is undamaged; raise UnreadableMail if it has no header at all."""
     start = 0
     if b"\n" not in raw[:100_000] and b"\r" in raw:
         raw = raw.replace(b"\r", b"\n")
@@ -86,19 +83,14 @@ def read_mail(raw: bytes) -> Mail:
     message_id = next(iter(fields.ids(written_id)), None) or fields.clean_id(written_id)
     subject = fields.plain(root.header(b"subject", defects), defects)
     author, author_email = _author(root, defects)
-    recipients = dict.fromkeys(
-        address
-        for header in (b"to", b"cc")
-        for _, address in fields.addresses(root.header(header, defects))
-        if address
-    )
+    recipients = [pair for header in (b"to", b"cc") for pair in fields.addresses(root.header(header, defects))]
     return Mail(
         message_id=message_id,
         references=_references(root, message_id),
         subject=subject,
         author=author,
         author_email=author_email,
-        recipients=tuple(recipients),
+        recipients=tuple(dict.fromkeys(address for _, address in recipients if address)),
         date=_date(raw, start, root, defects),
         body=body,
         spans=body_spans(body, subject),
@@ -146,9 +138,8 @@ class _Content:
     attachments: list[Attachment] = field(default_factory=list)
 
     def body(self) -> str:
-        return "\n".join(
-            text if text.endswith("\n") or text is self.texts[-1] else text + "\n" for text in self.texts
-        )
+        last = self.texts[-1] if self.texts else ""
+        return "\n".join(text if text.endswith("\n") or text is last else text + "\n" for text in self.texts)
 
     def read(self, part: MailPart, *, root: bool = False) -> None:
         if part.content_type in _ENCRYPTED:
@@ -179,9 +170,8 @@ class _Content:
             inner.read(child)
             self.attachments += inner.attachments
             html = html or inner.body()
-        better = html.strip() and (
-            not plain.strip() or (len(html) > _LONGER * len(plain) and len(plain) < _TRIVIAL)
-        )
+        trivial = not plain.strip() or (len(html) > _LONGER * len(plain) and len(plain) < _TRIVIAL)
+        better = html.strip() and trivial
         if better or plain.strip():
             self.texts.append(html if better else plain)
 

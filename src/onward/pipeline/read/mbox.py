@@ -47,10 +47,7 @@ def looks_like_mbox(head: bytes) -> bool:
 def split_mbox(
     stream: BinaryIO, *, start: int = 0, max_bytes: int = 50_000_000, block: int = BLOCK
 ) -> Iterator[RawMessage]:
-    """Yield the messages of an mbox, in memory bounded by `max_bytes`.
-
-    `start` is 0 or the `end` of an earlier message; the messages after it are the same in both cases.
-    """
+    """Yield the messages from `start`, which is 0 or the `end` of one, in memory bounded by `max_bytes`."""
     if start:
         stream.seek(start)
     buffer = bytearray()

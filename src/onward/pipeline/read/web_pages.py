@@ -26,10 +26,7 @@ _META_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]{
 
 
 def read_page(data: bytes, url: str, charset: str = "") -> PageText:
-    """Return the article of a web page as Markdown, or, if none is found, all of its visible text.
-
-    `charset` comes from the server. Raises `NoText` if the page has no text.
-    """
+    """Return the article of a web page as Markdown, or, if none is found, all of its visible text."""
     if not charset and (claimed := _META_CHARSET.search(data[:4096])):
         charset = claimed[1].decode("ascii", "replace")
     html = read_text(data, charset)

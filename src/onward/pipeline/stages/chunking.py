@@ -36,12 +36,9 @@ def chunk(app: App, messages: Sequence[Message], work: Work) -> None:
     tokens, overlap = app.settings.chunk_tokens, app.settings.chunk_overlap
     with work.computing():
         found = [split(it.new_text(), kind=it.kind, max_tokens=tokens, overlap=overlap) for it in readable]
-    threads = {message.thread_id for message, pieces in zip(readable, found, strict=True) if not pieces}
-    all_pieces = [
-        (message, position, piece)
-        for message, pieces in zip(readable, found, strict=True)
-        for position, piece in enumerate(pieces)
-    ]
+    split_up = list(zip(readable, found, strict=True))
+    threads = {message.thread_id for message, pieces in split_up if not pieces}
+    all_pieces = [(message, *placed) for message, pieces in split_up for placed in enumerate(pieces)]
     done = int(work.cursor or 0)
     made: list[Chunk] = []
     for number, (message, position, piece) in enumerate(all_pieces):

@@ -33,9 +33,7 @@ def summarize(app: App, thread: Thread, work: Work) -> None:
     subject = messages[0].subject if messages else thread.subject
     if subject != thread.subject:  # that of the message that was parsed first
         work.replace(thread.model_copy(update={"subject": subject}))
-    passages = [
-        Passage(message.id, message.author, message.date, message.new_text().strip()) for message in messages
-    ]
+    passages = [Passage(it.id, it.author, it.date, it.new_text().strip()) for it in messages]
     with nullcontext() if app.summarizer.remote else work.computing():
         written = app.summarizer.summarize(subject, passages, key=work.key)
     summary = Summary(

@@ -72,10 +72,7 @@ def requeue(states: Sequence[DocumentState], store: Reader) -> Iterator[Event]:
 
 @dataclass(slots=True)
 class _ThreadContent:
-    """The messages and missing chunks of a thread, as a digest, and the messages that are summarised.
-
-    It holds at most `MAX_CONTEXT` messages of a thread of any length.
-    """
+    """A digest of the messages and missing chunks of a thread, and at most `MAX_CONTEXT` messages."""
 
     messages: int = 0
     missing: int = 0
@@ -123,11 +120,8 @@ def _request_summaries(ids: Sequence[str], work: Work) -> None:
     whole = [id for id, content in contents.items() if content.messages and not content.waits]
     empty = [id for id, content in contents.items() if not content.messages and not content.waits]
     threads = work.store.get_many(Thread, whole)
-    requested = [
-        _with_content(thread, contents[thread.id])
-        for thread in threads
-        if thread.covers != contents[thread.id].digest()
-    ]
+    changed = [thread for thread in threads if thread.covers != contents[thread.id].digest()]
+    requested = [_with_content(thread, contents[thread.id]) for thread in changed]
     for thread in requested:
         work.replace(thread)
     # Threads that were removed as empty while a message of theirs was added. One that could not be read has none.

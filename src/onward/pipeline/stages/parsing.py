@@ -239,10 +239,7 @@ def message_id(archive: Archive, raw: RawMessage) -> str:
 
 
 def find_original(app: App, message: Message) -> tuple[str, int, int] | None:
-    """Return blob, offset and length of the bytes of a message, or None.
-
-    If a newer archive has replaced the one it was read from, the index of the newer one has its offset.
-    """
+    """Return blob, offset and length of a message; the index of a newer archive has its new offset."""
     if message.blob is not None:
         return message.blob, 0, message.length
     first = app.get(Archive, message.archive_id)
