@@ -16,10 +16,10 @@ from typing import BinaryIO, cast
 from onward import Passage, Settings
 from onward.models.extractive_summarizer import ExtractiveSummarizer
 from onward.models.static_embedder import StaticEmbedder
-from onward.pipeline.chunker import TextPiece, split
 from onward.pipeline.documents import Archive, Message
 from onward.pipeline.read.mbox import split_mbox
 from onward.pipeline.read.message_reader import read_message
+from onward.pipeline.stages.chunking import TextPiece, split
 
 BATCH = 256
 TOKENS, OVERLAP = Settings().chunk_tokens, Settings().chunk_overlap

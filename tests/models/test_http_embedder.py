@@ -318,6 +318,7 @@ def test_a_server_needs_the_name_of_a_model() -> None:
     url = "http://localhost:11434/v1"
     settings = Settings(embedder=url, embedder_model="small", embedder_batch=3, embedder_max_tokens=99)
     embedder = open_embedder(settings)
+    assert isinstance(embedder, HTTPEmbedder)
     assert (embedder.model, embedder.batch, embedder.max_tokens) == ("http:small", 3, 99)
     embedder.close()
 

@@ -18,7 +18,6 @@ from onward import Settings
 from onward.backend_urls import open_embedder
 from onward.models import static_embedder
 from onward.models import tokenizer as word_tokens
-from onward.models.protocol import Embedder
 from onward.models.static_embedder import StaticEmbedder
 from onward.models.tokenizer import ModelMissing
 
@@ -41,7 +40,8 @@ def tokenizer() -> Tokenizer:
 
 
 def test_it_is_the_default_and_nobody_needs_to_be_asked_whether_it_is_well() -> None:
-    embedder: Embedder = open_embedder(Settings())
+    embedder = open_embedder(Settings())
+    assert isinstance(embedder, StaticEmbedder)
     assert embedder.model == "static:wordllama-l2-256"
     assert embedder.dimensions == 256
     assert not embedder.remote

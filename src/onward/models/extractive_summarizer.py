@@ -87,6 +87,7 @@ _ABBREVIATED = re.compile(
     r"(?i)(?:\b(?:e\.g|i\.e|cf|etc|vs|mr|mrs|ms|dr|st|no|fig|resp|approx|incl|aka|al|pp?)|\b[A-Z])\.$"
 )
 _WORDS = re.compile(r"[^\W\d_][\w'’-]*")
+words = _WORDS.findall
 _CODE = re.compile(r"[{};=<>|\\$]|\w\(|->|::|/\w+/|__|--\w")
 # Never in a summary, whatever its score.
 _POLITE = re.compile(
@@ -275,10 +276,6 @@ def sentences(text: str, *, readable: bool = True) -> list[str]:
         text = text[: end.start()]
     found = (sentence for start, stop in _blocks(text) for sentence in _split(text[start:stop]))
     return [sentence for sentence in found if (_readable(sentence) if readable else _WORDS.search(sentence))]
-
-
-def words(sentence: str) -> list[str]:
-    return _WORDS.findall(sentence)
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:

@@ -312,7 +312,13 @@ class HTTPSummarizer(HTTPModel):
         shown, left_out = _fit(passages, self._budget)
         # No other options: each of the usual ones is an error to some model.
         answer = self.post("chat/completions", {"messages": _prompt(subject, passages, shown, left_out)}, key=key)
-        text, cut_off = self._content(answer)
+        match answer.get("choices"):
+            case [{"message": {"content": str(text)}, **rest}, *_] if text := _THOUGHTS.sub("", text).strip():
+                cut_off = rest.get("finish_reason") == "length"
+            case _:
+                raise ModelAnswerError(
+                    f"{self.dependency}: {self.name} at {self.address} answered without any text"
+                )
         markdown, citations = _cite(text, passages, shown)
         notes = [left_out, "The answer was cut off by its limit of length." if cut_off else ""]
         shown_notes = [f"*{note}*" for note in notes if note]
@@ -322,13 +328,6 @@ class HTTPSummarizer(HTTPModel):
         tokens = (counts.get("prompt_tokens"), counts.get("completion_tokens"))
         prompt, completion = (count if isinstance(count, int) else None for count in tokens)
         return WrittenSummary(markdown, citations, self.model, prompt, completion, time.perf_counter() - began)
-
-    def _content(self, answer: dict[str, object]) -> tuple[str, bool]:
-        """Return the text of a response, and whether it was cut off."""
-        match answer.get("choices"):
-            case [{"message": {"content": str(text)}, **rest}, *_] if text := _THOUGHTS.sub("", text).strip():
-                return text, rest.get("finish_reason") == "length"
-        raise ModelAnswerError(f"{self.dependency}: {self.name} at {self.address} answered without any text")
 
 
 def _fit(passages: Sequence[Passage], budget: int) -> tuple[dict[int, str], str]:

@@ -34,18 +34,6 @@ class Model(Protocol):
 class Embedder(Model, Protocol):
     """Turns texts into vectors: the closer two vectors, the closer the meanings."""
 
-    @property
-    def dimensions(self) -> int | None:
-        """The length of a vector; None before the first response of a remote model."""
-
-    @property
-    def max_tokens(self) -> int:
-        """The longest text that is embedded whole; a longer one is embedded in parts."""
-
-    @property
-    def batch(self) -> int:
-        """The number of texts that a call should contain."""
-
     def embed(self, texts: Sequence[str], *, key: str = "") -> NDArray[np.float32]:
         """Return a vector of length 1 for each text, 0 if it is blank. A server may store results by `key`."""
 

@@ -19,8 +19,6 @@ class StaticEmbedder(Embedder):
 
     model = "static:wordllama-l2-256"
     dimensions = 256
-    max_tokens = 1_000_000
-    batch = 256
     remote = False
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The tokens of texts, word by word, for the built-in embedder and the chunker.
+"""The tokens of texts, word by word, for the built-in embedder and for chunking.
 
 No token of this vocabulary spans the end of a word or a line, so a text's tokens are those of its words.
 Most words repeat: tokenizing each word once is several times faster than tokenizing whole texts.
@@ -19,7 +19,8 @@ from onward.retry import OnwardError
 WHEEL = "wordllama"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 
-_WORD = re.compile(r" *[^ \n]+|\n| +")
+# Splits a text into words with the spaces before them, line ends and blanks; none of it is lost.
+split_words = re.compile(r" *[^ \n]+|\n| +").findall
 _MAX_KNOWN_WORDS = 20_000
 _MAX_KNOWN_CHARACTERS = 64
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -84,11 +85,6 @@ class Tokenizer:
 
     def _ids(self, text: str) -> tuple[int, ...]:
         return tuple(self._reader.encode(_SURROGATE.sub("\ufffd", text), add_special_tokens=False).ids)
-
-
-def split_words(text: str) -> list[str]:
-    """Split a text into words with the spaces before them, line ends and blanks; none of it is lost."""
-    return _WORD.findall(text)
 
 
 _lock = threading.Lock()

@@ -25,8 +25,6 @@ _COMMON = frozenset(
 )
 """Words that are not marked in an excerpt; they count for the rank, which improves the results."""
 
-Filter = tuple[str, str, str | float]
-
 
 class EmptyQuery(OnwardError):
     """A query has no word to search for."""
@@ -55,7 +53,7 @@ class Query:
             raise EmptyQuery(f"the query {self.text!r} has no word to look for; give at least one")
         return wanted, unwanted
 
-    def filters(self) -> list[Filter]:
+    def filters(self) -> list[tuple[str, str, str | float]]:
         author = "%" + re.sub(r"([%_\\])", r"\\\1", self.author) + "%" if self.author else None
         found = [
             ("author", "like", author),

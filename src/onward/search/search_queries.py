@@ -6,6 +6,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -121,39 +122,39 @@ def _collection(document: type[Document] | str) -> str:
     return document if isinstance(document, str) else document.collection
 
 
+@dataclass(frozen=True)
 class VectorSpace:
     """The documents of one collection with their vectors, ordered by id. It is never changed, only replaced."""
 
-    def __init__(
-        self,
-        change: Any,  # the last change that it includes, as the database counts changes
-        docs: NDArray[np.int64],
-        ids: NDArray[np.object_],
-        parents: NDArray[np.object_],
-        parent_docs: NDArray[np.int64],  # a document whose parent does not exist has a number of its own here
-        sources: NDArray[np.object_],
-        matrix: NDArray[np.float32],
-    ) -> None:
+    change: Any  # the last change that it includes, as the database counts changes
+    docs: NDArray[np.int64]
+    ids: NDArray[np.object_]
+    parents: NDArray[np.object_]
+    parent_docs: NDArray[np.int64]  # a document whose parent does not exist has a number of its own here
+    sources: NDArray[np.object_]
+    matrix: NDArray[np.float32]
+
+    @cached_property
+    def _groups(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+        """All positions, those of one parent next to each other; where each parent starts, and its size."""
         import numpy as np
 
-        self.change, self.docs, self.ids, self.parents = change, docs, ids, parents
-        self.parent_docs, self.sources, self.matrix = parent_docs, sources, matrix
-        # All positions, those of one parent next to each other.
-        self._positions = np.argsort(parent_docs, kind="stable")
-        ordered = parent_docs[self._positions]
-        self._starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
-        self._sizes = np.diff(self._starts, append=len(ordered))
+        positions = np.argsort(self.parent_docs, kind="stable")
+        ordered = self.parent_docs[positions]
+        starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
+        return positions, starts, np.diff(starts, append=len(ordered))
 
     def best_of_parents(self, scores: NDArray[np.float32]) -> NDArray[np.intp]:
         """Return the position of the best document of each parent; the first one where scores are equal."""
         import numpy as np
 
-        if not len(self._positions):
-            return self._positions
-        found = scores[self._positions]
-        best = np.repeat(np.maximum.reduceat(found, self._starts), self._sizes)
+        positions, starts, sizes = self._groups
+        if not len(positions):
+            return positions
+        found = scores[positions]
+        best = np.repeat(np.maximum.reduceat(found, starts), sizes)
         first = np.where(found == best, np.arange(len(found)), len(found))
-        return np.sort(self._positions[np.minimum.reduceat(first, self._starts)])
+        return np.sort(positions[np.minimum.reduceat(first, starts)])
 
 
 class VectorSpaces:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from onward.pipeline.fetch import AddressGuard
-from onward.pipeline.fetch.address_rules import is_public, resolve
 from onward.pipeline.fetch.fetch_errors import PrivateAddress
+from onward.pipeline.fetch.location import is_public, resolve
 
 
 @pytest.mark.parametrize(

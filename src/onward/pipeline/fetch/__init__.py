@@ -11,11 +11,10 @@ from typing import BinaryIO
 from urllib.parse import urlsplit
 
 from onward.pipeline import uploads
-from onward.pipeline.fetch.address_rules import AddressGuard
 from onward.pipeline.fetch.fetch_errors import NothingToIngest
 from onward.pipeline.fetch.fetched_items import FetchedItem, FetchLimits, SkippedFiles
 from onward.pipeline.fetch.files_and_folders import fetch_path, take_file
-from onward.pipeline.fetch.location import canonical, is_url, shown
+from onward.pipeline.fetch.location import AddressGuard, canonical, is_url, shown
 from onward.pipeline.fetch.unpacker import FoundFile, Unpacker
 
 __all__ = ["AddressGuard", "FetchLimits", "FetchedItem", "SkippedFiles", "canonical", "fetch"]
@@ -50,9 +49,9 @@ def fetch(
             file = Path(folder) / "answer"
             guard = guard or AddressGuard(allow_private=limits.allow_private)
             with file.open("wb") as target:
-                answer = download(location, target, limits, guard)
-            name = answer.name or urlsplit(answer.url).netloc
-            items = take_file(file, "", unpacker, name=name, media_type=answer.media_type, url=answer.url)
+                url, name, media_type = download(location, target, limits, guard)
+            name = name or urlsplit(url).netloc
+            items = take_file(file, "", unpacker, name=name, media_type=media_type, url=url)
         else:
             items = fetch_path(Path(location), unpacker)
         empty = True

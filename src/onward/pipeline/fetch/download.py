@@ -8,7 +8,6 @@ import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from email.message import Message
 from importlib.metadata import version
 from typing import Any, BinaryIO
@@ -18,11 +17,10 @@ import httpcore2
 import httpx2
 
 from onward import OnwardError
-from onward.pipeline.fetch.address_rules import AddressGuard
 from onward.pipeline.fetch.fetch_errors import EndlessRedirects, HTTPAnswerError, Refused, TooLarge, UnusableSource
 from onward.pipeline.fetch.fetched_items import FetchLimits
-from onward.pipeline.fetch.location import canonical_url, is_url, shown
-from onward.pipeline.read.mail_headers import parameter, plain
+from onward.pipeline.fetch.location import AddressGuard, canonical_url, is_url, shown
+from onward.pipeline.read.mail_format import parameter, plain
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
@@ -37,15 +35,8 @@ if (_client_log := logging.getLogger("httpx2")).level == logging.NOTSET:
     _client_log.setLevel(logging.WARNING)
 
 
-@dataclass(frozen=True, slots=True)
-class Download:
-    url: str  # after all redirects, without credentials
-    name: str
-    media_type: str
-
-
-def download(url: str, target: BinaryIO, limits: FetchLimits, guard: AddressGuard) -> Download:
-    """Download a URL into a file, following redirects; raise a classified error."""
+def download(url: str, target: BinaryIO, limits: FetchLimits, guard: AddressGuard) -> tuple[str, str, str]:
+    """Download a URL; return the last URL without credentials, the name of the file and its media type."""
     deadline = time.monotonic() + limits.seconds
     transport = _Transport(guard, deadline)
     headers = {"User-Agent": f"onward/{version('onward')}", "Accept": _ACCEPT}
@@ -72,7 +63,7 @@ def download(url: str, target: BinaryIO, limits: FetchLimits, guard: AddressGuar
                 media_type = response.headers.get("content-type", "").strip()
                 if media_type.lower().startswith(_GENERIC_TYPES):
                     media_type = ""
-                return Download(_without_credentials(url), _name(url, response), media_type)
+                return _without_credentials(url), _name(url, response), media_type
     raise EndlessRedirects(
         f"more than {limits.max_redirects} redirects, the last to {shown(url)}: give the URL it ends at"
     )

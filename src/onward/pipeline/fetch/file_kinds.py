@@ -67,9 +67,8 @@ _KIND_BY_START = {
 }
 
 _BY_MEDIA_TYPE = {
-    "text/html": "html", "application/xhtml+xml": "html", "text/markdown": "markdown",
-    "text/x-markdown": "markdown",
-    "text/x-rst": "rst", "text/prs.fallenstein.rst": "rst", "message/rfc822": "eml",
+    "text/html": "html", "application/xhtml+xml": "html", "text/markdown": "markdown", "message/rfc822": "eml",
+    "text/x-markdown": "markdown", "text/x-rst": "rst", "text/prs.fallenstein.rst": "rst",
 }  # fmt: skip
 _BY_SUFFIX = {
     ".html": "html", ".htm": "html", ".xhtml": "html", ".eml": "eml", ".md": "markdown", ".markdown": "markdown",
@@ -80,20 +79,19 @@ _BY_SUFFIX = {
 _LANGUAGE_BY_SUFFIX = {
     suffix: language
     for language, suffixes in {
-        "python": ".py .pyi .pyx .pxd", "rust": ".rs", "go": ".go", "c": ".c .h",
-        "cpp": ".cc .cpp .cxx .hh .hpp .hxx",
-        "csharp": ".cs", "java": ".java", "kotlin": ".kt .kts", "scala": ".scala", "swift": ".swift",
+        "python": ".py .pyi .pyx .pxd", "rust": ".rs", "go": ".go", "c": ".c .h", "java": ".java",
+        "cpp": ".cc .cpp .cxx .hh .hpp .hxx", "csharp": ".cs", "kotlin": ".kt .kts", "scala": ".scala",
         "objective-c": ".m .mm", "javascript": ".js .mjs .cjs .jsx", "typescript": ".ts .mts .cts .tsx",
         "ruby": ".rb", "php": ".php", "perl": ".pl .pm", "lua": ".lua", "r": ".r", "julia": ".jl", "dart": ".dart",
-        "haskell": ".hs", "ocaml": ".ml .mli", "erlang": ".erl .hrl", "elixir": ".ex .exs",
-        "clojure": ".clj .cljs",
-        "lisp": ".lisp .el", "scheme": ".scm", "fsharp": ".fs .fsx", "zig": ".zig", "nim": ".nim", "d": ".d",
-        "shell": ".sh .bash .zsh .fish", "powershell": ".ps1 .psm1", "batch": ".bat .cmd", "sql": ".sql",
-        "css": ".css .scss .sass .less", "vue": ".vue", "svelte": ".svelte", "xml": ".xml .xsl .xsd .svg",
-        "json": ".json .jsonl .json5", "yaml": ".yaml .yml", "toml": ".toml", "ini": ".ini .cfg .conf",
-        "protobuf": ".proto", "graphql": ".graphql", "terraform": ".tf", "nix": ".nix", "cmake": ".cmake",
-        "make": ".mk", "assembly": ".s .asm", "fortran": ".f90 .f .for", "pascal": ".pas", "vb": ".vb",
-        "groovy": ".groovy .gradle", "verilog": ".v .sv", "vhdl": ".vhd .vhdl", "solidity": ".sol",
+        "haskell": ".hs", "ocaml": ".ml .mli", "erlang": ".erl .hrl", "elixir": ".ex .exs", "swift": ".swift",
+        "clojure": ".clj .cljs", "lisp": ".lisp .el", "scheme": ".scm", "fsharp": ".fs .fsx", "zig": ".zig",
+        "d": ".d", "shell": ".sh .bash .zsh .fish", "powershell": ".ps1 .psm1", "batch": ".bat .cmd",
+        "nim": ".nim", "css": ".css .scss .sass .less", "vue": ".vue", "svelte": ".svelte",
+        "xml": ".xml .xsl .xsd .svg", "sql": ".sql", "json": ".json .jsonl .json5", "yaml": ".yaml .yml",
+        "toml": ".toml", "ini": ".ini .cfg .conf", "protobuf": ".proto", "graphql": ".graphql", "terraform": ".tf",
+        "nix": ".nix", "cmake": ".cmake", "make": ".mk", "assembly": ".s .asm", "fortran": ".f90 .f .for",
+        "pascal": ".pas", "vb": ".vb", "groovy": ".groovy .gradle", "verilog": ".v .sv", "vhdl": ".vhd .vhdl",
+        "solidity": ".sol",
     }.items()
     for suffix in suffixes.split()
 }  # fmt: skip

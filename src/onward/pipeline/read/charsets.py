@@ -31,9 +31,7 @@ _ALIASES: Final = {
     for name in names.split()
 }
 # Codecs that are no charsets of mail: slow on hostile input, or for source code.
-_REFUSED: Final = frozenset(
-    {"idna", "punycode", "undefined", "unicode_escape", "raw_unicode_escape", "mbcs", "oem"}
-)
+_REFUSED: Final = ("idna", "punycode", "undefined", "unicode_escape", "raw_unicode_escape", "mbcs", "oem")
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 # Bytes that the encoding is detected from, of a mail and of a file: more only take longer.
 _SAMPLE_BYTES: Final = 100_000

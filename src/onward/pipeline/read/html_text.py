@@ -24,12 +24,9 @@ _CLOSED_BY_NATURE: Final = frozenset(
     | {"p", "li", "td", "th", "tr", "dt", "dd", "option", "tbody"}
 )
 _DROPPED: Final = frozenset(
-    {"head", "script", "style", "title", "template", "noscript", "object", "svg", "select", "textarea", "iframe"}
-    | {"img"}
+    "head script style title template noscript object svg select textarea iframe img".split()  # noqa: SIM905
 )
-_PARAGRAPHS: Final = frozenset(
-    {"p", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "ul", "ol", "dl", "table", "pre", "hr"}
-)
+_PARAGRAPHS: Final = {"p", "blockquote", "ul", "ol", "dl", "table", "pre", "hr", *(f"h{n}" for n in range(1, 7))}
 _BLOCKS: Final = _PARAGRAPHS | {
     "address", "article", "aside", "body", "center", "dd", "details", "div", "dt", "fieldset", "figure",
     "footer", "form", "header", "li", "main", "nav", "section", "tr", "caption", "tbody", "thead",

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from onward import Permanent
-from onward.pipeline.read import mail_headers as fields
+from onward.pipeline.read import mail_format as fields
 from onward.pipeline.read.body_spans import BodySpan, body_spans
 from onward.pipeline.read.charsets import clean, decode
-from onward.pipeline.read.mime_parts import MailPart, MimeReader
+from onward.pipeline.read.mail_format import MailPart, MimeReader
 
 MAX_ATTACHMENT_BYTES: Final = 1_000_000
 _MAX_DEFECTS: Final = 20

@@ -32,8 +32,15 @@ def read_page(data: bytes, url: str, charset: str = "") -> PageText:
     html = read_text(data, charset)
     page = _read_article(html, url) if len(data) <= _MAX_ARTICLE_BYTES else None
     tree = LexborHTMLParser(html)
-    title = page.title if page and page.title else _title(tree)
-    text = page.text if page and page.text else _visible_text(tree)
+    heads = [node for selector in ("title", "h1") if (node := tree.css_first(selector)) is not None]
+    titles = [page.title if page else "", *(" ".join(clean(node.text()).split()) for node in heads)]
+    title = next(filter(None, titles), "")
+    text = page.text if page else ""
+    if not text:
+        for unseen in tree.css(_UNSEEN):
+            unseen.decompose()
+        visible = tree.root.text(separator="\n", strip=True) if tree.root is not None else ""
+        text = _BLANK_LINES.sub("\n\n", clean(visible)).strip()
     if not text:
         raise NoText(
             f"the page {url or title!r} has no text: it may be made by scripts in a browser; save what "
@@ -63,20 +70,3 @@ def _read_article(html: str, url: str) -> PageText | None:
         day = datetime.fromisoformat(found.date).replace(tzinfo=UTC).timestamp() if found.date else None
     title, text = clean(found.title or "").strip(), clean(found.text or "").strip()
     return PageText(title, clean(found.author or ""), day, text)
-
-
-def _title(tree: LexborHTMLParser) -> str:
-    for selector in ("title", "h1"):
-        node = tree.css_first(selector)
-        if node is not None and (title := " ".join(clean(node.text()).split())):
-            return title
-    return ""
-
-
-def _visible_text(tree: LexborHTMLParser) -> str:
-    for node in tree.css(_UNSEEN):
-        node.decompose()
-    if tree.root is None:
-        return ""
-    text = clean(tree.root.text(separator="\n", strip=True))
-    return _BLANK_LINES.sub("\n\n", text).strip()
