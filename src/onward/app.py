@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.metadata
 import logging
 import os
+import secrets
 import socket
 import sys
 import threading
@@ -204,13 +204,9 @@ class App:
         from onward.runtime.error_reporter import Report
 
         try:
-            failure = Failure.of(
-                error,
-                at=time.time() if self._store is None else self._store.now(),
-                service=service,
-                worker=f"{socket.gethostname()}:{os.getpid()}",
-                version=self.version,
-            )
+            at = time.time() if self._store is None else self._store.now()
+            worker = f"{socket.gethostname()}:{os.getpid()}"
+            failure = Failure.of(error, at=at, service=service, worker=worker, version=self.version)
             self.reporter.put(Report(failure, service))
         except Exception as broken:
             what = redact_error(f"{type(broken).__name__}: {broken}")
@@ -397,8 +393,7 @@ class App:
 
 def worker_name() -> str:
     """Return a name for a worker process that no other one has or had."""
-    unique = hashlib.blake2b(os.urandom(16), digest_size=3).hexdigest()
-    return f"{socket.gethostname()}:{os.getpid()}:{unique}"
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
 
 
 def load_app(reference: str) -> App:

@@ -16,6 +16,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 from urllib.parse import quote, urlsplit
@@ -215,21 +216,14 @@ class Settings(_Shared):
     def ladder(self) -> Ladder:
         """Return the retry ladder with these numbers."""
         usual = Ladder()
+        not_ready = {one.name: getattr(self, f"retry_{one.name}") for one in fields(RetryConfig)}
+        rounds = Exponential(self.retry_job_base_delay_seconds, cap=self.retry_job_max_delay_seconds)
         return Ladder(
-            not_ready=RetryConfig(
-                self.retry_max_attempts,
-                self.retry_base_delay_ms,
-                self.retry_backoff_factor,
-                self.retry_max_delay_seconds,
-                self.retry_ttl_minutes,
-            ).policy(),
+            not_ready=RetryConfig(**not_ready).policy(),
             # The name `max_retries` is older than its meaning: it counts the first try too.
             transient=RetryPolicy(Exponential(self.retry_backoff_seconds), self.max_retries, name="transient"),
             fetching=RetryPolicy(usual.fetching.backoff, self.max_retries, name="fetching"),
-            retry_job=RetryPolicy(
-                Exponential(self.retry_job_base_delay_seconds, cap=self.retry_job_max_delay_seconds),
-                name="retry job",
-            ),
+            retry_job=RetryPolicy(rounds, name="retry job"),
             rounds={name: getattr(self, f"retry_job_max_attempts_{name}") for name in usual.rounds},
         )
 

@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from multiprocessing.resource_tracker import ensure_running
@@ -75,14 +76,13 @@ def supervise(
     from onward.recovery.retry_decision import RetryJobRules
     from onward.recovery.retry_job import RetryJob
 
-    given, app = app, app or load_app(reference)
+    is_given, app = app is not None, app or load_app(reference)
     # Its own settings win; else every process gets the ones that were read here, even if the file is
     # broken by the time one has to be replaced.
-    shares_settings = given is not None or app._settings is None
+    shares_settings = is_given or app._settings is None
     chosen = app.registry.select(services)
     options: dict[str, Any] = {"services": [service.name for service in chosen], "lease": lease}
-    if concurrency is not None:
-        options["concurrency"] = concurrency
+    options |= {} if concurrency is None else {"concurrency": concurrency}
     app.report_failures()
     # The supervisor runs no handlers, but decides about those that hung. It knows no dependencies: a health call
     # that hangs must not keep it from renewing leases.
@@ -98,22 +98,16 @@ def supervise(
             context.ladder, context.time_limit = settings.ladder(), settings.time_limit_seconds
             job.rules = RetryJobRules.of(settings)
 
-    def logs() -> dict[str, Any] | None:
-        if log_level is None:
-            return None
-        # The display of whoever watches reads that file.
-        text = {"format": "text"} if log_file is not None else {}
-        return {"level": log_level, **log_options(app.settings, reference), **text}
-
     def spawn(worker: str, record: RunningSlots, alone: bool) -> tuple[BaseProcess, Connection]:
         spawning = multiprocessing.get_context("spawn")
         ours, theirs = spawning.Pipe()
         settings = app.settings if shares_settings else None
-        process = spawning.Process(
-            target=child_main,
-            args=(reference, settings, worker, record, theirs, options | {"suspects": alone}, logs(), log_file),
-            name=f"onward-worker-{worker}",
-        )
+        logs = None if log_level is None else {"level": log_level, **log_options(app.settings, reference)}
+        if logs is not None and log_file is not None:
+            logs["format"] = "text"  # the display of whoever watches reads that file
+        own = options | {"suspects": alone}
+        given = (reference, settings, worker, record, theirs, own, logs, log_file)
+        process = spawning.Process(target=child_main, args=given, name=f"onward-worker-{worker}")
         with _without_interrupts(), theirs:
             process.start()
         log.debug("worker %s started%s", worker, " for a suspect event" if alone else "")
@@ -145,26 +139,17 @@ def supervise(
         also_due=next_chance,
         on_message=lambda worker, word: observer.metrics.add(word) if isinstance(word, Counted) else None,
     )
-    checks = {
-        "leases": lambda: supervisor.trouble,
-        "workers": lambda: "" if supervisor.children else "no worker process is alive",
-    }
+    checks = {"leases": lambda: supervisor.trouble}
+    checks["workers"] = lambda: "" if supervisor.children else "no worker process is alive"
     if gateway is not None:
         checks["bus"] = lambda: gateway.trouble
     observer = ProcessObserver(app, exposes=exposes, checks=checks)
     if signals:
         supervisor.install_signals(on_signal)
-    retrying = RetryJobThread(
-        job,
-        on_error=lambda error: app.report_error(error, service="retry job"),
-        after_step=lambda problem: observer.health.note("job", problem),
-    )
-    periodic = PeriodicJobs(
-        lambda: app.store,
-        app.registry,
-        holder=worker_name(),
-        on_error=lambda error: app.report_error(error, service="periodic jobs"),
-    )
+    failed = partial(app.report_error, service="retry job")
+    retrying = RetryJobThread(job, on_error=failed, after_step=partial(observer.health.note, "job"))
+    failed = partial(app.report_error, service="periodic jobs")
+    periodic = PeriodicJobs(lambda: app.store, app.registry, holder=worker_name(), on_error=failed)
     # The gateway first: if the broker cannot be used, nothing else is started.
     parts: list[Any] = [part for part in (gateway, retrying, periodic, observer) if part is not None]
     for part in parts:

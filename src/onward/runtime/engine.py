@@ -16,7 +16,6 @@ from enum import StrEnum
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from onward.ledger.dialect import Bus
 from onward.ledger.store_errors import StoreError, StoreUnavailable
 from onward.model.breaker import is_health_probe_due
 from onward.model.ledger import CommitResult, CommitStatus, Settlement
@@ -26,7 +25,7 @@ from onward.runtime.handler_call import Call, Context, FinishedCall
 from onward.runtime.outcomes import BreakerMoved, Hooks
 from onward.runtime.process_identity import describe_process
 from onward.runtime.service import HealthCalls, Registry, Service
-from onward.runtime.slots import InlineSlots, LoopSlots, RunningSlots, ServiceSlots, ThreadSlots
+from onward.runtime.slots import InlineSlots, LoopSlots, RunningSlots, ThreadSlots
 
 if TYPE_CHECKING:
     from onward.ledger.store import Store
@@ -84,7 +83,6 @@ class Engine(work_loop.WorkLoop):
         record: RunningSlots | None = None,
         hooks: Hooks | None = None,
         random: Random | None = None,
-        bus: Bus | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         settings, hooks = settings or EngineSettings(), hooks or Hooks()
@@ -92,16 +90,9 @@ class Engine(work_loop.WorkLoop):
         context = Context(worker, version, store, store.now, settings.ladder, settings.time_limit, health)
         context.random, context.newer_alive = random or Random(), self._newer_alive
         context.commit = self.commit_for
-        self.bus = bus or store.bus()
-        super().__init__(
-            store,
-            context,
-            settings,
-            record or RunningSlots(monotonic=monotonic),
-            hooks,
-            registry.with_health_call,
-            monotonic,
-        )
+        self.bus = store.bus()
+        record = record or RunningSlots(monotonic=monotonic)
+        super().__init__(store, context, settings, record, hooks, registry.with_health_call, monotonic)
         self.services = list(services)
         self._renewed = 0.0
         self._stuck = self._ended = self._closed = False
@@ -109,18 +100,8 @@ class Engine(work_loop.WorkLoop):
 
     # -- life
 
-    def stop(self) -> None:
-        """Drain: claim nothing more, finish what runs. Called twice: give it back at once.
-
-        Callable from any thread, and from a signal handler.
-        """
-        if self._draining:
-            self.release()
-        else:
-            self.drain()
-
     def drain(self) -> None:
-        """Claim nothing more, and end when what runs is finished."""
+        """Claim nothing more, and end when what runs is finished. Callable from any thread and signal handler."""
         self._draining = True
         self._wake_loop()
 
@@ -159,16 +140,14 @@ class Engine(work_loop.WorkLoop):
             **({} if self.settings.inline else describe_process()),
         }
         self.store.register_worker(self.context.worker, about)
-        self.slots = [self._slots_of(service) for service in self.services]
-        if not self.settings.inline:
-            self._listener.start()
-
-    def _slots_of(self, service: Service) -> ServiceSlots:
         given = (self.record, self.finished, self._wake)
         if self.settings.inline:
-            return InlineSlots(service, 1, *given, ahead_seconds=0.0)
-        count = 1 if self.settings.suspects else service.slots() or self.settings.concurrency
-        return (LoopSlots if service.is_async else ThreadSlots)(service, count, *given)
+            self.slots = [InlineSlots(service, 1, *given, ahead_seconds=0.0) for service in self.services]
+            return
+        for service in self.services:
+            count = 1 if self.settings.suspects else service.slots() or self.settings.concurrency
+            self.slots.append((LoopSlots if service.is_async else ThreadSlots)(service, count, *given))
+        self._listener.start()
 
     def _listen(self) -> None:
         """Turn the bus's hints into wake-ups, in a thread of its own: waiting for them blocks."""
@@ -240,20 +219,19 @@ class Engine(work_loop.WorkLoop):
         if self._tidying is not None:
             await asyncio.wait([self._tidying])  # it may put back rows that no process works on any more
             return False
-        if self.settings.suspects:
-            return True
-        if not self.settings.until_idle:
-            return False
-        due = await self.call_store(self._next_free)
+        if self.settings.suspects or not self.settings.until_idle:
+            return self.settings.suspects
+
+        def next_free() -> float | None:  # when something falls due that does not wait for a person
+            held = {breaker.dependency for breaker in self.store.breakers() if breaker.open and breaker.by_hand}
+            free = [service.name for service in self.services if held.isdisjoint(service.needs)]
+            return self.store.next_due(free)
+
+        due = await self.call_store(next_free)
         if due is None or due > self.store.now():
             return True
         await self._rest()  # what is due waits for a breaker
         return False
-
-    def _next_free(self) -> float | None:
-        """Return when something falls due next that does not wait for a person to close a breaker."""
-        held = {breaker.dependency for breaker in self.store.breakers() if breaker.open and breaker.by_hand}
-        return self.store.next_due([service.name for service in self.services if held.isdisjoint(service.needs)])
 
     # -- once in a tick
 

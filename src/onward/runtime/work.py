@@ -159,13 +159,11 @@ class Work:
         self._must_be(Document, document, "replace")
         revision = self._revisions.get((document.collection, document.id))
         if revision is None:
-            raise WorkMisused(
-                f"{self._call}: work replaces {document.collection}/{document.id} "
-                "without having read it; read it first with work.store.get()"
-            )
-        self.replaces.append(
-            Replacement(document.collection, document.id, self._body(document), revision, document.key_values())
-        )
+            named = f"{document.collection}/{document.id}"
+            problem = f"work replaces {named} without having read it; read it first with work.store.get()"
+            raise WorkMisused(f"{self._call}: {problem}")
+        body, keys = self._body(document), document.key_values()
+        self.replaces.append(Replacement(document.collection, document.id, body, revision, keys))
 
     def index(self, document: Document, *, title: str = "", text: str = "", quoted: str = "") -> None:
         """Index a document for full-text search, in place of what it was found by before.
@@ -191,10 +189,9 @@ class Work:
         """Announce a fact; its consumers get it once this work is committed, after `delay` seconds."""
         self._must_be(Event, event, "emit")
         self._refuse_if(priority_problem(priority) or delay_problem(delay))
+        now, due_in, trace = self._now(), max(0.0, delay), self._call.trace()
         try:
-            envelopes = Envelope.of(
-                event, now=self._now(), priority=priority, due_in=max(0.0, delay), trace=self._call.trace()
-            )
+            envelopes = Envelope.of(event, now=now, priority=priority, due_in=due_in, trace=trace)
         except EventTooLarge as error:
             raise WorkTooLarge(f"{self._call}: {error}") from error
         except UnstorableEvent as error:
@@ -261,10 +258,8 @@ class Work:
             self._must_be_open(verb)
         # Most are of a class that says so; asking isinstance() is slow where there is a metaclass.
         if kind not in type(given).__mro__ and not isinstance(given, kind):
-            wanted = getattr(kind, "__name__", str(kind))
-            raise WorkMisused(
-                f"{self._call}: work can {verb} a {wanted}, not {given!r:.100} ({type(given).__name__})"
-            )
+            wanted, found = getattr(kind, "__name__", str(kind)), f"{given!r:.100} ({type(given).__name__})"
+            raise WorkMisused(f"{self._call}: work can {verb} a {wanted}, not {found}")
 
     def _given_id(self, document: Document, verb: str) -> str:
         if document.id not in {given.id for given in self._documents}:

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -62,7 +61,7 @@ class WorkLoop:
         record: RunningSlots,
         hooks: outcomes.Hooks,
         with_health_call: Callable[[], Sequence[str]],
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float],
     ) -> None:
         self.store = store
         self.context = context
@@ -213,7 +212,7 @@ class WorkLoop:
         if not self.finished and not requests:
             return False
         before, committed = self.claim_count, len(self.finished)
-        if self._executor is not None and self._goes_beside(whole := self._whole_count(), requests):
+        if self._executor is not None and (whole := self._count_beside(requests)) is not None:
             await self._claim_beside_commits(whole, requests)
         else:
             await self.background_ends()
@@ -359,23 +358,22 @@ class WorkLoop:
 
     # -- in the background
 
-    def _whole_count(self) -> int:
-        """Return how many of what comes next may be committed beside other commits."""
+    def _count_beside(self, requests: Sequence[ClaimRequest]) -> int | None:
+        """Return how many works may be committed beside other commits; None: claim with the commit.
+
+        It is worth it if there is much to commit, or if commits are under way already. Not for a service that needs
+        something: a breaker that one settlement opens holds for the claims with it.
+        """
+        if any(slots.service.needs for slots, _, _ in requests):
+            return None
         # What is all there is of its delivery: of several calls, the last one closes that.
-        whole = (
+        alone = (
             item.reply is None and len(item.of.opened.calls) == isinstance(item.of, Call)
             for item in list(self.finished)
         )
-        return sum(takewhile(bool, whole))
-
-    def _goes_beside(self, whole: int, requests: Sequence[ClaimRequest]) -> bool:
-        """Return whether to claim beside commits: there is much to commit, or commits are under way already.
-
-        Not for a service that needs something: a breaker that one settlement opens holds for the claims with it.
-        """
-        if any(slots.service.needs for slots, _, _ in requests):
-            return False
-        return whole >= BACKGROUND_COMMIT_SIZE or (bool(self.background) and whole == len(self.finished))
+        whole = sum(takewhile(bool, alone))
+        beside = whole >= BACKGROUND_COMMIT_SIZE or (bool(self.background) and whole == len(self.finished))
+        return whole if beside else None
 
     async def _claim_beside_commits(self, whole: int, requests: Sequence[ClaimRequest]) -> None:
         """Claim while others are committed; what is claimed first begins first."""

@@ -118,5 +118,5 @@ def working(app: App) -> Iterator[None]:
     try:
         yield
     finally:
-        engine.stop()
+        engine.drain()
         thread.join(60)

@@ -34,7 +34,7 @@ def test_a_stop_finishes_what_runs_and_gives_back_what_waits(app: App) -> None:
     bring(app, "a", "b", "c")
     with Running(app) as running:
         assert came(begun)
-        running.engine.stop()
+        running.engine.drain()
         until(lambda: app.store.counts() == {"reading": {"claimed": 1, "waiting": 2}}, "two are given back")
         go_on.set()
         assert running.join() is Ending.DRAINED
@@ -57,8 +57,8 @@ def test_a_second_stop_cancels_async_handlers_and_charges_nothing(app: App) -> N
     bring(app, "a", "b")
     with Running(app) as running:
         assert came(begun)
-        running.engine.stop()
-        running.engine.stop()
+        running.engine.drain()
+        running.engine.release()
         assert running.join() is Ending.RELEASED
     assert cleaned_up.is_set()
     assert observed.of(outcomes.Retried) == []
@@ -77,8 +77,8 @@ def test_a_second_stop_does_not_wait_for_threads(app: App) -> None:
     bring(app, "a", "b")
     with Running(app) as running:
         assert came(begun)
-        running.engine.stop()
-        running.engine.stop()
+        running.engine.drain()
+        running.engine.release()
         assert running.join() is Ending.RELEASED
         assert untouched(app, "a", "b")
         go_on.set()
@@ -215,7 +215,7 @@ def test_stopping_before_running_runs_nothing(app: App) -> None:
 
     bring(app, "a")
     engine = app.engine()
-    engine.stop()
+    engine.drain()
     assert engine.run() is Ending.DRAINED
     assert untouched(app, "a")
 
