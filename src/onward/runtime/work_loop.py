@@ -361,8 +361,7 @@ class WorkLoop:
     def _count_beside(self, requests: Sequence[ClaimRequest]) -> int | None:
         """Return how many works may be committed beside other commits; None: claim with the commit.
 
-        It is worth it if there is much to commit, or if commits are under way already. Not for a service that needs
-        something: a breaker that one settlement opens holds for the claims with it.
+        Not for a service that needs something: a breaker that one settlement opens holds for the claims with it.
         """
         if any(slots.service.needs for slots, _, _ in requests):
             return None
