@@ -10,7 +10,7 @@ def test_a_page_is_fetched_after_an_outage():
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Any, Self
 
@@ -36,11 +36,11 @@ MAX_REPEATS, REPEAT_SECONDS = 300, 60.0
 """A row that is delivered this often within this simulated time follows another clock."""
 
 
+@dataclass(slots=True, eq=False)
 class SimulatedClock:
     """A clock that moves only when it is advanced."""
 
-    def __init__(self, start: float = 1_800_000_000.0) -> None:
-        self._now = start
+    _now: float = 1_800_000_000.0
 
     def now(self) -> float:
         return self._now

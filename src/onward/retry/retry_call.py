@@ -197,12 +197,11 @@ class RetryConfig:
         """Read `RETRY_MAX_ATTEMPTS`, `RETRY_BASE_DELAY_MS`, …; variables that are not set keep their default."""
         values: dict[str, Any] = {}  # int or float, by field
         for item in fields(cls):
-            variable = f"RETRY_{item.name.upper()}"
-            if not (text := environ.get(variable, "").strip()):
-                continue
-            whole = item.name == "max_attempts"
+            variable, whole = f"RETRY_{item.name.upper()}", item.name == "max_attempts"
+            text = environ.get(variable, "").strip()
             try:
-                values[item.name] = int(text) if whole else float(text)
+                if text:
+                    values[item.name] = int(text) if whole else float(text)
             except ValueError:
                 kind = "a whole number" if whole else "a number"
                 raise ValueError(f"{variable} is {text!r}, but must be {kind}") from None

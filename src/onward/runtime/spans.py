@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from opentelemetry import context as contexts
@@ -24,11 +24,11 @@ MAX_DOCUMENTS = 5  # the most documents, and the most failures, that a span name
 _DIGEST = re.compile(r"[0-9a-z]*|[0-9a-f-]*")
 
 
+@dataclass(frozen=True, slots=True)
 class SpanFactory:
     """Makes spans with a tracer."""
 
-    def __init__(self, tracer: Tracer) -> None:
-        self._tracer = tracer
+    _tracer: Tracer
 
     def published(self, event: Event) -> str | None:
         """Return the caller's trace, or a new one that begins with this event."""
@@ -74,18 +74,16 @@ class SpanFactory:
         return TrySpan(span, parent if remote is not None else own, own)
 
 
+@dataclass(slots=True, eq=False)
 class TrySpan:
     """The span of one try, current while the handler runs; a problem with it never fails the try."""
 
-    __slots__ = ("_ended_at", "_is_over", "_parent", "_span", "_token", "trace")
-
-    def __init__(self, span: Span | None, parent: str, trace: str | None) -> None:
-        self._span = span
-        self._parent = parent  # the `traceparent` under which the next try belongs
-        self.trace = trace  # the `traceparent` of what is emitted in this try
-        self._token: Any = None
-        self._ended_at: int | None = None
-        self._is_over = span is None
+    _span: Span | None
+    _parent: str  # the `traceparent` under which the next try belongs
+    trace: str | None  # the `traceparent` of what is emitted in this try
+    _token: Any = None
+    _ended_at: int | None = None
+    _is_over: bool = False
 
     def __enter__(self) -> Self:
         if self._span is not None:
