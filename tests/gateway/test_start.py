@@ -11,7 +11,7 @@ import pytest
 from yarl import URL
 
 from onward.gateway import BrokerError, BrokerUnavailable
-from onward.gateway.error_messages import explain
+from onward.gateway.connection import explain
 from onward.gateway.gateway import EXCHANGE, INBOX, queue_arguments
 from tests.support.gateway_broker import Opener, RecordingGateway, by_hand, gateway_threads, publish
 from tests.support.servers import Proxy, RabbitServer

@@ -226,7 +226,7 @@ async def _check_inbox(connection: BrokerConnection) -> Check:
     """Check that the inbox queue, if it exists, is as it has to be."""
     from aiormq import exceptions
 
-    from onward.gateway.error_messages import vhost_of
+    from onward.gateway.connection import vhost_of
     from onward.gateway.gateway import INBOX, queue_arguments
 
     try:

@@ -20,8 +20,16 @@ from typing import Any, Final
 from aiormq import Channel, exceptions
 from aiormq.abc import DeliveredMessage
 
-from onward.gateway.connection import CLOSE_SECONDS, BrokerConnection
-from onward.gateway.error_messages import BrokerError, BrokerUnavailable, explain, named_in, parse_url, where
+from onward.gateway.connection import (
+    CLOSE_SECONDS,
+    BrokerConnection,
+    BrokerError,
+    BrokerUnavailable,
+    explain,
+    named_in,
+    parse_url,
+    where,
+)
 from onward.retry import Exponential, redact_error
 
 EXCHANGE: Final = "copilot.events"
@@ -40,43 +48,6 @@ Enter = Callable[[bytes, str], object]  # enters a message into the store: its b
 _log = logging.getLogger("onward.gateway")
 # Our own messages report what failed, with a remedy; the library's tracebacks would repeat it.
 logging.getLogger("aiormq").setLevel(logging.CRITICAL)
-
-
-class Topology:
-    """A topic exchange that other programs publish to, and the inbox queue, bound by routing keys."""
-
-    def __init__(self, routing_keys: Sequence[str]) -> None:
-        self._routing_keys = sorted(set(routing_keys))
-        self._has_delivery_limit = False  # the inbox was made with one, before the broker was upgraded
-
-    async def declare(self, connection: BrokerConnection) -> None:
-        """Declare missing queues and exchanges; raise `BrokerError` with the remedy."""
-        version = connection.version
-        if version and version < (3, 8):
-            found = f"{where(connection.url)} is version {'.'.join(map(str, version))}"
-            raise BrokerError(f"{found}, which has no quorum queues; Onward needs 3.8 or later. Upgrade it")
-        try:
-            async with connection.short_channel() as channel:
-                await channel.exchange_declare(EXCHANGE, exchange_type="topic", durable=True)
-                arguments = queue_arguments(() if self._has_delivery_limit else version)
-                await channel.queue_declare(INBOX, durable=True, arguments=arguments)
-                for key in self._routing_keys:
-                    await channel.queue_bind(INBOX, EXCHANGE, key)
-        except exceptions.ChannelPreconditionFailed as error:
-            text = str(error.args[-1])
-            is_about_limit = "'x-delivery-limit'" in text and named_in(text) == ("queue", INBOX)
-            if not is_about_limit or self._has_delivery_limit:
-                raise connection.explain(error) from error
-            # The queue works as it is and may hold messages, so this is no reason to stop.
-            self._has_delivery_limit = True
-            _log.warning(
-                "queue %r was made with a delivery limit: the broker drops a message after that many failed "
-                "deliveries; delete the queue when it is empty, and it will be made again without a limit",
-                INBOX,
-            )
-            await self.declare(connection)
-        except (exceptions.AMQPError, exceptions.ChannelInvalidStateError) as error:
-            raise connection.explain(error) from error
 
 
 def queue_arguments(version: tuple[int, ...]) -> dict[str, Any]:
@@ -169,7 +140,8 @@ class Gateway:
         self._url = url
         self._enter = enter
         self._name = f"{name or 'onward'} on {socket.gethostname()}, process {os.getpid()}"
-        self._topology = Topology(routing_keys)
+        self._routing_keys = sorted(set(routing_keys))
+        self._has_delivery_limit = False  # the inbox was made with one, before the broker was upgraded
         self._random = Random()
         self.trouble = "not started"  # why no events arrive now; empty if nothing is wrong
         self._emptied = threading.Event()
@@ -306,14 +278,43 @@ class Gateway:
         try:
             async with asyncio.timeout(OPEN_SECONDS):
                 await connection.open()
-                await self._topology.declare(connection)
+                await self._declare(connection)
                 if inbox is not None:
                     await inbox.open()
         except TimeoutError as error:
+            raise connection.explain(error) from error
+
+    async def _declare(self, connection: BrokerConnection) -> None:
+        """Declare missing queues and exchanges; raise `BrokerError` with the remedy."""
+        version = connection.version
+        if version and version < (3, 8):
+            found = f"{where(connection.url)} is version {'.'.join(map(str, version))}"
+            raise BrokerError(f"{found}, which has no quorum queues; Onward needs 3.8 or later. Upgrade it")
+        try:
+            async with connection.short_channel() as channel:
+                await channel.exchange_declare(EXCHANGE, exchange_type="topic", durable=True)
+                arguments = queue_arguments(() if self._has_delivery_limit else version)
+                await channel.queue_declare(INBOX, durable=True, arguments=arguments)
+                for key in self._routing_keys:
+                    await channel.queue_bind(INBOX, EXCHANGE, key)
+        except exceptions.ChannelPreconditionFailed as error:
+            text = str(error.args[-1])
+            is_about_limit = "'x-delivery-limit'" in text and named_in(text) == ("queue", INBOX)
+            if not is_about_limit or self._has_delivery_limit:
+                raise connection.explain(error) from error
+            # The queue works as it is and may hold messages, so this is no reason to stop.
+            self._has_delivery_limit = True
+            _log.warning(
+                "queue %r was made with a delivery limit: the broker drops a message after that many failed "
+                "deliveries; delete the queue when it is empty, and it will be made again without a limit",
+                INBOX,
+            )
+            await self._declare(connection)
+        except (exceptions.AMQPError, exceptions.ChannelInvalidStateError) as error:
             raise connection.explain(error) from error
 
     async def _declare_again(self, connection: BrokerConnection) -> None:
         while True:
             await asyncio.sleep(CHECK_SECONDS)
             async with asyncio.timeout(CHECK_SECONDS):
-                await self._topology.declare(connection)
+                await self._declare(connection)

@@ -179,7 +179,8 @@ class FaultInjector:
             case Fault.KILL_SUPERVISOR:
                 if not group.workers(self.app.store):
                     return False  # it is starting
-                group.kill_supervisor()
+                group.process.kill()  # its workers finish what they run and end
+                group.process.wait()
                 self.counts.supervisors_killed += 1
             case Fault.KILL_GROUP:
                 if not self._pause_without_suspect(group):

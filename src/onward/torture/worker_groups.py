@@ -92,11 +92,6 @@ class WorkerGroup:
         self._signal(Signals.SIGKILL)
         self.process.wait()
 
-    def kill_supervisor(self) -> None:
-        """Kill the supervisor; its workers finish what they run and end."""
-        self.process.kill()
-        self.process.wait()
-
     def close(self) -> None:
         """Release the pipe to a supervisor that has ended."""
         if self.process.stdin is not None:
