@@ -67,23 +67,18 @@ if TYPE_CHECKING:
     from onward.model.events import Event, names
     from onward.model.ledger import DeadLetter
     from onward.models.protocol import Passage
-    from onward.retry import (
+    from onward.retry.errors import (
         Classified,
         DocumentNotFoundError,
-        Exponential,
         Kind,
-        Ladder,
         NotReady,
         OnwardError,
         Permanent,
-        RetryConfig,
-        RetryPolicy,
-        Schedule,
         Unavailable,
         classify,
-        handle_event_with_retry,
-        retrying,
     )
+    from onward.retry.policy import Exponential, Ladder, RetryPolicy, Schedule
+    from onward.retry.retry_call import RetryConfig, handle_event_with_retry, retrying
     from onward.runtime.work import Work
     from onward.settings import Settings
 

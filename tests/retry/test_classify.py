@@ -25,8 +25,8 @@ from onward.retry import (
     Permanent,
     Unavailable,
     classify,
-    parse_retry_after,
 )
+from onward.retry.errors import parse_retry_after
 
 
 class Model(pydantic.BaseModel):

@@ -5,7 +5,6 @@ Nothing here reads a clock or does I/O by itself, or imports another package of 
 
 from onward.retry.errors import (
     Classified,
-    Classifier,
     DocumentNotFoundError,
     Kind,
     Malformed,
@@ -14,24 +13,12 @@ from onward.retry.errors import (
     Permanent,
     Unavailable,
     classify,
-    parse_retry_after,
 )
-from onward.retry.policy import (
-    Backoff,
-    Decision,
-    Exponential,
-    GiveUp,
-    Ladder,
-    Reason,
-    Retry,
-    RetryPolicy,
-    Schedule,
-)
+from onward.retry.policy import Exponential, GiveUp, Ladder, Reason, Retry, RetryPolicy, Schedule
 from onward.retry.redact import redact, redact_error
-from onward.retry.retry_call import Attempt, RetryConfig, Retrying, handle_event_with_retry, retrying
+from onward.retry.retry_call import RetryConfig, handle_event_with_retry, retrying
 
-__all__ = ["Classified", "Classifier", "Kind", "classify", "parse_retry_after"]
-__all__ += ["DocumentNotFoundError", "Malformed", "NotReady", "OnwardError", "Permanent", "Unavailable"]
-__all__ += ["Backoff", "Decision", "Exponential", "GiveUp", "Ladder", "Reason", "Retry", "RetryPolicy", "Schedule"]
-__all__ += ["redact", "redact_error"]
-__all__ += ["Attempt", "RetryConfig", "Retrying", "handle_event_with_retry", "retrying"]
+__all__ = ["Classified", "DocumentNotFoundError", "Kind", "Malformed", "NotReady", "OnwardError", "Permanent"]
+__all__ += ["Unavailable", "classify", "redact", "redact_error"]
+__all__ += ["Exponential", "GiveUp", "Ladder", "Reason", "Retry", "RetryPolicy", "Schedule"]
+__all__ += ["RetryConfig", "handle_event_with_retry", "retrying"]

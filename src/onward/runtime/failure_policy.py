@@ -27,19 +27,8 @@ from onward.model.ledger import (
     Settlement,
     SettlementPart,
 )
-from onward.retry import (
-    Classified,
-    Decision,
-    GiveUp,
-    Kind,
-    Malformed,
-    NotReady,
-    Permanent,
-    Reason,
-    Retry,
-    RetryPolicy,
-    classify,
-)
+from onward.retry.errors import Classified, Kind, Malformed, NotReady, Permanent, classify
+from onward.retry.policy import Decision, GiveUp, Reason, Retry, RetryPolicy
 from onward.runtime.service import Service
 from onward.runtime.tracing import parent_of
 

@@ -18,17 +18,7 @@ from typing import TYPE_CHECKING, Any
 from onward.ledger.reader import Reader
 from onward.model.documents import Document
 from onward.model.events import Event, read_event
-from onward.model.ledger import (
-    MAX_DEATHS,
-    CommitStatus,
-    Delivery,
-    Input,
-    InputStatus,
-    Processed,
-    RetryLater,
-    Settlement,
-    SettlementPart,
-)
+from onward.model.ledger import MAX_DEATHS, CommitStatus, InputStatus, Processed, RetryLater, Settlement
 from onward.retry import Ladder, Malformed, NotReady, Permanent
 from onward.runtime import failure_policy
 from onward.runtime.service import HealthCalls, Service
@@ -36,6 +26,7 @@ from onward.runtime.tracing import is_unsampled, parent_of, span_factory
 from onward.runtime.work import Checkpointed, GilTurns, Work, WorkRefused
 
 if TYPE_CHECKING:
+    from onward.model.ledger import Delivery, Input, SettlementPart
     from onward.runtime.spans import SpanFactory, TrySpan
 
 log = logging.getLogger("onward")

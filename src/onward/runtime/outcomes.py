@@ -10,22 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from onward.model.failures import Failure
-from onward.model.ledger import (
-    Charge,
-    CommitResult,
-    CommitStatus,
-    DeadLettered,
-    InFailedBatch,
-    Processed,
-    RetryLater,
-    Settlement,
-)
+from onward.model.ledger import Charge, CommitResult, CommitStatus, DeadLettered, InFailedBatch, Processed
 from onward.model.metric_catalogue import buckets_of
 from onward.retry import Reason
 from onward.runtime.metrics import Counted, Distribution, Metrics
 from onward.runtime.tracing import parent_of
 
 if TYPE_CHECKING:
+    from onward.model.ledger import RetryLater
     from onward.runtime.handler_call import Call, FinishedCall, OpenDelivery
 
 log = logging.getLogger("onward")
@@ -121,17 +113,18 @@ class Hooks:
 
 def report(hooks: Hooks, done: Sequence[tuple[FinishedCall, CommitResult]]) -> None:
     for item, result in done:
-        of, settlement = item.of, item.settlement
         if result.status is not CommitStatus.COMMITTED:
-            log.info("%s: a work was dropped, its delivery is %s", of.service.name, result.status)
-            hooks(Dropped(of.service.name, settlement.row, tuple(of.ids), result.status))
+            name = item.of.service.name
+            log.info("%s: a work was dropped, its delivery is %s", name, result.status)
+            hooks(Dropped(name, item.settlement.row, tuple(item.of.ids), result.status))
         elif item.reply is None:  # a checkpoint is no outcome
-            report_outcome(hooks, of, settlement, result)
+            report_outcome(hooks, item, result)
 
 
-def report_outcome(hooks: Hooks, of: Call | OpenDelivery, settlement: Settlement, result: CommitResult) -> None:
+def report_outcome(hooks: Hooks, item: FinishedCall, result: CommitResult) -> None:
     """Log and signal what a call, or the opening of a delivery, led to."""
-    name, row, delivery = of.service.name, settlement.row, of.delivery
+    of, settlement, delivery = item.of, item.settlement, item.of.delivery
+    name, row = of.service.name, settlement.row
     tries = delivery.tries + delivery.not_ready + 1
     for part in settlement.parts if result.parts is None else result.parts:
         ids = tuple(part.ids)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from onward.ledger.store_errors import StoreError, StoreFull, StoreGone, StoreUnavailable
 from onward.retry import Exponential, OnwardError, redact
 from onward.runtime.engine import LEASE_SECONDS, Ending
-from onward.runtime.handler_call import Call, Context, OpenDelivery
+from onward.runtime.handler_call import Call, Context, FinishedCall, OpenDelivery
 from onward.runtime.outcomes import Hooks, report_outcome
 from onward.runtime.process_identity import is_gone
 from onward.runtime.service import Service
@@ -336,9 +336,9 @@ class Supervisor:
             if delivery.row in child.hung and service is not None:
                 opened = OpenDelivery(service, delivery, self.context, left=1)
                 call = Call(opened, opened.ready)
-                settlement = call.failed(call.timeout())
-                (settled,) = self.store.settle([settlement])
-                report_outcome(Hooks(), call, settlement, settled)
+                item = FinishedCall(call, call.failed(call.timeout()))
+                (settled,) = self.store.settle([item.settlement])
+                report_outcome(Hooks(), item, settled)
 
     # -- looking after them
 
