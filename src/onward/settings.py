@@ -85,12 +85,6 @@ def _is_address(value: str) -> str:
     return value
 
 
-def _is_listening(value: str) -> str:
-    if _is_address(value) == "off":
-        raise ValueError("no host and port")
-    return value
-
-
 def _expanded(folder: Path) -> Path:
     try:
         return folder.expanduser()
@@ -120,8 +114,8 @@ BusUrl = Annotated[
 Address = Annotated[
     str, AfterValidator(_is_address), Field(description="a host and a port, such as 127.0.0.1:9464, or off")
 ]
-ListenAddress = Annotated[
-    str, AfterValidator(_is_listening), Field(description="a host and a port, such as 127.0.0.1:8321")
+ListenAddress = Annotated[  # without `off`, which has no colon
+    str, AfterValidator(_is_address), Field(pattern=":", description="a host and a port, such as 127.0.0.1:8321")
 ]
 HttpUrl = Annotated[str, Field(pattern=r"^https?://[^/]", description="a URL with http:// or https://")]
 Folder = Annotated[Path, AfterValidator(_expanded), Field(description="the path of a folder")]
