@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from onward.console.api import documents
-from onward.ops.queries.document_progress import ProgressReader
+from onward.ops.queries.document_details import ProgressReader
 from onward.pipeline.documents import Archive, source_id
 from onward.pipeline.sources import submit
 from tests.console.shop import ODD, open_shop

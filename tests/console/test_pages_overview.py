@@ -11,7 +11,7 @@ import pytest
 from onward.console.charts import BAR_WIDTH, MIN_SEGMENT_WIDTH, bar_segments
 from onward.console.pages.overview import STEP_SECONDS, STEPS, Throughput
 from onward.model.ledger import DeadLettered
-from onward.ops.text.needs import Need, NeedKind
+from onward.ops.queries.status import Need, NeedKind
 from tests.console.shop import Shop, open_shop, words
 from tests.support.console_client import Site
 from tests.support.failed_pages import fail, failure, finish, set_aside

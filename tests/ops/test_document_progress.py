@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from onward import DocumentState, Permanent, Work
-from onward.ops.queries.document_progress import CANCELLED, DocumentProgress, ProgressReader
+from onward.ops.queries.document_details import CANCELLED, DocumentProgress, ProgressReader
 from onward.pipeline.documents import Message, source_id
 from onward.recovery.next_step import NextStep, NextStepKind, NextSteps
 from tests.support.pipeline_runs import Pipeline, mail, mbox

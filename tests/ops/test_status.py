@@ -11,8 +11,7 @@ import pytest
 
 from onward import App, Settings
 from onward.model.ledger import DeadLettered
-from onward.ops.queries.status import Overdue, SystemStatus, read_status
-from onward.ops.text.needs import NeedKind
+from onward.ops.queries.status import NeedKind, Overdue, SystemStatus, read_status
 from onward.runtime.process_identity import describe_process
 from tests.support.store_pages import Clock, Stage, failure
 

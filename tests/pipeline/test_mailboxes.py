@@ -12,7 +12,7 @@ from onward import Document
 from onward.model.ledger_views import ScheduleResult
 from onward.ops.actions.documents import schedule
 from onward.ops.queries.document_details import next_step_of
-from onward.ops.text.next_step import next_step_command
+from onward.ops.text.history import next_step_command
 from onward.pipeline.documents import Archive, Chunk, Message, Summary, Thread
 from onward.pipeline.read.mbox import RawMessage
 from onward.pipeline.read.message_reader import ReadMessage, read_message

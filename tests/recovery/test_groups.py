@@ -71,7 +71,7 @@ def retried(
     letters = matching_dead_letters(stage.store, DeadLetterFilter(fingerprint=GROUP))
     requeue = Requeue(stage.store, letters, sleep=sleep, canary=canary, rate=rate)
     result = GroupRetryResult(requeue.result)
-    retry_group(stage.store, requeue, documents, result, canary=canary, rate=rate)
+    retry_group(stage.store, requeue, documents, result, canary, rate)
     return result
 
 

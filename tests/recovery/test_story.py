@@ -15,7 +15,7 @@ from onward.backend_urls import open_store
 from onward.model.failures import KEPT_OUTCOMES
 from onward.model.ledger import Charge, DeadLettered, InFailedBatch, Processed, RetryLater
 from onward.ops.text.format import local_time, ordinal, sentence_text, utc_time, whole_duration
-from onward.ops.text.next_step import UNTYPEABLE, next_step_command, next_step_sentence
+from onward.ops.text.history import UNTYPEABLE, next_step_command, next_step_sentence
 from onward.recovery.history import DocumentHistory, read_history
 from onward.recovery.next_step import NextStep, NextSteps, Unfinished, describe_error
 from onward.recovery.retry_decision import RetryJobRules

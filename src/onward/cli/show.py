@@ -39,8 +39,7 @@ from onward.ops.text.format import (
     size,
     source_name,
 )
-from onward.ops.text.history import entry_text
-from onward.ops.text.next_step import next_step_command, next_step_sentence
+from onward.ops.text.history import entry_text, next_step_command, next_step_sentence
 from onward.recovery.next_step import rounds_of
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from onward.cli.params import COUNT, json_option, print_json
 from onward.ops.actions.action import action_facts
 from onward.ops.lookup import EMPTY, store_exists, store_file
 from onward.ops.queries.ingestion_report import SkippedFiles
-from onward.ops.queries.status import SystemStatus, read_status
+from onward.ops.queries.status import SystemStatus, outage_sentence, read_status
 from onward.ops.text.format import counted, counted_in, duration, moment, number, one_line, size, whole_duration
-from onward.ops.text.needs import outage_sentence
 from onward.retry.redact import redact
 from onward.settings import load_settings
 

@@ -21,11 +21,6 @@ class Submitted(NamedTuple):
     new: bool  # False: it was known already, and nothing was done
 
 
-def submit_url(app: App, url: str) -> Submitted:
-    """Submit a page or file on the web; a worker checks whether its address may be reached."""
-    return submit_source(app, url_source(url))
-
-
 def submit_upload(app: App, name: str, stream: BinaryIO) -> Submitted:
     """Submit a file; its bytes are stored before its event is published."""
     submitted = submit_source(app, upload_source(app, name, stream))
@@ -35,7 +30,7 @@ def submit_upload(app: App, name: str, stream: BinaryIO) -> Submitted:
 
 def submit_text(app: App, text: str, title: str = "") -> Submitted:
     submitted = submit_source(app, text_source(app, text, title))
-    keep_upload(app, submitted.source, text_stream(text))
+    keep_upload(app, submitted.source, io.BytesIO(text.encode()))
     return submitted
 
 
@@ -76,12 +71,7 @@ def text_source(app: App, text: str, title: str = "") -> str:
     if not text.strip():
         raise BadInput("content is empty: give some text")
     name = title.strip() or "text"
-    return upload_source(app, name if claims_text(name) else f"{name}.txt", text_stream(text))
-
-
-def text_stream(text: str) -> BinaryIO:
-    """Return the bytes of a text, as an upload has them."""
-    return io.BytesIO(text.encode())
+    return upload_source(app, name if claims_text(name) else f"{name}.txt", io.BytesIO(text.encode()))
 
 
 def keep_upload(app: App, source: str, stream: BinaryIO) -> None:

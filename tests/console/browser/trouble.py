@@ -7,7 +7,7 @@ from pathlib import Path
 from onward import App
 from onward.model.failures import Failure
 from onward.model.ledger import InFailedBatch, Settlement
-from onward.ops.actions.action import Actor, log_action
+from onward.ops.actions.action import Actor
 from onward.pipeline.sources import submit
 from tests.support.command_runs import SAMPLE, mail, write_mailbox
 from tests.support.model_server import ModelServer
@@ -25,7 +25,7 @@ def make_trouble(app: App, server: ModelServer, folder: Path) -> None:
     submit(app, str(folder / "gone.mbox"))  # there is none
     app.work_until_idle(["ingestion"])
     app.store.open_breaker("summarizer", "Its quota is used up until tomorrow.", by_hand=True)
-    log_action(app, Actor("ada", "cli"), "breakers open", {"name": "summarizer"}, 1)
+    Actor("ada", "cli").log(app, "breakers open", {"name": "summarizer"}, 1)
     _wait(app, folder)
 
 

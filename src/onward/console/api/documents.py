@@ -23,8 +23,17 @@ from onward.model.documents import DocumentState, Status
 from onward.ops.actions.documents import DiscardDocuments, RetryDocuments
 from onward.ops.actions.sources import CancelSource, ForgetSource, RetrySource
 from onward.ops.bad_input import NotFound
-from onward.ops.queries.document_details import body_of, next_facts, next_step_of, time_fact
-from onward.ops.queries.document_progress import DONE, FAILED, DocumentProgress, ProgressReader, stands_for_source
+from onward.ops.queries.document_details import (
+    DONE,
+    FAILED,
+    DocumentProgress,
+    ProgressReader,
+    body_of,
+    next_facts,
+    next_step_of,
+    stands_for_source,
+    time_fact,
+)
 from onward.ops.queries.documents import source_named
 from onward.ops.queries.threads import search_facts
 from onward.ops.text.format import iso, one_line, printable, source_name, utc_time

@@ -6,6 +6,7 @@ With an idempotency key, a repeated request gets the stored response, from any s
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -27,13 +28,12 @@ from onward.console.request_context import Onward
 from onward.ledger.store_errors import StoreConflict
 from onward.model.documents import Document
 from onward.ops.bad_input import BadInput
-from onward.ops.queries.document_progress import QUEUED, ProgressReader
+from onward.ops.queries.document_details import QUEUED, ProgressReader
 from onward.ops.submissions import (
     check_takes_sources,
     keep_upload,
     submit_source,
     text_source,
-    text_stream,
     upload_source,
     url_source,
 )
@@ -251,7 +251,7 @@ def _submit_one(app: App, key: str | None, body: Any) -> JSONResponse:
 
 def _keep(app: App, source: str, submitted: SubmittedURL | SubmittedText) -> None:
     if isinstance(submitted, SubmittedText):
-        keep_upload(app, source, text_stream(submitted.content))
+        keep_upload(app, source, io.BytesIO(submitted.content.encode()))
 
 
 def _put(app: App, source: str) -> Answer:

@@ -20,8 +20,7 @@ from onward.ops.bad_input import NotFound
 from onward.ops.queries.document_details import body_of, history_of, next_step_of, original_of, thread_size
 from onward.ops.queries.documents import count_documents, find_titles, list_documents, source_named, title_of
 from onward.ops.text.format import counted, harmless, number, one_line, size, source_name
-from onward.ops.text.history import entry_text
-from onward.ops.text.next_step import next_step_command, next_step_sentence
+from onward.ops.text.history import entry_text, next_step_command, next_step_sentence
 from onward.pipeline.documents import source_id
 from onward.recovery.history import DocumentHistory
 from onward.recovery.next_step import describe_error, rounds_of

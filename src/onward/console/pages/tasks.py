@@ -16,7 +16,6 @@ from onward.console.page_templates import document_path, fragment, page, with_qu
 from onward.console.pages.actions import CONSOLE
 from onward.console.request_context import Onward, OwnForm, Running
 from onward.model.documents import Document, DocumentState
-from onward.ops.actions.action import log_action
 from onward.ops.bad_input import BadInput, NotFound
 from onward.ops.lookup import worker_command
 from onward.ops.queries.ingestion_report import (
@@ -26,7 +25,7 @@ from onward.ops.queries.ingestion_report import (
     outage_of,
     read_ingestion_report,
 )
-from onward.ops.submissions import submit_text, submit_upload, submit_url
+from onward.ops.submissions import submit_source, submit_text, submit_upload, url_source
 from onward.ops.text.format import counted, counted_in, display_name, number, one_line, short_name
 from onward.runtime.process_identity import alive_workers
 
@@ -219,14 +218,14 @@ def submit(app: Onward, operations: Running, form: OwnForm) -> Response:
     if isinstance(file, UploadFile) and file.filename:
         submitted = submit_upload(app, file.filename, file.file)
     elif url.strip():
-        submitted = submit_url(app, url)
+        submitted = submit_source(app, url_source(url))
     elif text.strip():
         submitted = submit_text(app, text, str(form.get("title") or ""))
     else:
         raise BadInput("nothing was given: give a URL, choose a file, or paste a text")
     path, name = f"/tasks/{submitted.id}", display_name(submitted.source)
     if submitted.new:
-        log_action(app, CONSOLE, "ingest", {"source": submitted.source}, 1)
+        CONSOLE.log(app, "ingest", {"source": submitted.source}, 1)
         said = f"{name} is taken; below is how it goes."
     else:
         said = f"{name} was ingested before, and is left as it is. To fetch it once more, ingest it again."

@@ -53,6 +53,20 @@ class Actor(NamedTuple):
     who: str
     via: str
 
+    def log(self, app: App, action: str, about: Mapping[str, Any], touched: int) -> None:
+        """Add an entry to the action log, unless nothing was changed; parameters not given are left out."""
+        if touched:
+            given = {name: _redacted(value) for name, value in about.items() if value not in (None, False, (), [])}
+            app.store.log_action(self.who, self.via, action, given, touched)
+
+    @contextmanager
+    def logged(self, app: App, action: str, about: Mapping[str, Any], progress: ActionProgress) -> Iterator[None]:
+        """Log what was done in a block, also if it fails."""
+        try:
+            yield
+        finally:
+            self.log(app, action, about, progress.done)
+
 
 @dataclass(frozen=True, slots=True)
 class ActionPlan:
@@ -100,11 +114,10 @@ class ActionOutcome:
 class ActionProgress:
     """How far a running action has come; the caller overrides `sleep` and `show`, and may set `stopping`."""
 
-    def __init__(self) -> None:
-        self.done = 0
-        self.total = 0
-        self.text = ""
-        self.stopping = False
+    done = 0
+    total = 0
+    text = ""
+    stopping = False
 
     def update(self, done: int, text: str = "") -> None:
         """Report how many things are done, and what is done just now."""
@@ -123,6 +136,14 @@ class ActionProgress:
         self.check()
         time.sleep(seconds)
 
+    def in_steps(self, items: Iterable[Item], size: int, step: Callable[[list[Item]], int]) -> bool:
+        """Change items page by page; return whether it was stopped before the last page."""
+        for page in pages(items, size):
+            if self.stopping:
+                return True
+            self.update(self.done + step(page))
+        return False
+
 
 class Action(ABC):
     """A change that an operator makes, with its parameters as fields."""
@@ -137,24 +158,6 @@ class Action(ABC):
 
 
 # -- the log of what people have changed by hand
-
-
-def log_action(app: App, actor: Actor, action: str, about: Mapping[str, Any], touched: int) -> None:
-    """Add an entry, unless nothing was changed; parameters that were not given are left out."""
-    if touched:
-        given = {name: _redacted(value) for name, value in about.items() if value not in (None, False, (), [])}
-        app.store.log_action(actor.who, actor.via, action, given, touched)
-
-
-@contextmanager
-def logged(
-    app: App, actor: Actor, action: str, about: Mapping[str, Any], progress: ActionProgress
-) -> Iterator[None]:
-    """Log what was done in a block, also if it fails."""
-    try:
-        yield
-    finally:
-        log_action(app, actor, action, about, progress.done)
 
 
 def _redacted(value: Any) -> Any:
@@ -178,22 +181,11 @@ def action_facts(entry: LoggedAction) -> dict[str, Any]:
 # -- parts that actions share
 
 
-def worker_sentence(app: App, alive: str = "") -> Messages:
+def worker_hint(app: App, alive: str = "") -> Messages:
     """Say how to start a worker if none is alive; else `alive`, if it is given."""
     if not alive_workers(app.store):
         return say(f"No worker is alive to do it; start one: {worker_command(app.store)}", tone=Tone.WARNING)
     return say(alive, tone=Tone.HINT)
-
-
-def in_steps(
-    items: Iterable[Item], size: int, progress: ActionProgress, step: Callable[[list[Item]], int]
-) -> bool:
-    """Change items page by page; return whether it was stopped before the last page."""
-    for page in pages(items, size):
-        if progress.stopping:
-            return True
-        progress.update(progress.done + step(page))
-    return False
 
 
 def stopped_sentence(done: str, total: str, verb: str) -> Messages:

@@ -23,12 +23,9 @@ from onward.ops.actions.action import (
     Completion,
     Messages,
     Tone,
-    in_steps,
-    log_action,
-    logged,
     say,
     stopped_sentence,
-    worker_sentence,
+    worker_hint,
 )
 from onward.ops.bad_input import BadInput
 from onward.ops.queries.dead_letters import ChosenDeadLetters, DeadLetterSelection
@@ -133,7 +130,7 @@ class RequeueRun:
         """Log what was put back since the last entry."""
         new, self.logged = touched - self.logged, touched
         about = {**self.about, "canary": self.canary or None, "rate": self.rate}
-        log_action(self.app, self.actor, self.action, about, new)
+        self.actor.log(self.app, self.action, about, new)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +196,7 @@ class RequeueDeadLetters(Action):
         completion = Completion.PARTIAL if result.refused else Completion.WHOLE
         return ActionOutcome(
             result.requeued,
-            sentences + (worker_sentence(app) if result.requeued else ()),
+            sentences + (worker_hint(app) if result.requeued else ()),
             {**asdict(result), "interrupted": interrupted},
             Completion.FAILED if result.canary.outcome in BAD_CANARY else completion,
             stopped=stopped,
@@ -291,9 +288,9 @@ class _DeadLetterChange(Action):
             wanted = [one.row for one in page if not self.recovered or store.is_recovered(one)]
             return changes[self.verb](wanted)
 
-        with logged(app, actor, self.log_name, about, progress):
-            stopped = in_steps(
-                choice.letters(), PAGE, progress, lambda page: store.atomically(lambda: change(page))
+        with actor.logged(app, self.log_name, about, progress):
+            stopped = progress.in_steps(
+                choice.letters(), PAGE, lambda page: store.atomically(lambda: change(page))
             )
         done = progress.done
         sentences = self._sentences(choice, done, self.verb)

@@ -23,12 +23,9 @@ from onward.ops.actions.action import (
     Completion,
     Messages,
     Tone,
-    in_steps,
-    log_action,
-    logged,
     say,
     stopped_sentence,
-    worker_sentence,
+    worker_hint,
 )
 from onward.ops.bad_input import BadInput, NotFound
 from onward.ops.document_export import exported, new_file, with_descendants, write_lines
@@ -124,10 +121,10 @@ class RetryDocuments(_DocumentRetry):
         at, when, outcomes = self._retry(app)
         count, sentences, facts = _results(app, outcomes, at, "try", when, done=True)
         about = {"at": iso(at) if when != "now" else None, "reset": self.reset, "priority": self.priority}
-        log_action(app, actor, "retry", self._about() | about, count)
+        actor.log(app, "retry", self._about() | about, count)
         if count:
             taken = "within seconds" if when == "now" else "at that time"
-            sentences += worker_sentence(app, f"A worker takes it {taken}.")
+            sentences += worker_hint(app, f"A worker takes it {taken}.")
         missing = ScheduleResult.MISSING in outcomes.values()
         return ActionOutcome(count, sentences, facts, Completion.PARTIAL if missing else Completion.WHOLE)
 
@@ -169,25 +166,16 @@ class CancelScheduledRetry(_DocumentRetry):
 
     def run(self, app: App, progress: ActionProgress, actor: Actor) -> ActionOutcome:
         results = _results(app, unschedule(app, self._keys(app)), None, "cancel", "now", done=True)
-        log_action(app, actor, "retry cancel", self._about(), results[0])
+        actor.log(app, "retry cancel", self._about(), results[0])
         return ActionOutcome(*results)
 
     def _keys(self, app: App) -> list[DocumentKey]:
         return self._chosen(app, tuple(Status), lambda state: state.retry_at is not None)
 
 
-def schedule(
-    app: App,
-    keys: Sequence[DocumentKey],
-    at: float,
-    *,
-    reset: bool = False,
-    priority: int | None = None,
-    dry_run: bool = False,
-) -> Outcomes:
-    """Have documents tried again at a time; a dry run only returns what would become of each."""
-    step = partial(app.store.schedule, at=at, reset=reset, priority=priority)
-    return _in_transactions(app, keys, step, dry_run=dry_run)
+def schedule(app: App, keys: Sequence[DocumentKey], at: float, *, dry_run: bool = False, **how: Any) -> Outcomes:
+    """Have documents tried again as `Store.schedule` does; a dry run only returns what would become of each."""
+    return _in_transactions(app, keys, partial(app.store.schedule, at=at, **how), dry_run=dry_run)
 
 
 def unschedule(app: App, keys: Sequence[DocumentKey], *, dry_run: bool = False) -> Outcomes:
@@ -296,8 +284,8 @@ class DiscardDocuments(Action):
             return len(done)
 
         about = {"ids": ["/".join(key) for key in self.keys]} if self.keys else asdict(self.filters)
-        with logged(app, actor, "documents discard", about, progress):
-            stopped = in_steps(chosen, PAGE, progress, step)
+        with actor.logged(app, "documents discard", about, progress):
+            stopped = progress.in_steps(chosen, PAGE, step)
         results = _removal("discarded", discarded, total=len(chosen), stopped=stopped)
         return ActionOutcome(*results, stopped=stopped)
 
@@ -327,7 +315,7 @@ class PurgeDocuments(Action):
         chosen, kept = _removable(app, self.filters)
         counts = _collections(with_descendants(app, chosen))
         progress.total = counts.total()
-        with logged(app, actor, "documents purge", asdict(self.filters), progress):
+        with actor.logged(app, "documents purge", asdict(self.filters), progress):
             stopped = _remove(app, chosen, progress)
         results = _removal("removed", counts, progress.done, stopped=stopped, kept=kept)
         partly = Completion.PARTIAL if kept and chosen else Completion.WHOLE
@@ -362,7 +350,7 @@ class ArchiveDocuments(Action):
                 written = write_lines(file, lines())
             progress.total = len(chosen)
             about = asdict(self.filters) | {"output": str(self.output)}
-            with logged(app, actor, "documents archive", about, progress):
+            with actor.logged(app, "documents archive", about, progress):
                 stopped = _remove(app, chosen, progress)
         except ActionStopped:  # there is no file then
             written, stopped = 0, True
@@ -404,7 +392,7 @@ def _removable(app: App, filters: DocumentFilter) -> tuple[list[DocumentState], 
 
 def _remove(app: App, chosen: Sequence[DocumentState], progress: ActionProgress) -> bool:
     """Remove documents; return whether it was stopped."""
-    return in_steps(chosen, PAGE, progress, lambda some: app.store.remove_documents(_unchanged(app, some)))
+    return progress.in_steps(chosen, PAGE, lambda some: app.store.remove_documents(_unchanged(app, some)))
 
 
 def _unchanged(app: App, states: Sequence[DocumentState]) -> list[DocumentKey]:

@@ -21,11 +21,8 @@ from onward.ops.actions.action import (
     Completion,
     Messages,
     Tone,
-    in_steps,
-    log_action,
-    logged,
     say,
-    worker_sentence,
+    worker_hint,
 )
 from onward.ops.actions.dead_letters import (
     BAD_CANARY,
@@ -39,7 +36,7 @@ from onward.ops.actions.dead_letters import (
 )
 from onward.ops.bad_input import BadInput
 from onward.ops.lookup import PAGE, pages
-from onward.ops.queries.failure_groups import affected, documents_in, error_text, find_batches, find_group
+from onward.ops.queries.failure_groups import affected, documents_in, error_text, find_batch, find_group
 from onward.ops.text.format import counted, number, one_line
 from onward.recovery.requeue_dead_letters import (
     CanaryOutcome,
@@ -49,6 +46,8 @@ from onward.recovery.requeue_dead_letters import (
     matching_dead_letters,
 )
 from onward.retry.redact import redact
+
+Keys = Sequence[DocumentKey]
 
 
 @dataclass(slots=True)
@@ -77,13 +76,7 @@ def plan_group_retry(store: Store, fingerprint: str) -> tuple[RequeueResult, lis
 
 
 def retry_group(
-    store: Store,
-    requeue: Requeue,
-    documents: Sequence[DocumentKey],
-    result: GroupRetryResult,
-    *,
-    canary: int,
-    rate: float | None,
+    store: Store, requeue: Requeue, documents: Keys, result: GroupRetryResult, canary: int, rate: float | None
 ) -> None:
     """Requeue a group: its dead letters, then the documents that have none.
 
@@ -137,7 +130,7 @@ class RetryFailureGroup(Action):
             title,
             letters.requeued + len(documents),
             example + (sentences or say("Nothing of this group is left to put back.")),
-            self._facts(group, letters, documents, GroupRetryResult(letters)),
+            self._facts(group, letters.requeued, len(documents), GroupRetryResult(letters)),
             undo=undo,
             slow=True,
         )
@@ -152,29 +145,25 @@ class RetryFailureGroup(Action):
         requeue = run.requeue(found)
         letters, result = requeue.result, GroupRetryResult(requeue.result)
         with run.followed(lambda: result.touched):
-            retry_group(app.store, requeue, documents, result, canary=self.canary, rate=self.rate)
+            retry_group(app.store, requeue, documents, result, self.canary, self.rate)
         completion = Completion.PARTIAL if letters.refused or result.left else Completion.WHOLE
         return ActionOutcome(
             result.touched,
             self._sentences(app, group, result, stopped=run.stopped),
-            self._facts(group, planned, documents, result),
+            self._facts(group, planned.requeued, len(documents), result),
             Completion.FAILED if letters.canary.outcome in BAD_CANARY else completion,
             stopped=run.stopped,
             error=run.error,
         )
 
     def _facts(
-        self,
-        group: FailureGroup,
-        planned: RequeueResult,
-        documents: Sequence[DocumentKey],
-        result: GroupRetryResult,
+        self, group: FailureGroup, planned: int, documents: int, result: GroupRetryResult
     ) -> dict[str, Any]:
         letters = result.dead_letters
         return {
             "fingerprint": group.fingerprint,
-            "dead_letters": planned.requeued,
-            "documents_without_letter": len(documents),
+            "dead_letters": planned,
+            "documents_without_letter": documents,
             "requeued": letters.requeued,
             "skipped_recovered": letters.skipped_recovered,
             "refused": [{"row": refusal.row, "reason": refusal.reason} for refusal in letters.refused],
@@ -198,7 +187,7 @@ class RetryFailureGroup(Action):
                 text = f"When the first are processed: onward failures retry {group.fingerprint[:16]}"
                 sentences += say(text, tone=Tone.HINT)
         nothing = say("Nothing of this group is left to put back.")
-        return (sentences or nothing) + (worker_sentence(app) if result.touched else ())
+        return (sentences or nothing) + (worker_hint(app) if result.touched else ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +214,7 @@ class DiscardFailureGroup(Action):
         group = find_group(app, self.group)
         progress.total = group.affected + group.dead_letters
         documents, letters = discard_group(app.store, group.fingerprint)
-        log_action(app, actor, "failures discard", _about(group), documents + letters)
+        actor.log(app, "failures discard", _about(group), documents + letters)
         given_up = say(f"{_amount(documents, letters)} given up for good.")
         return ActionOutcome(
             documents + letters,
@@ -245,7 +234,7 @@ def discard_group(store: Store, fingerprint: str) -> tuple[int, int]:
     return documents, sum(store.archive_dead_letters(some) for some in pages(rows, PAGE))
 
 
-def discard_documents(store: Store, keys: Sequence[DocumentKey]) -> int:
+def discard_documents(store: Store, keys: Keys) -> int:
     """Discard documents in one transaction; return how many were changed."""
     return store.atomically(lambda: sum(store.discard(*key) for key in keys))
 
@@ -290,11 +279,11 @@ class RetryFailedBatches(Action):
         # A batch that is gone by now has recovered.
         retried = [batch for batch in chosen if app.store.reschedule_batch(batch.id, now)]
         facts = _batch_facts(retried)
-        log_action(app, actor, "batches retry", {"batches": facts["batches"]}, facts["documents"])
+        actor.log(app, "batches retry", {"batches": facts["batches"]}, facts["documents"])
         sentences = say("There are no failed batches.")
         if retried:
             sentences = say(f"{_described(retried)} will be retried now.")
-            sentences += worker_sentence(app, "A worker takes it within seconds.")
+            sentences += worker_hint(app, "A worker takes it within seconds.")
         return ActionOutcome(facts["documents"], sentences, facts)
 
 
@@ -322,8 +311,8 @@ class DiscardFailedBatches(Action):
         chosen = _chosen(app, self.ids)
         facts, items = _batch_facts(chosen), [key for batch in chosen for key in batch.items]
         progress.total = len(items)
-        with logged(app, actor, "batches discard", {"batches": facts["batches"]}, progress):
-            stopped = in_steps(items, PAGE, progress, lambda keys: discard_documents(app.store, keys))
+        with actor.logged(app, "batches discard", {"batches": facts["batches"]}, progress):
+            stopped = progress.in_steps(items, PAGE, lambda keys: discard_documents(app.store, keys))
         text = f"{counted(progress.done, 'document')} of {counted(len(chosen), 'failed batch')} discarded."
         return ActionOutcome(progress.done, say(text), facts | {"documents": progress.done}, stopped=stopped)
 
@@ -331,7 +320,8 @@ class DiscardFailedBatches(Action):
 def _chosen(app: App, ids: Sequence[str], *, everything: bool = False) -> list[FailedBatch]:
     if bool(ids) == everything:
         raise BadInput("give either the ids of batches, or --all")
-    return app.store.failed_batches() if everything else find_batches(app, ids)
+    found = app.store.failed_batches() if everything else [find_batch(app, id) for id in ids]
+    return list({batch.id: batch for batch in found}.values())
 
 
 def _described(chosen: Sequence[FailedBatch]) -> str:

@@ -6,17 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from onward.app import App
-from onward.ops.actions.action import (
-    Action,
-    ActionOutcome,
-    ActionPlan,
-    ActionProgress,
-    Actor,
-    Messages,
-    Tone,
-    log_action,
-    say,
-)
+from onward.ops.actions.action import Action, ActionOutcome, ActionPlan, ActionProgress, Actor, Messages, Tone, say
 from onward.ops.bad_input import BadInput
 from onward.ops.queries.workers import breaker_facts, known_dependencies, runs, service_facts
 from onward.ops.text.format import counted, one_line, shell_command, worker_process
@@ -43,7 +33,7 @@ class RetireService(Action):
     def run(self, app: App, progress: ActionProgress, actor: Actor) -> ActionOutcome:
         service = self._service(app)
         results = self._results(service, app.store.retire_service(self.name), done=True)
-        log_action(app, actor, "services retire", {"service": self.name}, results[0])
+        actor.log(app, "services retire", {"service": self.name}, results[0])
         return ActionOutcome(*results)
 
     def _service(self, app: App) -> dict[str, Any]:
@@ -114,7 +104,7 @@ class OpenBreaker(Action):
         before = _breaker(app, self.name)
         close = shell_command("onward breakers close", self.name)
         app.store.open_breaker(self.name, reason, remedy=f"when it is back: {close}", by_hand=True)
-        log_action(app, actor, "breakers open", {"dependency": self.name, "reason": reason}, 1)
+        actor.log(app, "breakers open", {"dependency": self.name, "reason": reason}, 1)
         why, change = one_line(before["reason"], 200), "is out of service"
         if before["state"] == "open" and before["by_hand"]:
             change = f"was out of service already ({why}): only the reason is new"
@@ -143,7 +133,7 @@ class CloseBreaker(Action):
         failing = _breaker(app, self.name)["since"] is not None
         if failing:
             app.store.close_breaker(self.name)
-            log_action(app, actor, "breakers close", {"dependency": self.name}, 1)
+            actor.log(app, "breakers close", {"dependency": self.name}, 1)
         result = "is in service again" if failing else "is not down: nothing to close"
         return ActionOutcome(int(failing), say(f"{one_line(self.name)} {result}"), _breaker(app, self.name))
 

@@ -7,22 +7,12 @@ from dataclasses import dataclass
 
 from onward.app import App
 from onward.model.documents import DocumentKey, DocumentState, Status
-from onward.ops.actions.action import (
-    Action,
-    ActionOutcome,
-    ActionPlan,
-    ActionProgress,
-    Actor,
-    log_action,
-    logged,
-    say,
-    worker_sentence,
-)
+from onward.ops.actions.action import Action, ActionOutcome, ActionPlan, ActionProgress, Actor, say, worker_hint
 from onward.ops.actions.documents import schedule, touched, unschedule
 from onward.ops.actions.failure_groups import discard_documents
 from onward.ops.bad_input import NotFound
 from onward.ops.lookup import PAGE, all_states
-from onward.ops.queries.document_progress import stands_for_source
+from onward.ops.queries.document_details import stands_for_source
 from onward.ops.queries.documents import GIVEN_UP
 from onward.ops.queries.ingestion_report import COLLECTIONS, totals
 from onward.ops.submissions import check_takes_sources
@@ -53,7 +43,7 @@ class IngestAgain(Action):
         from onward.pipeline.sources import submit
 
         submit(app, self.source)
-        log_action(app, actor, "ingest", {"source": self.source}, 1)
+        actor.log(app, "ingest", {"source": self.source}, 1)
         return ActionOutcome(1, say(f"{display_name(self.source)} is ingested again."))
 
 
@@ -83,7 +73,7 @@ class ForgetSource(Action):
 
         progress.update(0, f"Removing {counted(sum(totals(app, self.source).values()), 'document')}.")
         removed = forget(app, self.source)
-        log_action(app, actor, "forget", {"source": self.source}, removed)
+        actor.log(app, "forget", {"source": self.source}, removed)
         text = f"{display_name(self.source)}: {counted(removed, 'document')} removed."
         return ActionOutcome(removed, say(text), {"source": source_name(self.source), "documents": removed})
 
@@ -100,7 +90,7 @@ class RetrySource(Action):
         sentences = say("A worker has it just now.")
         if count:
             anew = "The source is fetched anew, and rounds are counted from the beginning." if self.reset else ""
-            sentences = say(f"{counted(count, 'document')} will be tried again now.", anew) + worker_sentence(app)
+            sentences = say(f"{counted(count, 'document')} will be tried again now.", anew) + worker_hint(app)
         elif request.status == Status.PROCESSED:
             sentences = say("Nothing of it failed or waits. To fetch it anew all the same, reset it.")
         return ActionPlan(
@@ -113,7 +103,7 @@ class RetrySource(Action):
 
     def run(self, app: App, progress: ActionProgress, actor: Actor) -> ActionOutcome:
         request, count = self._retry(app)
-        log_action(app, actor, "retry", {"source": request.source, "reset": self.reset}, count)
+        actor.log(app, "retry", {"source": request.source, "reset": self.reset}, count)
         return ActionOutcome(count, say(f"{counted(count, 'document')} will be tried again now."))
 
     def _retry(self, app: App, *, dry_run: bool = False) -> tuple[DocumentState, int]:
@@ -151,7 +141,7 @@ class CancelSource(Action):
     def run(self, app: App, progress: ActionProgress, actor: Actor) -> ActionOutcome:
         request = _request(app, self.id)
         progress.update(touched(unschedule(app, _scheduled(app, request))))
-        with logged(app, actor, "cancel", {"source": request.source}, progress):
+        with actor.logged(app, "cancel", {"source": request.source}, progress):
             # In the order of the pipeline: a document is given up before those that it makes.
             stopped = any(self._discard(app, request.source, name, progress) for name in COLLECTIONS)
         text = f"{counted(progress.done, 'document')} given up."

@@ -143,8 +143,11 @@ class DeadLetterSelection:
             return ChosenDeadLetters(app, f"dead letter {row}", about, archived, row)
         if self.error_type is not None:
             _check_error_type(app, self.error_type, archived)
+        group = self.group.strip() if self.group is not None else None
+        if group is not None and not app.store.find_dead_letters(fingerprint=group, archived=archived, limit=1):
+            group = fingerprint_of(app, group)
         wanted = DeadLetterFilter(
-            fingerprint=_fingerprint(app, self.group, archived) if self.group is not None else None,
+            fingerprint=group,
             error_type=self.error_type,
             since=self.since,
             document=_document(app, self.document) if self.document is not None else None,
@@ -157,11 +160,6 @@ def _listed(app: App) -> str:
     names = "\n".join(f"  {one_line(name)}" for name in failed_queues(app))
     none = "There are none: no service has subscribed, and nothing has failed."
     return f"There are:\n{names}" if names else none
-
-
-def _fingerprint(app: App, given: str, archived: bool) -> str:
-    found = app.store.find_dead_letters(fingerprint=given.strip(), archived=archived, limit=1)
-    return given.strip() if found else fingerprint_of(app, given)
 
 
 def _check_error_type(app: App, given: str, archived: bool) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from onward.app import App
 from onward.ledger.store import Store
@@ -76,8 +76,7 @@ def affected(
     return (state for state in found if state.status not in (Status.PROCESSED, Status.DISCARDED))
 
 
-@dataclass(frozen=True, slots=True)
-class FailureGroupPage:
+class FailureGroupPage(NamedTuple):
     """A page of failure groups, what affects most documents first."""
 
     page: list[Evidence]
@@ -138,11 +137,6 @@ def evidence_facts(app: App, evidence: Evidence, *, most: int | None = None) -> 
 
 
 # -- failed batches
-
-
-def find_batches(app: App, ids: Sequence[str]) -> list[FailedBatch]:
-    """Return the failed batches with these ids, or beginnings of ids; each once."""
-    return list({one.id: one for one in (find_batch(app, id) for id in ids)}.values())
 
 
 def find_batch(app: App, id: str) -> FailedBatch:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from onward.ops.text.format import counted, whole_duration
 from onward.recovery.diagnosis import SEVERAL, Cause, Diagnosis, Evidence, Finding
@@ -107,55 +107,39 @@ class RemedyKind(StrEnum):
     DISCARD = "discard"
 
 
-_REMEDIES = {
-    RemedyKind.NONE_NEEDED: "Nothing: it affects nothing any more.",
-    RemedyKind.WAIT: "Nothing: waiting events go on by themselves when {dependency} is back.",
-    RemedyKind.SHOW_BREAKERS: "see whether it is down",
-    RemedyKind.SHOW_EXAMPLE: "look at one",
-    RemedyKind.RETRY_WHEN_BACK: "when it is back",
-    RemedyKind.RETRY_SLOWLY: "put it back slowly",
-    RemedyKind.RETRY_WHEN_FIXED: "when it is fixed and deployed",
-    RemedyKind.RETRY_ONCE: "try it once more",
-    RemedyKind.RETRY_FEW: "try a few of them",
-    RemedyKind.DISCARD: "give it up for good",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Remedy:
+class Remedy(NamedTuple):
     kind: RemedyKind
-    dependency: str = ""
+    text: str  # when or why to apply it
     canary: int = 0
     rate: float | None = None
+
+
+DISCARD = Remedy(RemedyKind.DISCARD, "give it up for good")
 
 
 def remedies(evidence: Evidence, diagnosis: Diagnosis, *, example: bool) -> list[Remedy]:
     """Return what to do next, in this order; `example`: there is a document or dead letter to look at."""
     group = evidence.group
     if not group.affected and not group.dead_letters and not evidence.waiting:
-        return [Remedy(RemedyKind.NONE_NEEDED)]
-    look = [Remedy(RemedyKind.SHOW_EXAMPLE)] if example else []
+        return [Remedy(RemedyKind.NONE_NEEDED, "Nothing: it affects nothing any more.")]
+    look = [Remedy(RemedyKind.SHOW_EXAMPLE, "look at one")] if example else []
     match diagnosis.kind:
         case Cause.DEPENDENCY:
-            found = [Remedy(RemedyKind.SHOW_BREAKERS), *look]
+            found = [Remedy(RemedyKind.SHOW_BREAKERS, "see whether it is down"), *look]
             if evidence.waiting:
-                found.insert(0, Remedy(RemedyKind.WAIT, dependency=evidence.suspect or ""))
+                wait = f"Nothing: waiting events go on by themselves when {evidence.suspect or ''} is back."
+                found.insert(0, Remedy(RemedyKind.WAIT, wait))
             if group.dead_letters or not evidence.waiting:
-                found.append(Remedy(RemedyKind.RETRY_WHEN_BACK, canary=1))
+                found.append(Remedy(RemedyKind.RETRY_WHEN_BACK, "when it is back", canary=1))
             return found
         case Cause.OVERLOAD:
-            return [Remedy(RemedyKind.RETRY_SLOWLY, rate=1.0), *look]
+            return [Remedy(RemedyKind.RETRY_SLOWLY, "put it back slowly", rate=1.0), *look]
         case Cause.BUG:
-            return [*look, Remedy(RemedyKind.RETRY_WHEN_FIXED, canary=3)]
+            return [*look, Remedy(RemedyKind.RETRY_WHEN_FIXED, "when it is fixed and deployed", canary=3)]
         case Cause.POISON:
-            return [*look, Remedy(RemedyKind.RETRY_ONCE), Remedy(RemedyKind.DISCARD)]
+            return [*look, Remedy(RemedyKind.RETRY_ONCE, "try it once more"), DISCARD]
         case Cause.UNCLEAR:
-            return [*look, Remedy(RemedyKind.RETRY_FEW, canary=3), Remedy(RemedyKind.DISCARD)]
-
-
-def remedy_sentence(remedy: Remedy) -> str:
-    """Return when or why to apply a remedy."""
-    return _REMEDIES[remedy.kind].format(dependency=remedy.dependency)
+            return [*look, Remedy(RemedyKind.RETRY_FEW, "try a few of them", canary=3), DISCARD]
 
 
 def remedy_command(remedy: Remedy, fingerprint: str, example: str) -> str:
