@@ -146,7 +146,7 @@ def test_what_was_made_from_it_is_counted_by_status(stage: Stage) -> None:
     assert story(stage).children == {"words": {"processed": 3}}
     told = read_history(stage.store, "words", "w1")
     assert told is not None
-    assert told.parent == "pages/a"
+    assert told.state.parent == "pages/a"
 
 
 # -- what happens next

@@ -13,7 +13,9 @@ from onward.torture.final_count import FinalCount
 from onward.torture.torture_run import TortureProgress, TortureReport
 
 CLEAN = FinalCount(documents=300, finished=300, set_aside=4, poison=2, poison_caught=2)
-DONE = FaultCounts(workers_killed=10, supervisors_killed=1, groups_killed=1, paused=1, sent_again=6, duplicates=2)
+DONE = FaultCounts(
+    workers_killed=10, supervisors_killed=1, groups_killed=1, zombies=1, sent_again=6, duplicates_reported=2
+)
 
 
 def report(count: FinalCount, *, stalled: bool = False) -> TortureReport:

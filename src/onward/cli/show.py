@@ -144,7 +144,7 @@ def _print_state(out: Output, history: DocumentHistory, step: NextStep) -> None:
     )
     out.field("history", ", ".join(filter(None, parts)))
     out.field("priority", str(state.priority or ""))
-    out.field("made from", history.parent or "")
+    out.field("made from", history.state.parent or "")
     for collection, counts in sorted(history.children.items()):
         out.field("made", f"{collection}: {_counts(dict(sorted(counts.items())))}")
     if (letter := history.dead_letter) is not None:

@@ -123,7 +123,7 @@ class PlainDisplay:
 def _facts(progress: TortureProgress) -> str:
     counts, note = progress.counts, one_line(progress.note, 200)
     again = f"{counted(counts.sent_again, 'event')} sent again"
-    facts = f"{counted(counts.kills, 'kill')}, {number(counts.paused)} paused and resumed, {again}"
+    facts = f"{counted(counts.kills, 'kill')}, {number(counts.zombies)} paused and resumed, {again}"
     return f"{facts}, {note}" if note else facts
 
 
@@ -134,12 +134,12 @@ def print_report(report: TortureReport) -> None:
     killed = f"{counted(faults.workers_killed, 'worker')}, {counted(faults.supervisors_killed, 'supervisor')}"
     groups = f"{counted(faults.groups_killed, 'supervisor')} with all workers"
     refused = f"{counted(report.refused, 'late work')} refused"
-    duplicates = f"{number(faults.duplicates)} reported as duplicates"
+    duplicates = f"{number(faults.duplicates_reported)} reported as duplicates"
     poison = counted(count.poison, "document")
     out.field("store", report.where)
     out.field("documents", f"{number(count.documents)} published, {number(count.finished)} finished{aside}")
     out.field("killed", f"{killed}, {groups} ({counted(round(report.kills_a_minute), 'kill')} a minute)")
-    out.field("paused", f"{number(faults.paused)} until others had done their work; {refused}")
+    out.field("paused", f"{number(faults.zombies)} until others had done their work; {refused}")
     out.field("duplicates", f"{counted(faults.sent_again, 'event')} sent again, {duplicates}")
     out.field("poison", f"{number(count.poison_caught)} of {poison} caught that kill their process")
     out.field("time", f"{duration(report.seconds)}, seed {report.seed}")

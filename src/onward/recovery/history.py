@@ -45,7 +45,6 @@ class DocumentHistory:
     row: LedgerRow | None = None  # of its present round
     dead_letter: DeadLetter | None = None
     batch: FailedBatch | None = None
-    parent: str | None = None
     children: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @property
@@ -68,7 +67,6 @@ def read_history(store: Store, collection: str, id: str) -> DocumentHistory | No
         row=store.ledger_row(state.row) if state.row is not None else None,
         dead_letter=next(iter(dead_letters), None),
         batch=store.failed_batch(state.failed_batch) if state.failed_batch is not None else None,
-        parent=state.parent,
         children=store.children_counts(collection, id),
     )
 

@@ -52,10 +52,10 @@ class FaultCounts:
     supervisors_killed: int = 0
     groups_killed: int = 0
     extra_faults: int = 0
-    paused: int = 0  # groups that were paused until others did their work, and tried to commit it late
-    not_refused: int = 0  # those of them whose late commits were not refused
+    zombies: int = 0  # groups that were paused until others did their work, and tried to commit it late
+    zombies_unrefused: int = 0  # those of them whose late commits were not refused
     sent_again: int = 0
-    duplicates: int = 0  # events of those that the ledger reported as such; the others found their document final
+    duplicates_reported: int = 0  # of those, by the ledger; the others found their document final
 
     @property
     def kills(self) -> int:
@@ -118,8 +118,8 @@ class FaultInjector:
             if result is PauseResult.IN_VAIN:
                 self._postpone_pause(finished)
             else:
-                self.counts.paused += 1
-                self.counts.not_refused += result is PauseResult.NOT_REFUSED
+                self.counts.zombies += 1
+                self.counts.zombies_unrefused += result is PauseResult.NOT_REFUSED
         if self.may_block or not self.schedule or finished < self.schedule[0][0]:
             return
         fault = self.schedule[0][1]
@@ -146,7 +146,7 @@ class FaultInjector:
             else:
                 (result,) = self.app.publish(ParcelArrived.of(self.plan.parcel(number)))
             self.counts.sent_again += 1
-            self.counts.duplicates += result.duplicates if result is not None else 0
+            self.counts.duplicates_reported += result.duplicates if result is not None else 0
             return True
         if fault is Fault.EXTRA:
             if self.paused is not None:

@@ -204,24 +204,17 @@ class TortureReport:
         return self.faults.kills / self.seconds * 60 if self.seconds else 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        count, faults = self.count, self.faults
+        count = self.count
         return {
             "store": self.where,
             "seed": self.seed,
             "seconds": round(self.seconds, 1),
             **vars(count),
             **{kind: len(ids) for kind, ids in count.errors().items()},
-            "kills": faults.kills,
-            "workers_killed": faults.workers_killed,
-            "supervisors_killed": faults.supervisors_killed,
-            "groups_killed": faults.groups_killed,
-            "extra_faults": faults.extra_faults,
+            "kills": self.faults.kills,
             "kills_a_minute": round(self.kills_a_minute, 1),
-            "zombies": faults.paused,
-            "zombies_unrefused": faults.not_refused,
+            **vars(self.faults),
             "late_works_refused": self.refused,
-            "sent_again": faults.sent_again,
-            "duplicates_reported": faults.duplicates,
             "stalled": self.stalled,
             "ended_well": self.ended_well,
             "examples": {kind: ids[:MAX_EXAMPLES] for kind, ids in count.errors().items() if ids},

@@ -184,7 +184,7 @@ def _part(app: App, collection: str, id: str) -> str:
     history = history_of(app, collection, id)
     state = history.state
     step = next_step_of(app, state)
-    above, _, above_id = (history.parent or "").partition("/")
+    above, _, above_id = (history.state.parent or "").partition("/")
     parent = app.store.states_of([(above, above_id)]) if above else []
     return fragment(
         "document_part.html",

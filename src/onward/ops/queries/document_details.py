@@ -145,7 +145,7 @@ def history_facts(history: DocumentHistory) -> dict[str, Any]:
             "retried_at": iso(batch.retry_after),
             "documents": len(batch.items),
         },
-        "parent": history.parent,
+        "parent": history.state.parent,
         "children": {name: dict(counts) for name, counts in history.children.items()},
     }
 
