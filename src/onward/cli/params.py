@@ -12,7 +12,6 @@ import click
 
 from onward.model.documents import Status
 from onward.ops.dates import ALLOWED, SPANS, read_past, read_span, read_time
-from onward.ops.queries.documents import empty_option
 
 if TYPE_CHECKING:
     _ParamType = click.ParamType[float]
@@ -58,6 +57,8 @@ STATUS = click.Choice([status.value for status in Status])
 def not_empty(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     """Refuse an empty filter, as passed by a script with an unset variable: it would select everything."""
     if value is not None and not value.strip():
+        from onward.ops.queries.documents import empty_option  # takes a while to import
+
         raise click.UsageError(empty_option(param.opts[0]))
     return value
 

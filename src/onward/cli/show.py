@@ -18,14 +18,7 @@ from onward.cli.output import NAME_WIDTH, STATUS_STYLES, Output
 from onward.cli.params import json_option, print_json
 from onward.ops.lookup import resolve, short_ids, show_command
 from onward.ops.queries import document_details as details
-from onward.ops.queries.ingestion_report import (
-    LISTED,
-    SkippedFiles,
-    archive_counts,
-    kinds_text,
-    read_skipped_files,
-    report_of,
-)
+from onward.ops.queries import ingestion_report as ingestion
 from onward.ops.text.format import (
     counted,
     counted_in,
@@ -102,9 +95,9 @@ def _print(app: App, collection: str, id: str) -> None:
         for name, value in details.body_of(app, collection, id).items():
             if value is not None and not isinstance(value, dict | list):
                 out.field(name, str(iso(value) if name.endswith("_at") else value))
-        if (report := report_of(app, collection, id)) is not None:
+        if (report := ingestion.report_of(app, collection, id)) is not None:
             out.field("holds", _counts(report.counts))
-            _print_skipped_files(out, SkippedFiles.of(report))
+            _print_skipped_files(out, ingestion.SkippedFiles.of(report))
     else:  # of another app
         out.write(harmless(json.dumps(details.body_of(app, collection, id), ensure_ascii=False, indent=2)))
     out.print()
@@ -235,15 +228,15 @@ def _print_archive(app: App, out: Output, archive: Archive) -> None:
     out.field("size", size(archive.size) if archive.blob else "")
     out.field("blob", archive.blob or "")
     out.field("url", source_name(archive.url))
-    out.field("holds", _counts(archive_counts(app, archive)))
+    out.field("holds", _counts(ingestion.archive_counts(app, archive)))
     if archive.id != archive.source_id:
         return
     if ids := without_text(app, archive.source):
         out.field("without text", f"{counted(len(ids), 'message')}, found by subject and attachments alone")
-    for id in ids[:LISTED]:
+    for id in ids[: ingestion.LISTED]:
         out.entry(f"  {show_command(app, 'messages', id)}")
-    _print_not_listed(out, len(ids) - LISTED)
-    _print_skipped_files(out, read_skipped_files(app, archive.source))
+    _print_not_listed(out, len(ids) - ingestion.LISTED)
+    _print_skipped_files(out, ingestion.read_skipped_files(app, archive.source))
 
 
 def _print_not_listed(out: Output, count: int) -> None:
@@ -251,10 +244,10 @@ def _print_not_listed(out: Output, count: int) -> None:
         out.write(f"  … and {counted(count, 'other')}, which are not listed", style="dim")
 
 
-def _print_skipped_files(out: Output, skipped: SkippedFiles) -> None:
+def _print_skipped_files(out: Output, skipped: ingestion.SkippedFiles) -> None:
     for name, kinds in (("passed over", skipped.kinds), ("ignored", skipped.ignored)):
         if kinds:
-            out.field(name, f"{number(sum(kinds.values()))}: {kinds_text(kinds)}")
+            out.field(name, f"{number(sum(kinds.values()))}: {ingestion.kinds_text(kinds)}")
     for item in skipped.items:
         out.entry(f"  {one_line(item.path)}  ", (item.reason, "dim"))
     _print_not_listed(out, skipped.not_listed)
