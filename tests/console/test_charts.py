@@ -28,8 +28,8 @@ def batch(retries: int) -> FailedBatch:
 
 
 def places(*spans: TimeSpan) -> list[tuple[float, float]]:
-    (line,) = timeline(0.0, 100.0, [("a", spans)]).rows
-    return [(one.x, one.width) for one in line.drawn]
+    ((_, drawn),) = timeline(0.0, 100.0, [("a", spans)]).rows
+    return [(one.x, one.width) for one in drawn]
 
 
 def test_a_span_is_where_it_was() -> None:
@@ -66,7 +66,7 @@ def test_the_shortest_window_is_taken_that_shows_it_all(ago: float, hours: int) 
     found = breaker_timeline([opening(NOW - ago, NOW)], ["embedder", "printer"], NOW)
     assert found is not None
     assert round((found.end - found.start) / HOUR) == hours
-    assert [(one.label, len(one.drawn)) for one in found.rows] == [("embedder", 0), ("printer", 1)]
+    assert [(label, len(drawn)) for label, drawn in found.rows] == [("embedder", 0), ("printer", 1)]
 
 
 def test_a_drawing_that_ends_now_moves_rarely() -> None:

@@ -217,9 +217,7 @@ FORMS = {
     "unschedule": ActionForm("Cancel its schedule", lambda form: CancelScheduledRetry(keys=form.keys), _document),
     "discard": ActionForm("Discard it", lambda form: DiscardDocuments(keys=form.keys), _document),
     "retry-submitted": ActionForm(
-        "Retry it now",
-        lambda form: RetrySource(form.needed("id"), reset=form.ticked("reset")),
-        _source_document,
+        "Retry it now", lambda form: RetrySource(form.needed("id"), reset=form.ticked("reset")), _source_document
     ),
     "cancel-submitted": ActionForm("Cancel it", lambda form: CancelSource(form.needed("id")), _source_document),
     "ingest-again": ActionForm(

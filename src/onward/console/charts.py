@@ -162,16 +162,10 @@ class DrawnSpan(NamedTuple):
     span: TimeSpan
 
 
-class TimelineRow(NamedTuple):
-    label: str
-    drawn: tuple[DrawnSpan, ...]
-    lasting: bool  # whether its last span has not ended
-
-
 class Timeline(NamedTuple):
     start: float
     end: float
-    rows: tuple[TimelineRow, ...]
+    rows: tuple[tuple[str, tuple[DrawnSpan, ...]], ...]  # each with its label
 
 
 def timeline(start: float, end: float, rows: Iterable[tuple[str, Sequence[TimeSpan]]]) -> Timeline:
@@ -186,7 +180,7 @@ def timeline(start: float, end: float, rows: Iterable[tuple[str, Sequence[TimeSp
             right = min(100.0, ((end if span.end is None else span.end) - start) * scale)
             width = max(MIN_SPAN_WIDTH, right - left)
             drawn.append(DrawnSpan(round(min(left, 100 - width), 2), round(width, 2), span))
-        placed.append(TimelineRow(label, tuple(drawn), any(one.span.end is None for one in drawn)))
+        placed.append((label, tuple(drawn)))
     return Timeline(start, end, tuple(placed))
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from starlette.responses import JSONResponse
 
 from onward.app import App
+from onward.console.problems import Problem
 from onward.ops.actions.action import Action, ActionProgress, ActionStopped, Actor, Completion
 from onward.retry import redact_error
 
@@ -106,9 +107,13 @@ class Operations:
             operation.stop()
 
 
-def carry_out(app: App, operations: Operations, action: Action, asked: Any = None) -> JSONResponse:
+def carry_out(
+    app: App, operations: Operations, action: Action, asked: Any = None, *, needs_something: bool = False
+) -> JSONResponse:
     """Run an action, or with `asked.dry_run` only return its plan; a slow one goes on after the response."""
     plan = action.plan(app)
+    if needs_something and not plan.touches:
+        raise Problem(409, "There is nothing to change", plan.text)
     dry_run = asked is not None and asked.dry_run
     facts = {"dry_run": dry_run, "touches": plan.touches, "final": plan.final, "operation": None}
     if dry_run or not plan.touches:

@@ -63,7 +63,7 @@ def problem_of(error: Exception) -> Problem:
         case OnwardError():
             return Problem(422, "This cannot be done", str(error))
         case RequestValidationError():
-            errors = [{"where": _where(one), "message": _wrong(one)} for one in error.errors()]
+            errors = [_field_error(one) for one in error.errors()]
             listed = "; ".join(f"{one['where']} {one['message']}" for one in errors[:LISTED_ERRORS])
             return Problem(
                 422, "This cannot be used", listed or "The request makes no sense.", errors=errors[:100]
@@ -80,19 +80,16 @@ def problem_of(error: Exception) -> Problem:
             return Problem(500, "Internal error", "The log of the server has the details.")
 
 
-def _where(one: Mapping[str, Any]) -> str:
-    return one_line(printable(".".join(str(part) for part in one["loc"])), 100) or "it"
-
-
-def _wrong(one: Mapping[str, Any]) -> str:
+def _field_error(one: Mapping[str, Any]) -> dict[str, str]:
     """Return what is wrong with a field: the given value, and what is allowed."""
-    if one["type"] == "missing":
-        return "is missing: it is needed"
-    if one["type"] == "extra_forbidden":
-        return "is not known: check its name, or leave it out"
     given = one_line(printable(redact(str(one.get("input", ""))[:1000])), 60)
     text = str(one["msg"]).removeprefix("Input ").removeprefix("Value error, ")
-    return f"is {given!r}: {text[:1].lower()}{text[1:]}"
+    message = f"is {given!r}: {text[:1].lower()}{text[1:]}"
+    if one["type"] == "missing":
+        message = "is missing: it is needed"
+    elif one["type"] == "extra_forbidden":
+        message = "is not known: check its name, or leave it out"
+    return {"where": one_line(printable(".".join(map(str, one["loc"]))), 100) or "it", "message": message}
 
 
 def _respond(problem: Problem, request: Request) -> Response:

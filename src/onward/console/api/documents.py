@@ -103,9 +103,6 @@ def _brief(state: DocumentState, now: DocumentProgress) -> Facts:
     }
 
 
-# -- lists
-
-
 @reads(router, "", "List documents", schemas.Documents, 404, 422)
 def list_documents(
     app: Onward,
@@ -173,9 +170,6 @@ def _of_collection(
         after = page[-1].id
         for state in page:
             yield state.id, state
-
-
-# -- one document
 
 
 @reads(router, "/{id:path}/status", "See where a document stands", schemas.DocumentStatus, 404)
@@ -252,16 +246,13 @@ def get_document(app: Onward, id: str) -> Facts:
     }
 
 
-# -- changes
-
-
 @changes(router, "/{id:path}/retry", "Try a document again")
 def retry(app: Onward, operations: Running, id: str, asked: schemas.RetryOptions | None = None) -> JSONResponse:
     """Try it again now, and with a source all that failed of it. What waits for its next try is hurried."""
     state, reset = find_document(app, id), asked is not None and asked.reset
     one = RetryDocuments(keys=((state.collection, state.id),), reset=reset)
     action = RetrySource(state.id, reset=reset) if stands_for_source(state) else one
-    return _unless_nothing(carry_out(app, operations, action))
+    return carry_out(app, operations, action, needs_something=True)
 
 
 @changes(router, "/{id:path}/cancel", "Cancel a document")
@@ -269,14 +260,8 @@ def cancel(app: Onward, operations: Running, id: str) -> JSONResponse:
     """Give up what is not finished of it; what is finished stays. Retrying it undoes this."""
     state = find_document(app, id)
     one = DiscardDocuments(keys=((state.collection, state.id),))
-    return _unless_nothing(carry_out(app, operations, CancelSource(state.id) if stands_for_source(state) else one))
-
-
-def _unless_nothing(answer: JSONResponse) -> JSONResponse:
-    changed = json.loads(bytes(answer.body))
-    if not changed["touches"]:
-        raise Problem(409, "There is nothing to change", changed["text"])
-    return answer
+    action = CancelSource(state.id) if stands_for_source(state) else one
+    return carry_out(app, operations, action, needs_something=True)
 
 
 @router.delete(

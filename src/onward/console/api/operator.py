@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -16,7 +15,7 @@ from onward.console.api.documents import Limit
 from onward.console.api.openapi import changes, problems, reads
 from onward.console.operations import Operation, Operations, carry_out
 from onward.console.pages.overview import count_overdue
-from onward.console.pages.queues import dead_letter_filter, page_of
+from onward.console.pages.queues import QueuePageFilter, page_of
 from onward.console.problems import Problem
 from onward.console.request_context import Onward, Running
 from onward.model.ledger import FailedBatch
@@ -53,7 +52,7 @@ from onward.ops.queries.workers import (
     service_facts,
     worker_facts,
 )
-from onward.ops.text.format import iso, one_line
+from onward.ops.text.format import one_line
 from onward.recovery.diagnosis import diagnose, evidence_of
 
 router = APIRouter(prefix="/v3")
@@ -156,8 +155,8 @@ def read_queue(
 ) -> Facts:
     """Dead letters, oldest first; go on with `after` while `next` is given."""
     _check_known("failed queue", queue, failed_queues(app), "there")
-    every = dead_letter_filter(app, queue, {})
-    asked = replace(every, group=_clean(group), error_type=_clean(error_type), archived=archived)
+    services = tuple(failed_queues(app)[queue])
+    asked = QueuePageFilter(queue, services, _clean(error_type), _clean(group), archived)
     letters, more = page_of(app, asked, after)
     shown = letters[:limit]
     return {
@@ -244,9 +243,6 @@ def close_breaker(app: Onward, operations: Running, name: str) -> JSONResponse:
     return carry_out(app, operations, CloseBreaker(name))
 
 
-# -- everything
-
-
 @standing("/workers", "List workers", schemas.Workers)
 def list_workers(app: Onward) -> Facts:
     """List live workers, their events, and services without a worker."""
@@ -274,15 +270,15 @@ def get_status(request: Request, app: Onward) -> Facts:
 
 
 @standing("/operations", "List changes that take a while", list[schemas.Operation])
-def list_operations(operations: Running) -> list[Facts]:
+def list_operations(operations: Running) -> list[Operation]:
     """List the operations that run or have run in this server, the newest first."""
-    return [_operation_facts(operation) for operation in operations.all()]
+    return operations.all()
 
 
 @standing("/operations/{id}", "See how a change goes", schemas.Operation, 404)
-def get_operation(operations: Running, id: str) -> Facts:
+def get_operation(operations: Running, id: str) -> Operation:
     """Get its progress and its result. The last 100 operations are kept."""
-    return _operation_facts(_operation(operations, id))
+    return _operation(operations, id)
 
 
 @router.post(
@@ -293,11 +289,11 @@ def get_operation(operations: Running, id: str) -> Facts:
     response_model=schemas.Operation,
     responses=problems(404),
 )
-def stop_operation(operations: Running, id: str) -> Facts:
+def stop_operation(operations: Running, id: str) -> Operation:
     """Stop an operation as soon as possible; completed changes are kept."""
     operation = _operation(operations, id)
     operation.stop()
-    return _operation_facts(operation)
+    return operation
 
 
 def _operation(operations: Operations, id: str) -> Operation:
@@ -306,9 +302,3 @@ def _operation(operations: Operations, id: str) -> Operation:
         detail = f"There is no operation {one_line(id, 60)!r} in this server, or no longer; "
         raise Problem(404, "Not found", detail + "`onward actions` keeps what was changed.")
     return found
-
-
-def _operation_facts(operation: Operation) -> Facts:
-    facts = {name: getattr(operation, name) for name in ("id", "title", "running", "done", "total", "text")}
-    times = {"began": iso(operation.began), "ended": iso(operation.ended)}
-    return facts | times | {"problem": operation.problem or None}

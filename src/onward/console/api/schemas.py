@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from onward.ops.submissions import MAX_URL_LENGTH
+from onward.ops.text.format import iso
 
 Time = Annotated[
     str | None, Field(description="A time in ISO 8601, in UTC.", examples=["2026-03-09T14:30:00+00:00"])
@@ -270,9 +271,9 @@ class Operation(ApiResponse):
     done: int
     total: int
     text: str
-    problem: str | None = None
-    began: Time = None
-    ended: Time = None
+    problem: Annotated[str | None, BeforeValidator(lambda text: text or None)] = None
+    began: Annotated[Time, BeforeValidator(iso)] = None
+    ended: Annotated[Time, BeforeValidator(iso)] = None
 
 
 class Changed(ApiResponse):

@@ -20,13 +20,12 @@ from onward.console.pages import (
     settings,
     tasks,
     threads,
-    workers,
 )
 from onward.console.problems import Problem, register_routes
 
 router = APIRouter()
 
-_MODULES = (login, overview, actions, failures, queues, workers, documents, tasks, docs, threads, settings)
+_MODULES = (login, overview, actions, failures, queues, documents, tasks, docs, threads, settings)
 ROUTERS = (router, *(module.router for module in _MODULES))
 
 # The functions that render live parts of pages, by the first word of their name; the rest says which.
@@ -38,7 +37,7 @@ PARTS: dict[str, Callable[[FastAPI, str], str]] = {
     "tasks": tasks.part,
     "failures": failures.list_part,
     "failure": failures.group_part,
-    "workers": workers.part,
+    "workers": overview.workers_part,
     "operations": actions.operations_part,
 }
 

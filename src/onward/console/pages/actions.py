@@ -58,9 +58,6 @@ def do(app: Onward, operations: Running, data: OwnForm, name: str) -> Response:
     return RedirectResponse(f"/operations/{operation.id}", 303)
 
 
-# -- operations
-
-
 @router.get("/operations/{id}")
 def operation(request: Request, operations: Running, id: str) -> Response:
     return page(request, "operation.html", operation=_operation(operations, id))
@@ -90,9 +87,6 @@ def show_operations(request: Request) -> Response:
 
 def operations_part(web: FastAPI, which: str) -> str:
     return fragment("operations_part.html", operations=web.state.operations.all())
-
-
-# -- the action log
 
 
 @router.get("/actions")

@@ -131,8 +131,6 @@ class _Reader:
         low, high = schema.get("minimum"), schema.get("maximum")
         return f"{kind}, {low:g} to {high:g}" if low is not None and high is not None else str(kind)
 
-    # -- examples
-
     def _curl(self, method: str, path: str, parameters: Iterable[Schema], body: Schema) -> str:
         needed = [one["name"] for one in parameters if one["in"] == "query" and one.get("required")]
         query = "?" + "&".join(f"{name}=tide" for name in needed) if needed else ""

@@ -6,10 +6,10 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from onward.app import App
@@ -63,15 +63,15 @@ def page_number(given: str, most: int = 100_000) -> int:
     return min(max(1, number), most)
 
 
-# -- the list
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DocumentListFilter:
     collection: str = ""
     status: str = ""
     source: str = ""
     q: str = ""
+
+    def __post_init__(self) -> None:
+        self.source, self.q = self.source.strip(), self.q.strip()
 
     def path(self, after: str = "") -> str:
         """Return the path of the same list after a document."""
@@ -87,15 +87,8 @@ class DocumentListFilter:
 
 @router.get("/documents")
 def show(
-    request: Request,
-    app: Onward,
-    collection: str = "",
-    status: str = "",
-    source: str = "",
-    q: str = "",
-    after: str = "",
+    request: Request, app: Onward, wanted: Annotated[DocumentListFilter, Depends()], after: str = ""
 ) -> Response:
-    wanted = DocumentListFilter(collection, status, source.strip(), q.strip())
     chosen, problem = chosen_source(app, wanted.source)
     found = [] if problem else _found(app, wanted, chosen, after)
     if len(found) == 1 and wanted.q in (found[0].id, f"{found[0].collection}/{found[0].id}"):
@@ -105,7 +98,8 @@ def show(
     counts = app.store.document_counts()
     total = None
     if not wanted.q and not problem:
-        total = count_documents(app, collection=collection or None, status=status or None, source=chosen)
+        collection, status = wanted.collection or None, wanted.status or None
+        total = count_documents(app, collection=collection, status=status, source=chosen)
     more = len(found) > SHOWN
     return page(
         request,
@@ -135,13 +129,9 @@ def _found(app: App, wanted: DocumentListFilter, source: str | None, after: str)
             found = app.store.states_of([key for key in keys if key[0] == name])
         return [one for one in found if wanted.matches(one, source)]
     behind, _, id = after.partition("/")
+    collection, status = wanted.collection or None, wanted.status or None
     return list_documents(
-        app,
-        collection=wanted.collection or None,
-        status=wanted.status or None,
-        source=source,
-        after=(behind, id),
-        limit=SHOWN + 1,
+        app, collection=collection, status=status, source=source, after=(behind, id), limit=SHOWN + 1
     )
 
 
@@ -200,9 +190,6 @@ def _part(app: App, collection: str, id: str) -> str:
         children=_children(app, history),
         actions=_actions(app, state),
     )
-
-
-# -- parents and children
 
 
 def _links(app: App, states: list[DocumentState]) -> list[tuple[str, str, str]]:

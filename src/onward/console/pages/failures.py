@@ -108,9 +108,6 @@ def _amount(group: FailureGroup) -> dict[str, Any]:
     return {"amount": group.affected, "noun": "document"}
 
 
-# -- one of them
-
-
 @router.get("/failures/{fingerprint:path}")
 def show_group(request: Request, app: Onward, fingerprint: str) -> Response:
     """Show a failure group; with `after`, more of its documents."""

@@ -1,4 +1,4 @@
-"""The overview: what needs a person, then the pipeline, documents and sources."""
+"""The overview: what needs a person, the pipeline, documents and sources; and the page of workers and breakers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 from itertools import pairwise
 from typing import Any, Generic, TypeVar
@@ -14,15 +15,18 @@ from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import Response
 
 from onward.app import App
-from onward.console.charts import bar_segments, pipeline_chart
+from onward.console.charts import bar_segments, breaker_timeline, pipeline_chart
 from onward.console.page_templates import fragment, page
 from onward.console.request_context import Onward
 from onward.model.documents import FINAL, Status
+from onward.model.ledger_views import WorkerClaims
 from onward.ops.queries.ingestion_report import COLLECTIONS
 from onward.ops.queries.status import Overdue, SystemStatus, overdue, read_status
+from onward.ops.queries.workers import EXAMPLES, breaker_facts, worker_facts
 from onward.ops.text.format import short_name
 from onward.pipeline.documents import source_id
 from onward.recovery.retry_decision import RetryJobRules
+from onward.retry.redact import redact
 
 router = APIRouter()
 
@@ -30,6 +34,8 @@ T = TypeVar("T")
 STEP_SECONDS = 10.0  # the time that one bar of the throughput chart stands for
 STEPS = 60
 OVERDUE_SECONDS = 10.0  # the number of overdue documents is counted again after this time
+QUIET_SECONDS = 30.0  # a worker that has not reported for this long is shown as quiet
+LISTED_OPENINGS = 20
 SHOWN_SOURCES = 8
 FEW_SOURCES = 100  # of at most this many, each is checked for pending documents; of more, only what workers run
 
@@ -142,3 +148,40 @@ def _sources(app: App, every: list[str]) -> list[str]:
         if any(counts.get(Status.PENDING) for counts in app.store.document_counts(source).values()):
             running[source] = None
     return [*running, *(one for one in sorted(every) if one not in running)][:SHOWN_SOURCES]
+
+
+# -- workers, services without workers, and dependencies that are down
+
+
+@router.get("/workers")
+def show_workers(request: Request) -> Response:
+    return page(request, "workers.html", part=workers_part(request.app, ""))
+
+
+def workers_part(web: FastAPI, which: str) -> str:
+    app: App = web.state.onward
+    facts, breakers, openings = worker_facts(app), breaker_facts(app), app.store.openings()
+    now = app.store.now()
+    held: dict[str, list[WorkerClaims]] = {}
+    for of_service in app.store.claims_by_worker(examples=EXAMPLES):
+        held.setdefault(of_service.worker, []).append(of_service)
+    newest = max(app.store.versions(), key=lambda version: version[1], default=("", 0.0, 0.0))[0]
+    silent = {one["worker"]: held[one["worker"]] for one in facts["silent"] if one["worker"] in held}
+    return fragment(
+        "workers_part.html",
+        facts=facts,
+        held=held,
+        quiet_seconds=QUIET_SECONDS,
+        silent=[(worker, claims, max(one.until for one in claims)) for worker, claims in silent.items()],
+        now=now,
+        # As a point in time, which stays the same while it waits.
+        since={one["service"]: app.store.next_due([one["service"]], suspects=True) for one in facts["not_served"]},
+        newest=newest,
+        breakers=[(one, _is_past(one["next_probe"], now)) for one in breakers],
+        chart=breaker_timeline(openings, [one["dependency"] for one in breakers], now),
+        openings=[one | {"reason": redact(one["reason"])} for one in reversed(openings[-LISTED_OPENINGS:])],
+    )
+
+
+def _is_past(at: str | None, now: float) -> bool:
+    return at is not None and datetime.fromisoformat(at).timestamp() <= now

@@ -91,21 +91,19 @@ def _shown(value: object) -> str:
 
 
 def _versions(app: App) -> list[tuple[str, str]]:
-    own = f"onward {metadata.version('onward')}"
-    return [
-        ("Onward", metadata.version("onward")),
-        *([("App", one_line(app.version, 100))] if app.version != own else []),
-        ("Python", platform.python_version()),
-        ("Store", one_line(redact(app.store_address)) or "handed over by the app"),
-        ("Store's schema", _schema(app)),
-    ]
-
-
-def _schema(app: App) -> str:
-    """Return the version of the store's tables: that of this program, which migrates them on opening."""
+    # The version of the store's tables is that of this program, which migrates them on opening.
     if is_server(app.store_address):
         from onward.ledger.postgres.connections import SCHEMA_VERSION
 
-        return f"PostgreSQL, version {SCHEMA_VERSION}"
-    migrations = resources.files("onward.ledger.sqlite") / "migrations"
-    return f"SQLite, version {sum(one.name.endswith('.sql') for one in migrations.iterdir())}"
+        schema = f"PostgreSQL, version {SCHEMA_VERSION}"
+    else:
+        migrations = resources.files("onward.ledger.sqlite") / "migrations"
+        schema = f"SQLite, version {sum(one.name.endswith('.sql') for one in migrations.iterdir())}"
+    own = metadata.version("onward")
+    return [
+        ("Onward", own),
+        *([("App", one_line(app.version, 100))] if app.version != f"onward {own}" else []),
+        ("Python", platform.python_version()),
+        ("Store", one_line(redact(app.store_address)) or "handed over by the app"),
+        ("Store's schema", schema),
+    ]

@@ -66,9 +66,6 @@ def part(web: FastAPI, which: str) -> str:
     return _one(app, _task(app, which)) if which else _list(app, "")
 
 
-# -- the list
-
-
 def _list(app: App, after: str) -> str:
     total = sum(app.store.document_counts().get("tasks", {}).values())
     if total > MAX_SORTED:
@@ -111,9 +108,6 @@ def _rows(app: App, states: list[DocumentState]) -> list[dict[str, Any]]:
 def _latest(app: App, requests: list[str]) -> dict[str, int]:
     found = app.store.read_bodies("archives", list(dict.fromkeys(requests)))
     return {id: json.loads(text).get("submission", 1) for id, _, text in found}
-
-
-# -- one task
 
 
 def _task(app: App, id: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from markupsafe import Markup, escape
 from starlette.responses import Response
 
@@ -17,7 +17,7 @@ from onward.console.page_templates import page, with_query
 from onward.console.pages.documents import chosen_source, is_patch, source_choices
 from onward.console.request_context import Onward
 from onward.model.search_query import MARK_END, MARK_START
-from onward.ops.bad_input import NotFound
+from onward.ops.bad_input import BadInput, NotFound
 from onward.ops.dates import ALLOWED, read_past
 from onward.ops.queries.document_details import messages_of_thread
 from onward.ops.queries.threads import MAX_MATCHES, ThreadPosition, first_lines, list_threads
@@ -47,9 +47,6 @@ def message_path(thread: str, message: str, *, here: bool = False) -> str:
     """Return the path of a message in its thread; `here`: it is on the same page."""
     anchor = f"#m-{quote(message, safe='')}"
     return anchor if here else f"/threads/{quote(thread, safe='')}?at={quote(message, safe='')}{anchor}"
-
-
-# -- the list
 
 
 @router.get("/threads")
@@ -88,9 +85,6 @@ def show(request: Request, app: Onward, q: str = "", source: str = "", after: st
         else "",
         first_path=with_query("/threads", **wanted) if after else "",
     )
-
-
-# -- one of them
 
 
 @router.get("/threads/{id:path}")
@@ -201,13 +195,17 @@ def _lacks_root(app: App, thread: Thread) -> bool:
 # -- search
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SearchForm:
     q: str = ""
     source: str = ""
     author: str = ""
     since: str = ""
     until: str = ""
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            setattr(self, name, one_line(printable(value))[:MAX_QUERY_LENGTH])
 
     @property
     def limits(self) -> dict[str, str]:
@@ -219,25 +217,15 @@ class SearchForm:
         return with_query("/search", **given, page=page if page > 1 else "")
 
 
-class InvalidFilter(Exception):
-    """A filter has a value that cannot be used; the message says which."""
-
-
 @router.get("/search")
 def show_search(
     request: Request,
     app: Onward,
-    q: str = "",
-    source: str = "",
-    author: str = "",
-    since: str = "",
-    until: str = "",
+    asked: Annotated[SearchForm, Depends()],
     number: Annotated[int, Query(alias="page")] = 1,
 ) -> Response:
     from onward.pipeline.search import EmptyQuery, search
 
-    typed = (one_line(printable(text))[:MAX_QUERY_LENGTH] for text in (q, source, author, since, until))
-    asked = SearchForm(*typed)
     number = min(max(number, 1), MAX_PAGES)
     several = len(app.store.sources()) > 1
     problem, query, found = "", None, None
@@ -245,7 +233,7 @@ def show_search(
         if asked.q:
             query = _query(app, asked)
             found = search(app, query, limit=HITS, offset=(number - 1) * HITS)
-    except InvalidFilter as error:
+    except BadInput as error:
         problem = str(error)
     except EmptyQuery:
         problem = "There is no word in it to look for. Words with a minus only leave out what others find."
@@ -274,13 +262,13 @@ def _query(app: App, asked: SearchForm) -> Question:
 
     source, problem = chosen_source(app, asked.source)
     if problem:
-        raise InvalidFilter(problem)
+        raise BadInput(problem)
     dates = []
     for label, text in (("From", asked.since), ("Until", asked.until)):
         try:
             dates.append(read_past(text.lower()) if text else None)
         except (ValueError, OverflowError):
-            raise InvalidFilter(f"{label}: {text!r} is no date. Give {ALLOWED}.") from None
+            raise BadInput(f"{label}: {text!r} is no date. Give {ALLOWED}.") from None
     return Question(asked.q, source=source, author=asked.author or None, since=dates[0], until=dates[1])
 
 
@@ -316,8 +304,7 @@ def marked(text: str, most: int = 0) -> Markup:
     shown, left, inside = Markup(""), most or len(text), False
     for piece in text.replace(MARK_START, "\0" + MARK_START).replace(MARK_END, "\0" + MARK_END).split("\0"):
         inside = (inside or piece[:1] == MARK_START) and piece[:1] != MARK_END
-        plain = " ".join(harmless(piece).split(" "))
-        cut = plain[:left]
+        cut = harmless(piece)[:left]
         left -= len(cut)
         shown += Markup("<mark>{}</mark>").format(cut) if inside and cut else escape(cut)
         if left <= 0 and most:
