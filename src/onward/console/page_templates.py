@@ -20,7 +20,6 @@ from onward.console.sessions import SESSION_SECONDS, Sessions, cookie_name, cook
 from onward.ops.text.format import Sentence, counted, duration, harmless, number, one_line, size
 
 _WORD = re.compile(r"[a-z]+(?:[ ,]|$)")
-_THOUSANDS = re.compile(r"(?<=\d) (?=\d{3}\b)")
 
 
 MENU = (  # each page with the key that opens it after `g`
@@ -109,7 +108,7 @@ def _environment() -> Environment:
         "sentence_html": _sentence_html,
         "time": _time,
         # The numbers of a text are not broken at the end of a line.
-        "whole_numbers": partial(_THOUSANDS.sub, "\N{NO-BREAK SPACE}"),
+        "whole_numbers": partial(re.compile(r"(?<=\d) (?=\d{3}\b)").sub, "\N{NO-BREAK SPACE}"),
     }
     environment.globals |= {"asset": _asset, "document_path": document_path, "menu": MENU, "page_path": page_path}
     return environment

@@ -137,11 +137,12 @@ def add_handlers(api: FastAPI) -> None:
         api.add_exception_handler(kind, handle)
 
 
-def register_routes(web: FastAPI, routers: Iterable[APIRouter]) -> None:
-    """Store the routes of an app for the 405 response: FastAPI does not promise how it stores them."""
-    web.state.routes = [*getattr(web.state, "routes", ())] + [
-        one for router in routers for one in router.routes if isinstance(one, Route)
-    ]
+def add_routers(web: FastAPI, routers: Iterable[APIRouter], *, in_schema: bool) -> None:
+    """Add routes, and store them for the 405 response: FastAPI does not promise how it stores them."""
+    web.state.routes = [*getattr(web.state, "routes", ())]
+    for router in routers:
+        web.include_router(router, include_in_schema=in_schema)
+        web.state.routes += [one for one in router.routes if isinstance(one, Route)]
 
 
 def _allowed_methods(request: Request) -> str:

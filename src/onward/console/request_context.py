@@ -1,4 +1,4 @@
-"""Parameters that pages and API calls share: the app, the operations, a form of this server, an id."""
+"""Parameters that pages and API calls share: the app, the operations, the sessions, a form of this server."""
 
 from __future__ import annotations
 
@@ -24,11 +24,6 @@ async def _own_form(request: Request) -> AsyncIterator[FormData]:
         yield form
 
 
-def _id(request: Request, id: str) -> str:
-    """Return the id at the end of a path; one that cannot be part of a path is given as a query parameter."""
-    return id or request.query_params.get("id", "")
-
-
 def _from_state(name: str) -> Callable[[Request], Any]:
     def get(request: Request) -> Any:
         return getattr(request.app.state, name)
@@ -38,5 +33,5 @@ def _from_state(name: str) -> Callable[[Request], Any]:
 
 Onward = Annotated[App, Depends(_from_state("onward"))]
 Running = Annotated[Operations, Depends(_from_state("operations"))]
+Logins = Annotated[Sessions, Depends(_from_state("sessions"))]
 OwnForm = Annotated[FormData, Depends(_own_form)]
-Id = Annotated[str, Depends(_id)]

@@ -26,7 +26,7 @@ from onward.console.live import Live
 from onward.console.middleware import AccessMiddleware
 from onward.console.operations import Operations
 from onward.console.pages.overview import OVERDUE_SECONDS, Throughput, TimedCache
-from onward.console.problems import add_handlers
+from onward.console.problems import add_handlers, add_routers
 from onward.console.sessions import Sessions
 from onward.ops.queries.status import Overdue
 from onward.retry import OnwardError
@@ -61,7 +61,7 @@ def build(app: App, *, hosts: frozenset[str] = frozenset(LOCAL), token: str | No
     )
     add_handlers(web)
     api.add_routes(web)
-    pages.add_routes(web)
+    add_routers(web, pages.ROUTERS, in_schema=False)
     web.mount("/static", StaticFiles(directory=str(resources.files("onward.console") / "static")))
     return AccessMiddleware(web, app.settings, web.state.sessions, hosts)
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, FastAPI
 
 from onward.console.api import documents, errors, monitoring, operator, submissions
 from onward.console.api.openapi import describe
-from onward.console.problems import register_routes
+from onward.console.problems import add_routers
 
 ROUTERS: tuple[APIRouter, ...] = (
     *(submissions.router, documents.router, documents.search_router, documents.tasks_router),
@@ -20,7 +20,5 @@ def add_routes(web: FastAPI) -> None:
     """Add all calls, and what they keep while the server runs."""
     web.state.errors = errors.Errors()
     web.state.monitoring = monitoring.Monitoring(web.state.onward)
-    for router in ROUTERS:
-        web.include_router(router)
-    register_routes(web, ROUTERS)
+    add_routers(web, ROUTERS, in_schema=True)
     web.openapi = partial(describe, web)  # type: ignore[method-assign]

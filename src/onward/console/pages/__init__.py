@@ -21,7 +21,7 @@ from onward.console.pages import (
     tasks,
     threads,
 )
-from onward.console.problems import Problem, register_routes
+from onward.console.problems import Problem
 
 router = APIRouter()
 
@@ -49,13 +49,6 @@ async def live(request: Request, name: str) -> Response:
     if name.partition("/")[0] not in PARTS:
         raise Problem(404, "Not found", "There is no such part of a page.")
     return event_stream(request, name, ("Too many open live pages", "Close a page, or come back later."))
-
-
-def add_routes(web: FastAPI) -> None:
-    """Add all pages; they are no part of the API's description."""
-    for router in ROUTERS:
-        web.include_router(router, include_in_schema=False)
-    register_routes(web, ROUTERS)
 
 
 def render_part(web: FastAPI, name: str) -> str:

@@ -66,6 +66,8 @@ class _Reader:
     def call(self, method: str, path: str, call: Schema) -> dict[str, Any]:
         body = call.get("requestBody", {}).get("content", {})
         parameters = call.get("parameters", ())
+        good = [one.get("content", {}) for status, one in call["responses"].items() if status.startswith("2")]
+        answers = [schema for one in good if (schema := one.get("application/json", {}).get("schema"))]
         return {
             "id": _anchor(f"{method} {path}"),
             "method": method,
@@ -76,7 +78,7 @@ class _Reader:
             "fields": self._fields(body),
             "answers": [(status, one["description"]) for status, one in call["responses"].items()],
             "curl": self._curl(method, path, parameters, body),
-            "example": self._answer(call["responses"]),
+            "example": json.dumps(self._example(answers[0]), indent=2, ensure_ascii=False) if answers else "",
         }
 
     def _parameter(self, one: Schema) -> dict[str, Any]:
@@ -143,13 +145,6 @@ class _Reader:
             example = content.get("example") or self._example(content["schema"])
             lines.append("--json " + shlex.quote(json.dumps(example)))
         return " \\\n  ".join(lines)
-
-    def _answer(self, answers: Schema) -> str:
-        for status, one in answers.items():
-            content = one.get("content", {}).get("application/json")
-            if status.startswith("2") and content and content.get("schema"):
-                return json.dumps(self._example(content["schema"]), indent=2, ensure_ascii=False)
-        return ""
 
     def _example(self, schema: Schema, depth: int = 0) -> Any:
         schema = self._named(schema)

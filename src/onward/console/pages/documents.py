@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from onward.app import App
 from onward.console.page_templates import document_path, fragment, page, with_query
-from onward.console.request_context import Id, Onward
+from onward.console.request_context import Onward
 from onward.model.documents import DocumentState, Status
 from onward.ops.bad_input import NotFound
 from onward.ops.queries.document_details import body_of, history_of, next_step_of, original_of, thread_size
@@ -74,15 +74,7 @@ class DocumentListFilter:
         self.source, self.q = self.source.strip(), self.q.strip()
 
     def path(self, after: str = "") -> str:
-        """Return the path of the same list after a document."""
         return with_query("/documents", **asdict(self), after=after)
-
-    def matches(self, state: DocumentState, source: str | None) -> bool:
-        return (
-            self.collection in ("", state.collection)
-            and state.status.startswith(self.status)
-            and source in (None, state.source)
-        )
 
 
 @router.get("/documents")
@@ -94,7 +86,10 @@ def show(
     if len(found) == 1 and wanted.q in (found[0].id, f"{found[0].collection}/{found[0].id}"):
         return RedirectResponse(document_path(found[0].collection, found[0].id), 303)
     shown = found[:SHOWN]
-    titles = find_titles(app, shown)
+    titles, rows = find_titles(app, shown), []
+    for one in shown:
+        error = describe_error(one.last_error) if one.status != Status.PROCESSED else ""
+        rows.append((one, one_line(titles.get((one.collection, one.id), ""), 140), one_line(error, 200)))
     counts = app.store.document_counts()
     total = None
     if not wanted.q and not problem:
@@ -106,7 +101,7 @@ def show(
         "documents.html",
         wanted=wanted,
         problem=problem,
-        rows=[(one, one_line(titles.get((one.collection, one.id), ""), 140), _error(one)) for one in shown],
+        rows=rows,
         total=total,
         more_than=more,
         collections=sorted(counts),
@@ -127,7 +122,8 @@ def _found(app: App, wanted: DocumentListFilter, source: str | None, after: str)
         if not found and slash and name in app.store.document_counts():
             keys = app.store.ids_like(rest, limit=10 * SHOWN)
             found = app.store.states_of([key for key in keys if key[0] == name])
-        return [one for one in found if wanted.matches(one, source)]
+        found = [one for one in found if wanted.collection in ("", one.collection)]
+        return [one for one in found if one.status.startswith(wanted.status) and source in (None, one.source)]
     behind, _, id = after.partition("/")
     collection, status = wanted.collection or None, wanted.status or None
     return list_documents(
@@ -135,15 +131,12 @@ def _found(app: App, wanted: DocumentListFilter, source: str | None, after: str)
     )
 
 
-def _error(state: DocumentState) -> str:
-    return one_line(describe_error(state.last_error), 200) if state.status != Status.PROCESSED else ""
-
-
 # -- the page of a document
 
 
 @router.get("/documents/{collection}/{id:path}")
-def show_one(request: Request, app: Onward, collection: str, id: Id) -> Response:
+def show_one(request: Request, app: Onward, collection: str, id: str) -> Response:
+    id = id or request.query_params.get("id", "")  # for one that cannot be part of a path
     part = _part(app, collection, id)
     content = document_content(app, collection, id)
     path = document_path(collection, id).removeprefix("/documents")
@@ -153,8 +146,9 @@ def show_one(request: Request, app: Onward, collection: str, id: Id) -> Response
 
 
 @router.get("/raw/{collection}/{id:path}")
-def raw(app: Onward, collection: str, id: Id) -> Response:
+def raw(request: Request, app: Onward, collection: str, id: str) -> Response:
     """Send the fetched bytes of a message or archive; a browser saves them and does not show them."""
+    id = id or request.query_params.get("id", "")
     name = re.sub(r"[^A-Za-z0-9_-]", "", id)[:40] or "document"
     ending = "eml" if collection == "messages" else "bin"
     headers = {

@@ -90,7 +90,6 @@ def _entry(evidence: Evidence, short: str) -> dict[str, Any]:
     group, cause = evidence.group, diagnose(evidence).kind
     return {
         "group": group,
-        "path": page_path("failures", group.fingerprint),
         "short": short,
         "error": error_text(group, 200),
         "verdict": str(cause),

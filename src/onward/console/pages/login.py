@@ -6,15 +6,14 @@ from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
 from onward.console.page_templates import page, set_session
-from onward.console.request_context import OwnForm
-from onward.console.sessions import Sessions, cookie_name, cookie_of
+from onward.console.request_context import Logins, OwnForm
+from onward.console.sessions import cookie_name, cookie_of
 
 router = APIRouter()
 
 
 @router.get("/login")
-def show(request: Request, next: str = "/", ended: bool = False) -> Response:
-    sessions: Sessions = request.app.state.sessions
+def show(request: Request, sessions: Logins, next: str = "/", ended: bool = False) -> Response:
     wanted = own_path(next)
     if sessions.is_allowed(None, cookie_of(request)):
         return RedirectResponse(wanted, 303)
@@ -22,9 +21,8 @@ def show(request: Request, next: str = "/", ended: bool = False) -> Response:
 
 
 @router.post("/login")
-async def log_in(request: Request) -> Response:
+async def log_in(request: Request, sessions: Logins) -> Response:
     """Begin a session for a user with the token. Another site gains nothing by logging somebody in."""
-    sessions: Sessions = request.app.state.sessions
     form = await request.form()
     wanted = own_path(str(form.get("next", "/")))
     if sessions.needs_token and not sessions.is_token(str(form.get("token", "")).strip()):
@@ -35,8 +33,7 @@ async def log_in(request: Request) -> Response:
 
 
 @router.post("/logout")
-def log_out(request: Request, form: OwnForm) -> Response:
-    sessions: Sessions = request.app.state.sessions
+def log_out(request: Request, sessions: Logins, form: OwnForm) -> Response:
     sessions.end(cookie_of(request))
     response = RedirectResponse("/login?ended=true" if sessions.needs_token else "/", 303)
     secure = request.url.scheme == "https"

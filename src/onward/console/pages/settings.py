@@ -32,8 +32,8 @@ GROUPS = {
     "Models and chunks": ("embedder", "summarizer", "chunk_"),
     "Fetching": ("fetch_", "unpack_"),
     "Console and API": ("serve_", "token"),
+    "Logs, metrics and reports": ("",),  # all others
 }
-OTHERS = "Logs, metrics and reports"
 
 
 class SettingRow(NamedTuple):
@@ -63,12 +63,12 @@ def list_settings(settings: Settings, environ: Mapping[str, str]) -> dict[str, l
     """Return all settings by subject, each with its default."""
     # The store's default lies in the data folder, wherever that is.
     usual = Settings.model_validate({"home": settings.home}).model_copy(update={"home": Settings().home})
-    groups: dict[str, list[SettingRow]] = {title: [] for title in (*GROUPS, OTHERS)}
+    groups: dict[str, list[SettingRow]] = {title: [] for title in GROUPS}
     for name in Settings.model_fields:
         value, default = getattr(settings, name), getattr(usual, name)
         changed = value != default
         where = named_by(name, environ) or ("onward.toml, or the app itself" if changed else "default")
-        group = next((title for title, starts in GROUPS.items() if name.startswith(starts)), OTHERS)
+        group = next(title for title, starts in GROUPS.items() if name.startswith(starts))
         groups[group].append(SettingRow(variable(name), _shown(value), _shown(default), changed, where))
     return groups
 
