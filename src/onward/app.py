@@ -330,9 +330,7 @@ class App:
         already (`duplicates`). A document that is stored already stays as it is; if it was given with other
         content, `kept` names it with its stored revision, and `app.replace` is what changes it.
         """
-        return publisher.publish(
-            self.store, events, list(documents), source=source, delay=delay, priority=priority
-        )
+        return publisher.publish(self.store, list(events), list(documents), source, delay, priority)
 
     def publish_raw(self, raw: bytes) -> Published | None:
         """Store an event from another program: JSON with `event_type` and `data`.

@@ -51,13 +51,7 @@ def new_documents(documents: Sequence[Document], source: str | None, priority: i
 
 
 def publish(
-    store: Store,
-    events: Sequence[Event],
-    documents: Sequence[Document],
-    *,
-    source: str | None = None,
-    delay: float = 0.0,
-    priority: int = 0,
+    store: Store, events: list[Event], documents: list[Document], source: str | None, delay: float, priority: int
 ) -> list[Published]:
     """Put events on the ledger, in one transaction with their documents; see `onward.App.publish`."""
     if problem := priority_problem(priority) or delay_problem(delay):
@@ -65,9 +59,8 @@ def publish(
     now, due_in = store.now(), max(0.0, delay)
     envelopes: list[Envelope] = []
     for event in events:
-        envelopes += Envelope.of(
-            event, now=now, source=source, priority=priority, due_in=due_in, trace=published_trace(event)
-        )
+        trace = published_trace(event)
+        envelopes += Envelope.of(event, now=now, source=source, priority=priority, due_in=due_in, trace=trace)
 
     def put() -> list[Published]:
         # New objects for each try: the store changes them, and a transaction may be repeated.
