@@ -36,14 +36,14 @@ TICK_SECONDS = 1.0
 BUSY_TICK_SECONDS = 0.25
 MAX_GROUP = 1000
 MAX_BACKGROUND_COMMITS = 2  # one that the database works on, and one that is being prepared for it
-ClaimRequest = tuple[ServiceSlots, int, int]  # the limit, and the `hints` of the slots when the claim began
 BACKGROUND_COMMIT_SIZE = 100  # from this many works on, a remote store commits them while the next are claimed
+ClaimRequest = tuple[ServiceSlots, int, int]  # the most rows to claim, and the slots' `hints` when the claim began
 
 
 class WorkLoop:
     """Commits the finished calls of its slots, and claims for them. Its methods run on the event loop.
 
-    How it starts and ends, and what it does in a tick, is in `Engine`.
+    `Engine` has the methods that are only declared here: how it starts and ends, and what it does in a tick.
     """
 
     def start(self) -> None: ...
