@@ -365,10 +365,8 @@ def _prompt(
     for number, text in shown.items():
         author = author_and_date(passages[number - 1])
         lines += ["", f"<<<message {number} {mark}>>>", f"From: {author}", "", text, f"<<<end {number} {mark}>>>"]
-    return [
-        {"role": "system", "content": _INSTRUCTIONS.format(mark=mark)},
-        {"role": "user", "content": "\n".join(lines)},
-    ]
+    contents = {"system": _INSTRUCTIONS.format(mark=mark), "user": "\n".join(lines)}
+    return [{"role": role, "content": content} for role, content in contents.items()]
 
 
 def _cite(text: str, passages: Sequence[Passage], shown: Mapping[int, str]) -> tuple[str, tuple[Citation, ...]]:

@@ -26,7 +26,8 @@ class StaticEmbedder(Embedder):
         self._weights: NDArray[np.float32] | None = None  # the vector of each token
 
     def embed(self, texts: Sequence[str], *, key: str = "") -> NDArray[np.float32]:
-        weights = self._load()
+        with self._lock:
+            weights = self._weights = _load_weights() if self._weights is None else self._weights
         tokens = open_tokenizer().tokens
         rows = np.zeros((len(texts), self.dimensions), np.float32)
         for row, text in zip(rows, texts, strict=True):
@@ -40,16 +41,15 @@ class StaticEmbedder(Embedder):
     def close(self) -> None:
         self._weights = None
 
-    def _load(self) -> NDArray[np.float32]:
-        with self._lock:
-            if self._weights is None:
-                folder = model_folder()
-                try:
-                    from safetensors.numpy import load_file
 
-                    self._weights = load_file(folder / WEIGHTS)["embedding.weight"].astype(np.float32)
-                except ImportError as error:
-                    raise ModelMissing(f"{error.name} is not installed") from error
-                except (FileNotFoundError, KeyError) as error:
-                    raise ModelMissing(f"{folder} does not hold what is expected ({error})") from error
-            return self._weights
+def _load_weights() -> NDArray[np.float32]:
+    folder = model_folder()
+    try:
+        from safetensors.numpy import load_file
+
+        weights: NDArray[np.float32] = load_file(folder / WEIGHTS)["embedding.weight"].astype(np.float32)
+    except ImportError as error:
+        raise ModelMissing(f"{error.name} is not installed") from error
+    except (FileNotFoundError, KeyError) as error:
+        raise ModelMissing(f"{folder} does not hold what is expected ({error})") from error
+    return weights

@@ -1,8 +1,4 @@
-"""The tokens of texts, word by word, for the built-in embedder and for chunking.
-
-No token of this vocabulary spans the end of a word or a line, so a text's tokens are those of its words.
-Most words repeat: tokenizing each word once is several times faster than tokenizing whole texts.
-"""
+"""The tokens of texts, word by word, for the built-in embedder and for chunking."""
 
 from __future__ import annotations
 
@@ -35,6 +31,9 @@ class ModelMissing(OnwardError):
 
 class Tokenizer:
     """Tokenizes words, and keeps the tokens of the last `_MAX_KNOWN_WORDS`."""
+
+    # No token spans the end of a word or a line, so a text's tokens are those of its words. Most words repeat:
+    # tokenizing each word once is several times faster than tokenizing whole texts.
 
     def __init__(self) -> None:
         try:

@@ -76,7 +76,15 @@ class ProgressMeter:
             stage.working, stage.failed = events.get("claimed", 0), events.get("dead", 0)
             stage.waiting = events.get("waiting", 0)
         self._count(stages)
-        self._measure_rates(stages, now)
+        self._samples.append((now, {name: stage.done for name, stage in stages.items()}))
+        while now - self._samples[0][0] > RATE_SECONDS:
+            self._samples.popleft()
+        for name, stage in stages.items():
+            # A stage that has just begun is measured from its beginning.
+            idle = [sample for sample in self._samples if sample[1][name] == 0]
+            then, before = idle[-1] if idle else self._samples[0]
+            if now - then >= MIN_SECONDS / 2:
+                stage.rate = max(0.0, (stage.done - before[name]) / (now - then))
         progress = RunProgress(list(stages.values()), now - self._began, list(self._outages(rows, now)))
         progress.left = None if progress.outages else _left(stages, progress.elapsed)
         return progress
@@ -118,43 +126,29 @@ class ProgressMeter:
 
     def _share_read(self, reading: StageProgress) -> float | None:
         """Return the parsed part of the bytes that were fetched in this run."""
+        store = self._app.store
         if self._sizes is None:
-            self._sizes = self._fetched()
+            # The archives of this run; all are fetched by now.
+            requests = {request.id: request.submission for request in store.get_many(Archive, self._requests)}
+            found = store.find(Archive, "source_id", list(requests))
+            ids = sorted(row.id for row in found if row.id not in requests)[:MAX_ARCHIVES]
+            pending = {row.id for row in found if row.status == Status.PENDING}
+            self._sizes = {
+                archive.id: archive.size
+                for start in range(0, len(ids), 500)
+                for archive in store.get_many(Archive, ids[start : start + 500])
+                if archive.id in pending or archive.submission == requests.get(archive.source_id)
+            }
             self._unread = set(self._sizes)
         if not self._sizes:
             return None if reading.waiting else 1.0
-        states = self._app.store.statuses(Archive, sorted(self._unread))
+        states = store.statuses(Archive, sorted(self._unread))
         self._unread = {id for id, status in states.items() if status == Status.PENDING}
         unread = sum(self._sizes[id] for id in self._unread)
-        for id, cursor in self._app.store.cursors("parsing").items() if self._unread else ():
+        for id, cursor in store.cursors("parsing").items() if self._unread else ():
             if id in self._unread:
                 unread -= min(cursor.get("end", 0), self._sizes[id])
         return 1.0 - unread / (sum(self._sizes.values()) or 1)
-
-    def _fetched(self) -> dict[str, int]:
-        """Return the sizes of the archives of this run; called when all are fetched."""
-        store = self._app.store
-        requests = {request.id: request.submission for request in store.get_many(Archive, self._requests)}
-        found = store.find(Archive, "source_id", list(requests))
-        ids = sorted(row.id for row in found if row.id not in requests)[:MAX_ARCHIVES]
-        pending = {row.id for row in found if row.status == Status.PENDING}
-        return {
-            archive.id: archive.size
-            for start in range(0, len(ids), 500)
-            for archive in store.get_many(Archive, ids[start : start + 500])
-            if archive.id in pending or archive.submission == requests.get(archive.source_id)
-        }
-
-    def _measure_rates(self, stages: dict[str, StageProgress], now: float) -> None:
-        self._samples.append((now, {name: stage.done for name, stage in stages.items()}))
-        while now - self._samples[0][0] > RATE_SECONDS:
-            self._samples.popleft()
-        for name, stage in stages.items():
-            # A stage that has just begun is measured from its beginning.
-            idle = [sample for sample in self._samples if sample[1][name] == 0]
-            then, before = idle[-1] if idle else self._samples[0]
-            if now - then >= MIN_SECONDS / 2:
-                stage.rate = max(0.0, (stage.done - before[name]) / (now - then))
 
     def _outages(self, rows: Mapping[str, Mapping[str, int]], now: float) -> Iterator[OutageProgress]:
         for breaker in self._app.store.breakers():

@@ -28,13 +28,8 @@ def submit(app: App, location: str) -> Task:
         known = app.get(Archive, id)
         number = known.submission + 1 if known else 1
         request = Archive(id=id, source=source, source_id=id, submission=number)
-        task = Task(
-            id=Document.make_id("task", id, number),
-            source=source,
-            source_id=id,
-            submission=number,
-            submitted_at=app.store.now(),
-        )
+        task_id, now = Document.make_id("task", id, number), app.store.now()
+        task = Task(id=task_id, source=source, source_id=id, submission=number, submitted_at=now)
         app.replace(request, source=source)
         app.publish(SourceSubmitted.of(request, source=source), documents=[task], source=source)
         return task
@@ -85,11 +80,8 @@ def fetch_report(app: App, source: str) -> Report | None:
 
 
 def message_counts(app: App, source: str) -> dict[str, int]:
-    """Count the messages of a source: all, `parsed`, `failed`, and `duplicates` in its archives.
-
-    The result is empty before an archive is parsed to its end. A message that is in several archives, or twice in
-    one, counts once. Archives may be parsed at the same time, so the counts come from the store.
-    """
+    """Count the messages of a source, each once; the result is empty before an archive is parsed to its end."""
+    # Archives may be parsed at the same time, so the counts come from the store.
     request = source_id(source)
     reports = [report for _, page in _archive_pages(app, source) for report in page]
     found = [report.counts["messages"] for report in reports if report.archive_id != request]
@@ -108,7 +100,16 @@ def without_text(app: App, source: str) -> list[str]:
 def forget(app: App, location: str) -> int:
     """Remove a source; return the number of documents. During an ingestion, `collect_blobs` deletes its blobs."""
     source = known_source(app, location)
-    digests = _blobs_of(app, source)
+    upload = uploads.read_location(source)
+    digests = set[str]() if upload is None else {upload.digest}
+    for archives, reports in _archive_pages(app, source):
+        digests |= {archive.blob for archive in archives if archive.blob}
+        digests |= {report.index for report in reports if report.index}
+    after = ""
+    while failed := app.store.states(Message, status=Status.FAILED, source=source, after=after, limit=500):
+        after = failed[-1].id
+        messages = app.store.get_many(Message, [state.id for state in failed])
+        digests |= {message.blob for message in messages if message.blob}
     removed = app.store.forget(source)
     # In this order: a service that wrote one of these blobs before this line is seen running, or has committed
     # its document. A service that writes it later changes the mark, so that the blob is not deleted.
@@ -134,20 +135,6 @@ def _archive_pages(app: App, source: str) -> Iterator[tuple[list[Archive], list[
     for start in range(0, len(ids), _PAGE):
         page = app.store.get_many(Archive, ids[start : start + _PAGE])
         yield page, app.store.get_many(Report, [report_id(archive) for archive in page])
-
-
-def _blobs_of(app: App, source: str) -> set[str]:
-    upload = uploads.read_location(source)
-    found = set[str]() if upload is None else {upload.digest}
-    for archives, reports in _archive_pages(app, source):
-        found |= {archive.blob for archive in archives if archive.blob}
-        found |= {report.index for report in reports if report.index}
-    after = ""
-    while failed := app.store.states(Message, status=Status.FAILED, source=source, after=after, limit=500):
-        after = failed[-1].id
-        messages = app.store.get_many(Message, [state.id for state in failed])
-        found |= {message.blob for message in messages if message.blob}
-    return found
 
 
 def collect_blobs(

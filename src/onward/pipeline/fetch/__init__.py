@@ -32,9 +32,7 @@ def fetch(
     """Yield the items of a source; raise if the source itself cannot be fetched.
 
     `location` is canonical. An item can be copied until the next one is requested. A part of the source that
-    cannot be fetched is an item with a `problem`. Temporary files in `scratch` are removed when the iterator
-    ends or is closed. `open_blob` opens the bytes of an upload. What is skipped is counted in `skipped`, which
-    is complete when the iterator ends.
+    cannot be fetched is an item with a `problem`. Temporary files in `scratch` are removed at the end.
     """
     with tempfile.TemporaryDirectory(dir=scratch, prefix="fetch-") as folder, ExitStack() as stack:
         unpacker = Unpacker(limits, Path(folder), SkippedFiles() if skipped is None else skipped)

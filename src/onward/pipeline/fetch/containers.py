@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import IO, BinaryIO, Protocol, Self, cast
+from typing import IO, BinaryIO, NamedTuple, Protocol, Self, cast
 
 from onward import OnwardError
 from onward.pipeline.fetch.fetch_errors import Broken, Encrypted, TooLarge, UnsafeMember
@@ -151,8 +151,7 @@ def naming_damage(name: str) -> Iterator[None]:
         raise Broken(f"{name!r} is damaged or cut off ({error}): fetch or pack it again") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(NamedTuple):
     """One file of an archive; it can be opened until the next one is requested."""
 
     name: str
@@ -179,7 +178,14 @@ def zip_members(file: BinaryIO, name: str, limits: FetchLimits) -> Iterator[Memb
         _check_contents_size(file, name, limits)
         archive = zipfile.ZipFile(file)
     with archive:
-        overlapping = _overlapping(archive)
+        overlapping: set[int] = set()  # the offsets of members that share bytes with another
+        end = last = -1
+        for info in sorted(archive.infolist(), key=lambda info: info.header_offset):
+            if info.header_offset < end:
+                overlapping |= {last, info.header_offset}
+            name_bytes = info.orig_filename.encode("utf-8", "surrogateescape") if info.flag_bits & 0x800 else b""
+            end = max(end, info.header_offset + 30 + len(name_bytes) + info.compress_size)
+            last = info.header_offset
         for info in archive.infolist():
             if not info.filename.endswith("/"):
                 problem = _problem_in_zip(info, overlaps=info.header_offset in overlapping)
@@ -196,19 +202,6 @@ def _problem_in_zip(info: zipfile.ZipInfo, *, overlaps: bool) -> Exception | Non
     if info.flag_bits & 0x1:
         return Encrypted(f"the member {info.filename!r} needs a password: unpack it and ingest the folder")
     return None
-
-
-def _overlapping(archive: zipfile.ZipFile) -> set[int]:
-    """Return the offsets of members that share bytes with another."""
-    found: set[int] = set()
-    end, last = -1, -1
-    for info in sorted(archive.infolist(), key=lambda info: info.header_offset):
-        if info.header_offset < end:
-            found |= {last, info.header_offset}
-        header = 30 + len(info.orig_filename.encode("utf-8", "surrogateescape")) if info.flag_bits & 0x800 else 30
-        end = max(end, info.header_offset + header + info.compress_size)
-        last = info.header_offset
-    return found
 
 
 def _check_contents_size(file: BinaryIO, name: str, limits: FetchLimits) -> None:

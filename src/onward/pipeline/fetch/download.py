@@ -51,10 +51,8 @@ def download(url: str, target: BinaryIO, limits: FetchLimits, guard: AddressGuar
                     f"{shown(url)} redirects to itself in a circle: open it in a browser to see why"
                 )
             seen.add(state)
-            with (
-                _classified_errors(url, limits, deadline),
-                client.stream("GET", url, follow_redirects=False) as response,
-            ):
+            errors = _classified_errors(url, limits, deadline)
+            with errors, client.stream("GET", url, follow_redirects=False) as response:
                 if response.status_code in _REDIRECTS and "location" in response.headers:
                     url = _redirected(url, response.headers["location"])
                     continue
@@ -183,15 +181,10 @@ class _Transport(httpx2.BaseTransport):
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         url = request.url
-        answer = self._pool.handle_request(
-            httpcore2.Request(
-                method=request.method,
-                url=httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
-                headers=request.headers.raw,
-                content=request.stream,
-                extensions=request.extensions,
-            )
-        )
+        target = httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
+        headers, content, extensions = request.headers.raw, request.stream, request.extensions
+        inner = httpcore2.Request(request.method, target, headers=headers, content=content, extensions=extensions)
+        answer = self._pool.handle_request(inner)
         body = _Body(answer.iter_stream(), answer.close)
         return httpx2.Response(answer.status, headers=answer.headers, stream=body, extensions=answer.extensions)
 

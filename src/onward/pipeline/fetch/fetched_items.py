@@ -33,14 +33,11 @@ class FetchLimits:
 
 @dataclass(frozen=True, slots=True)
 class FetchedItem:
-    """One page, file or mailbox of a source; or the problem why it cannot be fetched.
-
-    `copy_to` writes its decompressed bytes to a file object. It works once, and only until the next item is
-    requested, because members of a container are streamed. It may raise the same errors as `problem` holds.
-    """
+    """One page, file or mailbox of a source; or the problem why it cannot be fetched."""
 
     path: str  # relative to the source, with slashes; "" for the source itself
     kind: str  # mbox, eml, html, text, markdown, rst, code or pdf; "" if a problem leaves it unknown
+    # Writes its decompressed bytes once, before the next item is requested: members of a container are streamed.
     copy_to: Callable[[BinaryIO], None]
     media_type: str = ""  # from the server, with its charset, or detected from the content
     language: str = ""  # of code: "python", "rust", …

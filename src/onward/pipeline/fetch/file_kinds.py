@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from onward.pipeline.fetch.fetch_errors import NotWhatItClaims
 from onward.pipeline.fetch.fetched_items import SkipReason
@@ -106,8 +106,7 @@ _MEDIA_TYPES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class FileKind:
+class FileKind(NamedTuple):
     """The kind of an item, or one of `CONTAINERS`; or why the file is skipped."""
 
     kind: str

@@ -8,9 +8,8 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from pathspec import GitIgnoreSpec, RegexPattern
 
@@ -38,8 +37,7 @@ _DEVICE = SkipReason("device", "a device or pipe")
 _IgnoreRules = tuple[str, list[RegexPattern]]
 
 
-@dataclass(frozen=True, slots=True)
-class _FolderEntry:
+class _FolderEntry(NamedTuple):
     """A file or folder in the source, with the ignore rules that apply to it."""
 
     path: str  # as in the file system; see `printable`
@@ -112,18 +110,19 @@ def _entries(root: Path, parent: _FolderEntry, unpacker: Unpacker) -> Iterator[_
         maildir = is_folder and _is_maildir(folder / entry.name)
         if parent.maildir:
             # Its mails are one item; of the rest only Maildirs are entered, which are often hidden.
-            if maildir:
-                yield _FolderEntry(path, rules, folder=True, maildir=True)
-            elif entry.name not in _MAILDIR_PARTS:
-                unpacker.skipped.add(_MAIL_SERVER, printable(path))
-        elif (reason := reason_to_skip(entry.name, folder=is_folder)) is not None:
-            unpacker.skipped.add(reason, printable(path))
-        elif _is_ignored(rules, path, folder=is_folder):
-            unpacker.skipped.add(SkipReason("gitignore", "ignored by .gitignore"), printable(path))
-        elif (reason := None if is_folder else _reason_to_skip_file(entry, root)) is not None:
-            unpacker.skipped.add(reason, printable(path))
+            if not maildir and entry.name in _MAILDIR_PARTS:
+                continue
+            reason = None if maildir else _MAIL_SERVER
         else:
+            reason = reason_to_skip(entry.name, folder=is_folder)
+            if reason is None and _is_ignored(rules, path, folder=is_folder):
+                reason = SkipReason("gitignore", "ignored by .gitignore")
+            elif reason is None and not is_folder:
+                reason = _reason_to_skip_file(entry, root)
+        if reason is None:
             yield _FolderEntry(path, rules, folder=is_folder, maildir=maildir)
+        else:
+            unpacker.skipped.add(reason, printable(path))
 
 
 def _reason_to_skip_file(entry: os.DirEntry[str], root: Path) -> SkipReason | None:
@@ -165,11 +164,8 @@ def _read_ignore_rules(folder: Path, base: str) -> tuple[_IgnoreRules, ...]:
 
 
 def _is_ignored(rules: Sequence[_IgnoreRules], path: str, *, folder: bool) -> bool:
-    """Return whether a path is ignored; the nearest `.gitignore` with a matching rule decides.
-
-    The last rule that matches the path itself decides. Rules that match a folder above it do not count: an
-    ignored folder is never entered, and for a re-included folder they no longer apply.
-    """
+    """Return whether the last matching rule of the nearest `.gitignore` that has one ignores a path."""
+    # Rules that match a folder above it do not count: an ignored folder is never entered.
     for base, patterns in reversed(rules):
         inside = path.removeprefix(base)
         for pattern in reversed(patterns):

@@ -6,29 +6,28 @@ import re
 from functools import cached_property
 from itertools import accumulate, compress, count, islice, pairwise
 from operator import is_not
-from typing import Final
 
 BodySpan = tuple[str, int, int]
 
-NEW: Final = "new"
-QUOTE: Final = "quote"
-SIGNATURE: Final = "signature"
+NEW = "new"
+QUOTE = "quote"
+SIGNATURE = "signature"
 
-_MAX_MARKED_CHARACTERS: Final = 1_000_000
+_MAX_MARKED_CHARACTERS = 1_000_000
 # Longer lines are never attributions or headers; shorter ones are fast to match.
-_LONG: Final = 400
-_MAX_SIGNATURE: Final = 40
-_MAX_LOOSE_SIGNATURE: Final = 8
-_MAX_FOOTER: Final = 25
-_MAX_ATTRIBUTION: Final = 4
+_LONG = 400
+_MAX_SIGNATURE = 40
+_MAX_LOOSE_SIGNATURE = 8
+_MAX_FOOTER = 25
+_MAX_ATTRIBUTION = 4
 
-_HUNK: Final = re.compile(r"@@ -\d{1,9}(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@")
-_INDENTED_QUOTE: Final = re.compile(r"[ \t]{1,3}>")
+_HUNK = re.compile(r"@@ -\d{1,9}(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@")
+_INDENTED_QUOTE = re.compile(r"[ \t]{1,3}>")
 # "JS> ", as written by supercite. Longer or lower-case prefixes are prompts of programs.
-_INITIALS: Final = re.compile(r" ?(?!SQL)[A-Z][A-Za-z]{0,2}>")
-_PROMPT_LIKE: Final = re.compile(r" {0,2}[A-Za-z]{1,5}>|\|(?: |$)")
+_INITIALS = re.compile(r" ?(?!SQL)[A-Z][A-Za-z]{0,2}>")
+_PROMPT_LIKE = re.compile(r" {0,2}[A-Za-z]{1,5}>|\|(?: |$)")
 
-_WROTE: Final = re.compile(
+_WROTE = re.compile(
     r"(?:\b(?:wrote|writes|said|schrieb|schreibt|a écrit|écrit|escribió|escribio|ha scritto|scrisse|escreveu"
     r"|schreef|skrev|skriver|kirjoitti|napisał(?:\(a\)|a)?|pisze|napsal(?:\(a\)|a)?|írta|yazdı|пишет|писал(?:\(а\)|а)?"
     r"|написал(?:\(а\)|а)?|έγραψε)\b[^:：]{0,40}|写道|寫道|のメール|書きました|님이 작성)"
@@ -36,14 +35,14 @@ _WROTE: Final = re.compile(
     r"|\bwrote[^:]{0,60}:$",
     re.IGNORECASE,
 )
-_OPENS: Final = re.compile(
+_OPENS = re.compile(
     r"[ \t]*(?:On|Am|Le|El|Il|Em|Op|Den|Dne|W dniu|Dnia|At|In article|In message|Em|Quoting|>>>>>|\*+|Pe|Vào|Στις|"
     r"В|Le jeu|Il giorno|Op|På|Quoth|Thus spake|\d{4}[-年/]|\d{1,2}[./]\s?\d{1,2}[./])(?=[ \t,.\d\"'/年-]|$)"
 )
-_DATE_OR_ADDRESS: Final = re.compile(r"@|\b(?:19|20)\d\d\b|\d{1,2}:\d\d")
+_DATE_OR_ADDRESS = re.compile(r"@|\b(?:19|20)\d\d\b|\d{1,2}:\d\d")
 
 # The lines of mail programs above a mail that is answered or forwarded, in many languages.
-_ORIGINAL: Final = re.compile(
+_ORIGINAL = re.compile(
     r"-{2,}[ \t]*(?:Original (?:Message|Appointment)|Ursprüngliche Nachricht|Originalnachricht"
     r"|Message d['’]origine|Message original|Mensaje original|Messaggio originale|Mensagem original"
     r"|Oorspronkelijk bericht|Ursprungligt meddelande|Original(?:meddelande|melding)|Opprinnelig melding"
@@ -51,7 +50,7 @@ _ORIGINAL: Final = re.compile(
     r"|Αρχικό μήνυμα|Исходное сообщение|原始邮件|原始郵件|元のメッセージ|원본 메시지)[ \t]*-{2,}",
     re.IGNORECASE,
 )
-_FORWARDED: Final = re.compile(
+_FORWARDED = re.compile(
     r"[ \t]*(?:-{2,}[ \t]*(?:forwarded (?:message|by)|weitergeleitete nachricht|message transféré"
     r"|mensaje reenviado|messaggio inoltrato|mensagem (?:encaminhada|reencaminhada)|doorgestuurd bericht"
     r"|vidarebefordrat meddelande|videresendt (?:besked|melding)|välitetty viesti|przekazana wiadomość"
@@ -63,30 +62,30 @@ _FORWARDED: Final = re.compile(
     r"|begin doorgestuurd bericht|vidarebefordrat brev)",
     re.IGNORECASE,
 )
-_FORWARD_SUBJECT: Final = re.compile(
+_FORWARD_SUBJECT = re.compile(
     r"\s*(?:\[[^\]]{0,60}\]\s*)?(?:fwd?|wg|tr|rv|i|enc|doorst|vb|vs|vl|pd|tovább|ilt|πρθ|пересл|转发|轉寄|転送|전달)"
     r"\s?[:：]|.*\(fwd\)\s*$",
     re.IGNORECASE,
 )
-_FROM_LABELS: Final = (
+_FROM_LABELS = (
     *("From", "Von", "De", "Da", "Van", "Från", "Fra", "Od", "Lähettäjä", "Feladó", "Kimden", "Από", "От"),
     *("发件人", "寄件者", "差出人", "보낸 사람"),
 )
-_FROM: Final = re.compile(rf"\*?(?:{'|'.join(_FROM_LABELS)})[ \xa0]?[:：]\*?[ \t\xa0]*\S")
-_SENT: Final = re.compile(
+_FROM = re.compile(rf"\*?(?:{'|'.join(_FROM_LABELS)})[ \xa0]?[:：]\*?[ \t\xa0]*\S")
+_SENT = re.compile(
     r"[ \t]*\*?(?:Sent|Date|Gesendet|Datum|Envoyé|Enviado(?: el| em)?|Fecha|Data|Inviato|Verzonden|Skickat|Sendt"
     r"|Lähetetty|Wysłano|Odesláno|Elküldve|Gönderildi|Gönderilme Tarihi|Tarih|Στάλθηκε|Ημερομηνία|Отправлено|Дата"
     r"|发送时间|寄件日期|日期|送信日時|日付|보낸 날짜|날짜)[ \xa0]?[:：]"
 )
-_TO: Final = re.compile(
+_TO = re.compile(
     r"[ \t]*\*?(?:To|An|À|Para|A|Aan|Till|Til|Vastaanottaja|Do|Komu|Címzett|Kime|Προς|Кому|收件人|收件者|宛先"
     r"|받는 사람)[ \xa0]?[:：]"
 )
-_HEADER: Final = re.compile(r"\*?\w[^:：]{0,30}[:：]|[ \t]+\S")
-_BLANK: Final = re.compile(r"\s*\Z")
-_RULE: Final = re.compile(r"[_-]{10,}[ \t]*$")
+_HEADER = re.compile(r"\*?\w[^:：]{0,30}[:：]|[ \t]+\S")
+_BLANK = re.compile(r"\s*\Z")
+_RULE = re.compile(r"[_-]{10,}[ \t]*$")
 
-_MOBILE: Final = re.compile(
+_MOBILE = re.compile(
     r"(?:Sent from (?:my|a|an|Mail for|Yahoo|NextStep|Proton|the all|Samsung)\b"
     r"|Sent (?:via|with) .{0,40}(?:Proton|Mail|Superhuman|BlackBerry|Mobile)|Get NextStep for\b"
     r"|Von meinem .{1,40} gesendet|Gesendet (?:von|mit) |Envoyé (?:de|depuis) mon\b|Enviado desde mi\b"
@@ -95,19 +94,19 @@ _MOBILE: Final = re.compile(
     re.IGNORECASE,
 )
 # The first two characters of such lines: a fast check for every line.
-_DELIMITERS: Final = frozenset({"-- ", "--", "- -- "})
-_BEGINS: Final = (
+_DELIMITERS = frozenset({"-- ", "--", "- -- "})
+_BEGINS = (
     frozenset({"--", "- ", "Be", "be", "An", "Dé", "In", "Vi", "Vo", "Se", "Ge", "En", "Ve", "Sk", "Wy", "iP"})
     | {"发自", "從我"}
     | {label[:2] for label in _FROM_LABELS}
     | {f"*{label[:1]}" for label in _FROM_LABELS}
 )
-_ODD_QUOTE: Final = re.compile(r"\n(?:[ \t]{0,3}[A-Za-z]{0,5}(?<!\n)>|\|)")
-_LIST: Final = re.compile(
+_ODD_QUOTE = re.compile(r"\n(?:[ \t]{0,3}[A-Za-z]{0,5}(?<!\n)>|\|)")
+_LIST = re.compile(
     r"(?i)mailing list|listinfo|unsubscribe|list archives?|_______________"
     r"|you received this (?:message|email) because"
 )
-_PGP_BEGIN: Final = re.compile(r"-----BEGIN PGP (SIGNED MESSAGE|SIGNATURE|MESSAGE|PUBLIC KEY BLOCK)-----[ \t]*$")
+_PGP_BEGIN = re.compile(r"-----BEGIN PGP (SIGNED MESSAGE|SIGNATURE|MESSAGE|PUBLIC KEY BLOCK)-----[ \t]*$")
 
 
 def body_spans(body: str, subject: str = "") -> tuple[BodySpan, ...]:

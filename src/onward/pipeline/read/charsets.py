@@ -6,12 +6,11 @@ import codecs
 import re
 from contextlib import suppress
 from functools import lru_cache
-from typing import Final
 
 import cchardet
 
 # Names in mail that Python does not know, and supersets that mail really uses (gb2312 means GBK).
-_ALIASES: Final = {
+_ALIASES = {
     name: codec
     for codec, names in {
         "cp1252": "ansi iso-8859-1 latin1",
@@ -31,12 +30,12 @@ _ALIASES: Final = {
     for name in names.split()
 }
 # Codecs that are no charsets of mail: slow on hostile input, or for source code.
-_REFUSED: Final = ("idna", "punycode", "undefined", "unicode_escape", "raw_unicode_escape", "mbcs", "oem")
-_SURROGATES: Final = re.compile("[\ud800-\udfff]")
+_REFUSED = ("idna", "punycode", "undefined", "unicode_escape", "raw_unicode_escape", "mbcs", "oem")
+_SURROGATES = re.compile("[\ud800-\udfff]")
 # Bytes that the encoding is detected from, of a mail and of a file: more only take longer.
-_SAMPLE_BYTES: Final = 100_000
-_FILE_SAMPLE_BYTES: Final = 200_000
-_BOMS: Final = (
+_SAMPLE_BYTES = 100_000
+_FILE_SAMPLE_BYTES = 200_000
+_BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
     (codecs.BOM_UTF32_BE, "utf-32-be"),

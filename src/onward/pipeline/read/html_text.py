@@ -5,35 +5,34 @@ from __future__ import annotations
 import re
 from collections import Counter
 from html import unescape
-from typing import Final
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-MAX_HTML_CHARACTERS: Final = 2_000_000
-_MAX_QUOTE_DEPTH: Final = 20
+MAX_HTML_CHARACTERS = 2_000_000
+_MAX_QUOTE_DEPTH = 20
 
-_MANY_TAGS: Final = 5_000
-_MAX_DEPTH: Final = 500
-_LONG_TAG: Final = 20_000
-_MANY_ATTRIBUTES: Final = 5_000
-_QUOTED_VALUE: Final = re.compile(r'"[^"]*"')
-_TAG: Final = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]{0,20})")
-_ANY_TAG: Final = re.compile(r"<[^<>]*>")
-_CLOSED_BY_NATURE: Final = frozenset(
+_MANY_TAGS = 5_000
+_MAX_DEPTH = 500
+_LONG_TAG = 20_000
+_MANY_ATTRIBUTES = 5_000
+_QUOTED_VALUE = re.compile(r'"[^"]*"')
+_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]{0,20})")
+_ANY_TAG = re.compile(r"<[^<>]*>")
+_CLOSED_BY_NATURE = frozenset(
     {"br", "img", "hr", "input", "meta", "link", "wbr", "area", "base", "col", "embed", "source", "track"}
     | {"p", "li", "td", "th", "tr", "dt", "dd", "option", "tbody"}
 )
-_DROPPED: Final = frozenset(
+_DROPPED = frozenset(
     "head script style title template noscript object svg select textarea iframe img".split()  # noqa: SIM905
 )
-_PARAGRAPHS: Final = {"p", "blockquote", "ul", "ol", "dl", "table", "pre", "hr", *(f"h{n}" for n in range(1, 7))}
-_BLOCKS: Final = _PARAGRAPHS | {
+_PARAGRAPHS = {"p", "blockquote", "ul", "ol", "dl", "table", "pre", "hr", *(f"h{n}" for n in range(1, 7))}
+_BLOCKS = _PARAGRAPHS | {
     "address", "article", "aside", "body", "center", "dd", "details", "div", "dt", "fieldset", "figure",
     "footer", "form", "header", "li", "main", "nav", "section", "tr", "caption", "tbody", "thead",
 }  # fmt: skip
-_BULLET: Final = "- "
-_HIDDEN: Final = re.compile(r"display\s{0,9}:\s{0,9}none", re.IGNORECASE)
-_SPACES: Final = re.compile(r"[ \t\n\r\f\xa0\u200b-\u200d\u00ad\ufeff\u034f]+")
+_BULLET = "- "
+_HIDDEN = re.compile(r"display\s{0,9}:\s{0,9}none", re.IGNORECASE)
+_SPACES = re.compile(r"[ \t\n\r\f\xa0\u200b-\u200d\u00ad\ufeff\u034f]+")
 
 
 def html_to_text(html: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Final
 
 from onward import Permanent
 from onward.pipeline.read import mail_format as fields
@@ -12,23 +11,23 @@ from onward.pipeline.read.body_spans import BodySpan, body_spans
 from onward.pipeline.read.charsets import clean, decode
 from onward.pipeline.read.mail_format import MailPart, MimeReader
 
-MAX_ATTACHMENT_BYTES: Final = 1_000_000
-_MAX_DEFECTS: Final = 20
+MAX_ATTACHMENT_BYTES = 1_000_000
+_MAX_DEFECTS = 20
 # A plain text shorter than `_TRIVIAL` beside an HTML text `_LONGER` times as long only says that there is HTML.
-_TRIVIAL: Final = 200
-_LONGER: Final = 5
+_TRIVIAL = 200
+_LONGER = 5
 
-_TEXT_TYPES: Final = frozenset(
+_TEXT_TYPES = frozenset(
     {"application/json", "application/xml", "application/x-patch", "application/x-diff", "application/ics",
      "application/x-sh", "application/x-yaml", "application/yaml", "application/toml", "application/csv",
      "application/javascript", "application/x-perl", "application/x-python", "message/delivery-status"}
 )  # fmt: skip
-_TEXT_NAME: Final = re.compile(
+_TEXT_NAME = re.compile(
     r"\.(?:txt|patch|diff|log|md|rst|csv|tsv|json|ya?ml|toml|ini|cfg|conf|xml|ics|sh|py|pl|rb|c|h|cc|cpp|hpp|rs|go|java"
     r"|js|ts|sql|tex|el|mk)$",
     re.IGNORECASE,
 )
-_ENCRYPTED: Final = frozenset({"multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"})
+_ENCRYPTED = frozenset({"multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"})
 
 
 class UnreadableMail(Permanent):

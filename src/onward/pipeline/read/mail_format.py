@@ -11,51 +11,51 @@ from dataclasses import dataclass, field
 from email.message import Message
 from email.utils import parsedate_tz
 from functools import lru_cache
-from typing import Final, cast
+from typing import cast
 
 from onward.pipeline.read.charsets import codec_of, decode
 from onward.pipeline.read.html_text import html_to_text
 
-MAX_DEPTH: Final = 50
-MAX_PARTS: Final = 1_000
+MAX_DEPTH = 50
+MAX_PARTS = 1_000
 # A mail of nothing but lines that begin like a boundary must not take minutes.
-_MAX_BOUNDARY_LINES: Final = 100_000
-_MAX_PARAMETERS: Final = 2_000
+_MAX_BOUNDARY_LINES = 100_000
+_MAX_PARAMETERS = 2_000
 
-_BOUNDARY_END: Final = re.compile(rb"(--)?[ \t]*(?:\r?\n|\r?\Z)")
-_BASE64_LINE: Final = re.compile(rb"[A-Za-z0-9+/]*={0,2}[ \t\r]*")
-_NOT_BASE64: Final = re.compile(rb"[^A-Za-z0-9+/]+")
-_TYPE: Final = re.compile(r"[\w.+-]+/[\w.+-]+")
+_BOUNDARY_END = re.compile(rb"(--)?[ \t]*(?:\r?\n|\r?\Z)")
+_BASE64_LINE = re.compile(rb"[A-Za-z0-9+/]*={0,2}[ \t\r]*")
+_NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/]+")
+_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+")
 
 # Longer blocks and values are cut: they are attacks or damage.
-MAX_BLOCK_BYTES: Final = 256_000
-MAX_VALUE_BYTES: Final = 64_000
-_MAX_TEXT: Final = 2_000
-_MAX_ID: Final = 500
-_MAX_IDS: Final = 200
-_MAX_ADDRESS: Final = 320
-_MAX_ADDRESSES: Final = 1_000
-_CACHED: Final = 400
+MAX_BLOCK_BYTES = 256_000
+MAX_VALUE_BYTES = 64_000
+_MAX_TEXT = 2_000
+_MAX_ID = 500
+_MAX_IDS = 200
+_MAX_ADDRESS = 320
+_MAX_ADDRESSES = 1_000
+_CACHED = 400
 
 # 1971 to 2100: a machine without a clock says 1970.
-_EARLIEST: Final = 31_536_000.0
-_LATEST: Final = 4_133_980_800.0
+_EARLIEST = 31_536_000.0
+_LATEST = 4_133_980_800.0
 
-_FIELDS: Final = re.compile(rb"(?:[!-9;-~]++[ \t]*+:[^\n]*+(?:\n|\Z)(?:[ \t][^\n]*+(?:\n|\Z))*+)*+")
-_FIELD: Final = re.compile(rb"^([!-9;-~]++)[ \t]*+:([^\n]*+(?:\n[ \t][^\n]*+)*+)", re.MULTILINE)
-_SURE_FIELD: Final = re.compile(
+_FIELDS = re.compile(rb"(?:[!-9;-~]++[ \t]*+:[^\n]*+(?:\n|\Z)(?:[ \t][^\n]*+(?:\n|\Z))*+)*+")
+_FIELD = re.compile(rb"^([!-9;-~]++)[ \t]*+:([^\n]*+(?:\n[ \t][^\n]*+)*+)", re.MULTILINE)
+_SURE_FIELD = re.compile(
     rb"^(?:received|from|to|cc|subject|date|message-id|mime-version|content-(?:type|transfer-encoding)|references"
     rb"|in-reply-to|return-path|(?:x|list)-[!-9;-~]{1,60})[ \t]*:",
     re.MULTILINE | re.IGNORECASE,
 )
-_WORD: Final = re.compile(r"=\?([^?*\s]{1,60})(?:\*[^?\s]{0,20})?\?([bBqQ])\?([^?]*+(?:\?(?!=)[^?]*+)*+)\?=")
-_Q_BYTE: Final = re.compile(rb"=([0-9A-Fa-f]{2})")
-_LOST: Final = re.compile("[\0\ud800-\udfff]")
+_WORD = re.compile(r"=\?([^?*\s]{1,60})(?:\*[^?\s]{0,20})?\?([bBqQ])\?([^?]*+(?:\?(?!=)[^?]*+)*+)\?=")
+_Q_BYTE = re.compile(rb"=([0-9A-Fa-f]{2})")
+_LOST = re.compile("[\0\ud800-\udfff]")
 # Control characters, line separators, and marks for the direction of writing.
-_CONTROLS: Final = re.compile("[\x01-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
-_ID: Final = re.compile(r"<([^<>]*)>")
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|<[^<>]*+>?|[(),;:>]|[^"<>(),;:]+', re.DOTALL)
-_AT: Final = re.compile(r"(\S+)\s+at\s+(\S+\.\S+)", re.IGNORECASE)
+_CONTROLS = re.compile("[\x01-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+_ID = re.compile(r"<([^<>]*)>")
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|<[^<>]*+>?|[(),;:>]|[^"<>(),;:]+', re.DOTALL)
+_AT = re.compile(r"(\S+)\s+at\s+(\S+\.\S+)", re.IGNORECASE)
 
 Headers = dict[bytes, bytes]
 

@@ -4,35 +4,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import BinaryIO, Final
+from typing import BinaryIO, NamedTuple
 
-BLOCK: Final = 1 << 20
+BLOCK = 1 << 20
 # Bytes from a "From " line on that decide whether it is a separator: fixed, so that the block size has no effect.
-_WINDOW: Final = 2048
+_WINDOW = 2048
 # The longest line end before a "From " line: "\n\r\n".
-_CONTEXT: Final = 3
+_CONTEXT = 3
 
 _WEEKDAY = rb"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
 _MONTH = rb"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _TIME = rb"\d{1,2}:\d\d(?::\d\d)?"
 _ZONE = rb"(?: {1,4}[A-Za-z+-][\w+-]{0,8}){0,2}"
-_DATED: Final = re.compile(
+_DATED = re.compile(
     rb" " + _WEEKDAY + rb"(?: {1,4}" + _MONTH + rb" {1,4}\d{1,2} {1,4}" + _TIME + _ZONE + rb" {1,4}\d{4}" + _ZONE
     # Some programs write the date as in a Date header.
     + rb"|, {1,4}\d{1,2} {1,4}" + _MONTH + rb" {1,4}\d{2,4} {1,4}" + _TIME + _ZONE + rb")[ \t]*\r?$"
 )  # fmt: skip
-_HEADER: Final = re.compile(
+_HEADER = re.compile(
     rb"(?:return-path|received|delivered-to|envelope-to|from|to|cc|subject|date|sender|reply-to|message-id|references"
     rb"|in-reply-to|mime-version|content-[a-z-]{1,40}|status"
     rb"|(?:x|list|arc|dkim|authentication)-[a-z0-9-]{1,60})[ \t]*:",
     re.IGNORECASE,
 )
-_QUOTED: Final = re.compile(rb"^>(>*+From )", re.MULTILINE)
+_QUOTED = re.compile(rb"^>(>*+From )", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class RawMessage:
+class RawMessage(NamedTuple):
     offset: int  # the start of its "From " line
     end: int  # the start of the next message: the cursor to continue from
     raw: bytes  # the message after its "From " line, unquoted; empty if it is too large

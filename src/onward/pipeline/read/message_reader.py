@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from onward import Document, Permanent
 from onward.pipeline.documents import Archive, Message, MessageAttachment
@@ -21,8 +21,7 @@ _RULE = re.compile(r"([!-/:-@\[-`{-~])\1{2,}$")
 _TITLE_LINES = 400  # the lines in which a title is searched
 
 
-@dataclass(frozen=True, slots=True)
-class PageText:
+class PageText(NamedTuple):
     """The text of a web page or a PDF, with its title, author and date."""
 
     title: str
@@ -35,8 +34,7 @@ class NoText(Permanent):
     """The page or PDF has no text."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadMessage:
+class ReadMessage(NamedTuple):
     """A message, and the texts that full-text search indexes."""
 
     message: Message

@@ -8,7 +8,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, BinaryIO
 
@@ -198,7 +198,7 @@ def read_again(app: App, message: Message, work: Work) -> Message | Permanent:
         return Permanent(f"the archive of message {message.id} is gone; ingest {message.source} again")
     with closing(app.blobs.open(str(message.blob))) as stream:
         (kept,) = _split(archive.model_copy(update={"size": message.length}), stream)
-    raw = replace(kept, offset=message.offset, end=message.offset + message.length)
+    raw = kept._replace(offset=message.offset, end=message.offset + message.length)
     with work.computing():
         read = _try_reading(archive, message.id, raw)
     if isinstance(read, Permanent):
