@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from onward.model.clock import Clock
-from onward.search.fulltext import SearchDatabase
+from onward.search.search_queries import SearchDatabase
 
 
 class Bus(Protocol):

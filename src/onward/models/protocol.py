@@ -14,13 +14,8 @@ if TYPE_CHECKING:  # numpy comes with the extra that embeds
 class Model(Protocol):
     """A model of any kind; callable from any thread."""
 
-    @property
-    def model(self) -> str:
-        """The name: of an embedder's vector space (`static:wordllama-l2-256`), or of a summarizer."""
-
-    @property
-    def remote(self) -> bool:
-        """Whether it is a dependency that may be down, and has a health call."""
+    model: str  # the name: of an embedder's vector space (`static:wordllama-l2-256`), or of a summarizer
+    remote: bool  # whether it is a dependency that may be down, and has a health call
 
     def healthy(self) -> bool:
         """Return whether it can be used now; a local model always can."""

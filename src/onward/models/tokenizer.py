@@ -30,10 +30,10 @@ class ModelMissing(OnwardError):
 
 
 class Tokenizer:
-    """Tokenizes words, and keeps the tokens of the last `_MAX_KNOWN_WORDS`."""
+    """Tokenizes words, and keeps the tokens of the last `_MAX_KNOWN_WORDS`.
 
-    # No token spans the end of a word or a line, so a text's tokens are those of its words. Most words repeat:
-    # tokenizing each word once is several times faster than tokenizing whole texts.
+    No token spans the end of a word or a line. Tokenizing each word once is several times faster than whole texts.
+    """
 
     def __init__(self) -> None:
         try:

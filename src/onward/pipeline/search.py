@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from onward import App, OnwardError
 from onward.pipeline.documents import Chunk, Message
@@ -16,7 +16,7 @@ on real mail worse, with any weights; see `python -m bench pipeline`."""
 MIN_SIMILARITY = 0.4
 MAX_VECTOR_HITS = 300  # the nearest messages that compete for these places, the same on every page
 MAX_VECTOR_ONLY_HITS = 50  # hits without any of the words
-_TERM = re.compile(r'(-?)"([^"]+)"|(-?)(\S+)')
+_TERM = re.compile(r'(-?)(?:"([^"]+)"|(\S+))')
 _WORDS = re.compile(r"\w", re.UNICODE)
 _COMMON = frozenset(
     """a an and any are as at be been but by can could did do does for from had has have how i if in is it its
@@ -45,10 +45,9 @@ class Query:
         """Return the wanted words and phrases, and the unwanted ones (`-word`)."""
         wanted: list[str] = []
         unwanted: list[str] = []
-        for minus, phrase, also_minus, word in _TERM.findall(self.text):
-            term = phrase or word
-            if _WORDS.search(term):
-                (unwanted if minus or also_minus else wanted).append(term)
+        for minus, phrase, word in _TERM.findall(self.text):
+            if _WORDS.search(phrase or word):
+                (unwanted if minus else wanted).append(phrase or word)
         if not wanted:
             raise EmptyQuery(f"the query {self.text!r} has no word to look for; give at least one")
         return wanted, unwanted
@@ -75,8 +74,6 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """One page of hits, best first."""
-
     hits: list[Hit]
     total: int
     offset: int
@@ -108,8 +105,7 @@ def search(app: App, query: Query, *, limit: int = 10, offset: int = 0) -> Resul
     return Results(hits, ranking.total, offset, note)
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking:
+class Ranking(NamedTuple):
     """The first messages that match a query, best first."""
 
     ids: list[str]

@@ -14,7 +14,6 @@ from onward.pipeline.fetch import canonical
 
 UNREFERENCED_SECONDS = 86_400.0  # a blob without a document is kept this long: its document may come
 COLLECT_SECONDS = 6 * 3_600.0  # how often blobs without a document are collected
-_BLOB_WRITERS = ("ingestion", "parsing")  # services that write a blob before they commit its document
 _PAGE = 500
 GIVEN_UP = (Status.FAILED, Status.FAILED_MAX_RETRIES)
 
@@ -114,7 +113,7 @@ def forget(app: App, location: str) -> int:
     # In this order: a service that wrote one of these blobs before this line is seen running, or has committed
     # its document. A service that writes it later changes the mark, so that the blob is not deleted.
     marks = {blob.digest: blob.put_mark for digest in digests if (blob := app.blobs.find(digest)) is not None}
-    if not app.store.claimed_count(_BLOB_WRITERS):
+    if not app.store.claimed_count(("ingestion", "parsing")):
         _delete_unnamed(app, marks)
     return removed
 

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 SCHEME = "upload"
 MAX_NAME_CHARACTERS = 200
-DEFAULT_NAME = "upload"
 _LOCATION = re.compile(rf"{SCHEME}://([0-9a-f]{{64}})/([^/\\]+)")
 
 
@@ -17,7 +16,6 @@ class Upload(NamedTuple):
 
     @property
     def location(self) -> str:
-        """Its source: the same bytes with the same name are the same source."""
         return f"{SCHEME}://{self.digest}/{self.name}"
 
 
@@ -35,4 +33,4 @@ def clean_name(given: str) -> str:
         stem, dot, suffix = name.rpartition(".")
         end = dot + suffix if stem and len(suffix) < 20 else ""
         name = name[: MAX_NAME_CHARACTERS - len(end)].rstrip() + end
-    return name if name.strip(".") else DEFAULT_NAME
+    return name if name.strip(".") else "upload"

@@ -8,10 +8,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from onward.model.search_query import Filter, VectorHit
-from onward.search.fulltext import SearchDatabase, TextSearch
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,8 +24,54 @@ MAX_SPACE_BYTES = 400_000_000  # a larger space is read again for each query
 MAX_CHANGES = 20_000  # after more changes than this it is faster to read the whole space again
 # A space that was not used for this long is read again: a database remembers removed vectors only for a day.
 MAX_AGE_SECONDS = 3_600.0
-
+# Texts that are ranked, the newest, if all words of a query are common. More is slow, and no better.
+MAX_RANKED_BY_COMMON_WORDS = 1_000
+UNRANKED_SCORE = 1e-9  # the score of a text that was found but not ranked
 _COLUMNS = ("docs", "ids", "parents", "parent_docs", "sources", "matrix")
+
+
+class SearchDatabase(Protocol):
+    """The database that search needs: named queries, and the full-text search of its dialect."""
+
+    def read(self, name: str, *parameters: Any) -> Any: ...
+
+    def fetch(self, name: str, *parameters: Any) -> list[tuple[Any, ...]]: ...
+
+    def in_transaction(self) -> bool: ...
+
+    @property
+    def fulltext(self) -> FullText: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TextSearch:
+    """A full-text query: any of the wanted terms, none of the unwanted, in documents that pass all filters."""
+
+    wanted: Sequence[str]
+    unwanted: Sequence[str]
+    collection: str
+    titles: bool = True
+    source: str | None = None
+    filters: Sequence[Filter] = ()
+    limit: int | None = None
+    besides: Sequence[str] = ()  # documents whose scores are returned, too, if they are found, whatever their rank
+
+
+class FullText(Protocol):
+    """A module that searches the texts of a database."""
+
+    def match(self, db: SearchDatabase, query: TextSearch) -> Matches:
+        """Return the documents that match, best first."""
+
+    def excerpts(
+        self,
+        db: SearchDatabase,
+        wanted: Sequence[str],
+        unwanted: Sequence[str],
+        collection: str,
+        ids: Sequence[str],
+    ) -> dict[str, tuple[str, str]]:
+        """Return title and an excerpt of each document that a query finds, with marks around what matches."""
 
 
 class SearchQueries:
@@ -161,8 +206,7 @@ class VectorSpaces:
     """Keeps the spaces that were used last. A result is as current as the database."""
 
     def __init__(self, db: SearchDatabase, clock: Callable[[], float] = time.monotonic) -> None:
-        self._db = db
-        self._clock = clock
+        self._db, self._clock = db, clock
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[Any, ...], tuple[VectorSpace, float]] = OrderedDict()
 

@@ -20,7 +20,7 @@ from onward.ledger.postgres.statements import array, statement
 from onward.ledger.store_errors import StoreConflict, StoreError, StoreFull, StoreUnavailable
 from onward.model.clock import Clock
 from onward.retry import redact
-from onward.search.fulltext import FullText
+from onward.search.search_queries import FullText
 
 ID_BLOCK = 1024  # Row ids that a process takes from a sequence at a time
 REFRESH_SECONDS = 15.0  # After this time the server is asked for its time again

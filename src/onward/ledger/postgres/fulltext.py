@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
 from onward.model.search_query import MARK_END, MARK_START, Matches, TextHit
-from onward.search.fulltext import MAX_RANKED_BY_COMMON_WORDS, UNRANKED_SCORE, SearchDatabase, TextSearch
+from onward.search.search_queries import MAX_RANKED_BY_COMMON_WORDS, UNRANKED_SCORE, SearchDatabase, TextSearch
 
 MAX_WORD_CHARACTERS = 500  # Characters of a word that are indexed; a lexeme has up to 2 kB
 MAX_POSITIONS = 16_000  # Words of a text that are indexed with position; PostgreSQL has positions up to 16 383

@@ -22,7 +22,7 @@ from onward.ledger.sqlite import fulltext as sqlite_fulltext
 from onward.ledger.store_errors import StoreError, StoreFull, StoreGone, StoreUnavailable
 from onward.model.clock import Clock, SystemClock
 from onward.search import search_queries
-from onward.search.fulltext import FullText
+from onward.search.search_queries import FullText
 
 SCHEMA_VERSION = 6
 BUSY_SECONDS = 30.0

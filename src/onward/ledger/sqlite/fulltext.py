@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onward.model.search_query import Matches, TextHit
-from onward.search.fulltext import MAX_RANKED_BY_COMMON_WORDS, UNRANKED_SCORE, SearchDatabase, TextSearch
+from onward.search.search_queries import MAX_RANKED_BY_COMMON_WORDS, UNRANKED_SCORE, SearchDatabase, TextSearch
 
 
 def match(db: SearchDatabase, query: TextSearch) -> Matches:

@@ -206,8 +206,7 @@ def _problem_in_zip(info: zipfile.ZipInfo, *, overlaps: bool) -> Exception | Non
 
 def _check_contents_size(file: BinaryIO, name: str, limits: FetchLimits) -> None:
     """Raise if the table of contents is too large for memory; zipfile checks the rest."""
-    end = file.seek(0, 2)
-    start = file.seek(max(0, end - 65_557))
+    start = file.seek(max(0, file.seek(0, 2) - 65_557))
     tail = file.read()
     if (at := tail.rfind(b"PK\x05\x06")) < 0:
         return

@@ -89,9 +89,8 @@ def _check_status(url: str, response: httpx2.Response) -> None:
     phrase = "".join(filter(str.isprintable, response.reason_phrase))
     answer = f"{shown(url)} answered {status} {phrase}".rstrip()
     if status in _TRANSIENT_STATUSES or status >= 500:
-        raise HTTPAnswerError(
-            f"{answer}: the server cannot answer now", status, response.headers.get("retry-after")
-        )
+        retry_after = response.headers.get("retry-after")
+        raise HTTPAnswerError(f"{answer}: the server cannot answer now", status, retry_after)
     if status in (401, 403, 407):
         remedy = "it is not open to everyone; fetch it yourself and ingest the file, or put credentials in the URL"
     elif status in (404, 410):

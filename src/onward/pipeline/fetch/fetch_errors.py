@@ -49,24 +49,25 @@ class EndlessRedirects(UnusableSource):
     """The redirects of a server form a loop, or there are too many."""
 
 
-class _StatusError(OnwardError):
-    def __init__(self, message: str, status_code: int, *more: object) -> None:
-        super().__init__(message, status_code, *more)
+class Refused(UnusableSource):
+    """The server refused the request."""
+
+    # Not named HTTP…: `onward.classify` must not read the status. A 401 here is about one source only.
+    def __init__(self, message: str, status_code: int) -> None:
+        super().__init__(message, status_code)
         self.status_code = status_code
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
-class Refused(_StatusError, UnusableSource):
-    """The server refused the request."""
-
-    # Not named HTTP…: `onward.classify` must not read the status. A 401 here is about one source only.
-
-
-class HTTPAnswerError(_StatusError):
+class HTTPAnswerError(OnwardError):
     """The server cannot respond now; `onward.classify` reads the status and the Retry-After."""
 
     def __init__(self, message: str, status_code: int, retry_after: str | None = None) -> None:
         super().__init__(message, status_code, retry_after)
+        self.status_code = status_code
         self.headers = {} if retry_after is None else {"Retry-After": retry_after}
+
+    def __str__(self) -> str:
+        return str(self.args[0])

@@ -11,7 +11,6 @@ from onward.pipeline.fetch.fetched_items import SkipReason
 from onward.pipeline.read.mbox import looks_like_mbox
 
 HEAD_BYTES = 8192  # the bytes at the start of a file that its kind is detected from
-
 CONTAINERS = frozenset({"gzip", "bzip2", "xz", "zip", "tar"})
 
 _MAGIC = {"gzip": (b"\x1f\x8b",), "xz": (b"\xfd7zXZ\0",), "zip": (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")}

@@ -39,7 +39,6 @@ class FoundFile:
 
     @property
     def shown(self) -> str:
-        """Its name in error messages."""
         return self.path or self.name
 
 

@@ -103,8 +103,7 @@ _BEGINS = (
 )
 _ODD_QUOTE = re.compile(r"\n(?:[ \t]{0,3}[A-Za-z]{0,5}(?<!\n)>|\|)")
 _LIST = re.compile(
-    r"(?i)mailing list|listinfo|unsubscribe|list archives?|_______________"
-    r"|you received this (?:message|email) because"
+    r"(?i)mailing list|listinfo|unsubscribe|list archives?|_{15}|you received this (?:message|email) because"
 )
 _PGP_BEGIN = re.compile(r"-----BEGIN PGP (SIGNED MESSAGE|SIGNATURE|MESSAGE|PUBLIC KEY BLOCK)-----[ \t]*$")
 

@@ -88,8 +88,7 @@ class _TextLines:
     def __init__(self) -> None:
         self._lines: list[tuple[int, str]] = []
         self._line: list[str] = []
-        self._quotes = 0
-        self._pre = 0
+        self._quotes = self._pre = 0  # how many of these elements are open
 
     def enter(self, node: LexborNode) -> bool:
         """Begin an element; return False to skip its content."""

@@ -47,9 +47,8 @@ def read_pdf(data: bytes) -> PageText:
             document = pypdfium2.PdfDocument(data)
         except pypdfium2.PdfiumError as error:
             if error.err_code == pdfium.FPDF_ERR_PASSWORD:
-                raise LockedPDF(
-                    "the PDF is locked with a password; save a copy without one and ingest that"
-                ) from error
+                locked = "the PDF is locked with a password; save a copy without one and ingest that"
+                raise LockedPDF(locked) from error
             raise BrokenPDF(f"the PDF is damaged ({error}): fetch or save it again") from error
         with closing(document):
             pages = [_page_text(document, number) for number in range(len(document))]

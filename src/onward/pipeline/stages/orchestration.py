@@ -181,6 +181,5 @@ def _message_pages(threads: Sequence[str], store: Reader) -> Iterator[list[tuple
 
 
 def _with_content(thread: Thread, content: _ThreadContent) -> Thread:
-    """Return the thread with the messages that its summary covers."""
     counts = {"messages": content.messages, "missing": content.missing}
     return thread.model_copy(update={"message_ids": content.context(), "covers": content.digest(), **counts})
