@@ -16,7 +16,7 @@ from onward.cli.params import DATE, canary_option, json_option, list_by_default,
 from onward.ops.actions import failure_groups as actions
 from onward.ops.lookup import check_service, short_ids, show_command
 from onward.ops.queries import failure_groups as groups
-from onward.ops.text.diagnosis import diagnosis_sentences, remedies, remedy_command
+from onward.ops.queries.failure_groups import diagnosis_sentences, remedies, remedy_command
 from onward.ops.text.format import (
     SHORT_ID,
     clock_time,

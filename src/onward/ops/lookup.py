@@ -26,9 +26,6 @@ _PREFERRED = ("messages", "threads", "archives", "chunks", "summaries", "tasks",
 Item = TypeVar("Item")
 
 
-# -- stores
-
-
 def store_file(store: str) -> Path | None:
     """Return the file that holds the store, if it is one."""
     rest = store.partition("://")[2].removeprefix("/")
@@ -63,9 +60,6 @@ def worker_command(store: Store) -> str:
     return "onward worker" if services <= set(PIPELINE_SERVICES) else "onward worker --app MODULE:APP"
 
 
-# -- sources, services and collections
-
-
 def resolve_source(app: App, location: str) -> str:
     """Return the ingested source with this location, or with a location that ends so."""
     from onward.pipeline.sources import known_source
@@ -89,9 +83,6 @@ def check_collection(app: App, collection: str) -> None:
     names = sorted(app.store.document_counts())
     if names and collection not in names:
         raise BadInput(f"{collection!r} has no documents; there are: {', '.join(names)}")
-
-
-# -- documents
 
 
 def pages(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

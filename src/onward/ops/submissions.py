@@ -34,9 +34,6 @@ def submit_text(app: App, text: str, title: str = "") -> Submitted:
     return submitted
 
 
-# -- which source it is
-
-
 def url_source(url: str) -> str:
     """Return the source of a URL; refuse a path, and anything else that is no URL of the web."""
     from onward.pipeline.fetch import canonical
@@ -84,9 +81,6 @@ def keep_upload(app: App, source: str, stream: BinaryIO) -> None:
     if upload is not None and not app.blobs.renew(upload.digest):
         stream.seek(0)
         app.blobs.put(lambda target: shutil.copyfileobj(stream, target, 1 << 20))
-
-
-# -- submitting it
 
 
 def check_takes_sources(app: App) -> None:

@@ -19,8 +19,18 @@ from onward.console.problems import Problem
 from onward.console.request_context import Onward
 from onward.model.ledger_views import FailureGroup
 from onward.ops.bad_input import BadInput
-from onward.ops.queries.failure_groups import affected, error_text, find_group, list_groups, weight
-from onward.ops.text.diagnosis import DISCARD, Remedy, RemedyKind, diagnosis_sentences, remedies
+from onward.ops.queries.failure_groups import (
+    DISCARD,
+    Remedy,
+    RemedyKind,
+    affected,
+    diagnosis_sentences,
+    error_text,
+    find_group,
+    list_groups,
+    remedies,
+    weight,
+)
 from onward.recovery.diagnosis import Cause, Evidence, diagnose, evidence_of
 from onward.recovery.next_step import describe_error
 from onward.retry.redact import redact

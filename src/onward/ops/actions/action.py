@@ -157,9 +157,6 @@ class Action(ABC):
         """Do it, and add an entry to the action log."""
 
 
-# -- the log of what people have changed by hand
-
-
 def _redacted(value: Any) -> Any:
     """Return a value without its secrets: a source may carry a password."""
     if isinstance(value, list | tuple):
@@ -176,9 +173,6 @@ def user_name() -> str:
 
 def action_facts(entry: LoggedAction) -> dict[str, Any]:
     return asdict(entry) | {"at": iso(entry.at)}
-
-
-# -- parts that actions share
 
 
 def worker_hint(app: App, alive: str = "") -> Messages:

@@ -57,9 +57,6 @@ def failed_queue_facts(app: App, *, archived: bool, queue: str | None = None) ->
     return facts
 
 
-# -- selecting dead letters
-
-
 @dataclass(frozen=True, slots=True)
 class ChosenDeadLetters:
     """The dead letters that match the filters of a command."""
@@ -131,9 +128,8 @@ class DeadLetterSelection:
             services = queues.get(queue) or named
             if not services and queue.isdecimal() and queue.isascii():
                 if any(filter is not None for filter in filters.values()):
-                    raise BadInput(
-                        f"{queue} is one dead letter; --group, --since, … choose among those of a queue"
-                    )
+                    remedy = "--group, --since, … choose among those of a queue"
+                    raise BadInput(f"{queue} is one dead letter; {remedy}")
                 row = int(queue)
             elif not services:
                 raise BadInput(f"there is no failed queue {one_line(queue)!r}.\n{_listed(app)}")
@@ -196,9 +192,6 @@ def dead_letter_at(app: App, row: int, *, archived: bool | None = None) -> DeadL
             restore = "is archived; `onward failed archive --restore` brings it back"
             raise BadInput(f"dead letter {row} {restore if is_archived else 'is not archived'}")
     raise BadInput(f"there is no dead letter {row}; see `onward failed list`")
-
-
-# -- facts for programs
 
 
 def dead_letter_facts(letter: DeadLetter) -> dict[str, Any]:

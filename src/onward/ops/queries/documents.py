@@ -87,9 +87,6 @@ def source_named(app: App, given: str) -> str:
     return similar[0]
 
 
-# -- which documents are meant
-
-
 @dataclass(frozen=True, slots=True)
 class DocumentFilter:
     """Filters for documents; a document must match all of them."""

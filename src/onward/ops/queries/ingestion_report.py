@@ -24,9 +24,6 @@ SHOWN = 5
 LISTED = 50  # at most this many messages without text are listed
 
 
-# -- the files that the last fetch of a source skipped
-
-
 @dataclass(frozen=True, slots=True)
 class SkippedFiles:
     kinds: Mapping[str, int] = field(default_factory=dict)
@@ -80,9 +77,6 @@ def report_of(app: App, collection: str, id: str) -> Report | None:
         return app.get(Report, id)
     about = app.get(Task, id) if collection == Task.collection else app.get(Archive, id)
     return None if about is None else app.get(Report, report_id(about))
-
-
-# -- the result
 
 
 @dataclass(frozen=True, slots=True)

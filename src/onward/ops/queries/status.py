@@ -12,9 +12,9 @@ from onward.ledger.store import Store
 from onward.model.documents import Status
 from onward.model.ledger import FailedBatch
 from onward.ops.lookup import PIPELINE_SERVICES, store_file, worker_command
+from onward.ops.queries.failure_groups import diagnosis_sentences
 from onward.ops.queries.ingestion_report import SkippedFiles, read_skipped_files
 from onward.ops.queries.workers import Outage, read_outages, runs
-from onward.ops.text.diagnosis import diagnosis_sentences
 from onward.ops.text.format import be, counted, duration, iso, number, shell_command, whole_duration
 from onward.recovery.diagnosis import diagnose, evidence_of, waiting_events
 from onward.recovery.next_step import describe_error

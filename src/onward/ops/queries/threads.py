@@ -125,9 +125,6 @@ def _matching(app: App, words: str, source: str | None) -> tuple[list[ThreadPosi
     return _places(app, sorted({message.thread_id for message in messages})), found.total > MAX_MATCHES
 
 
-# -- summaries and search results
-
-
 def read_summaries(app: App, source: str | None) -> Iterator[tuple[Summary, float | None]]:
     """Yield every summary, with the date of its thread's newest message."""
     for ids in _id_pages(app, Summary, source, size=500):

@@ -201,7 +201,6 @@ class Outage:
 
 
 def read_outages(app: App) -> list[Outage]:
-    """Return the dependencies that fail now, or failed a moment ago."""
     now = app.store.now()
     return [
         Outage(

@@ -1,1 +1,1 @@
-"""Turns data into sentences, links and commands that the command line and the console share."""
+"""Formats values, next steps, histories and dead letters for the command line and the console."""

@@ -75,9 +75,6 @@ def size(count: float) -> str:
     return f"{count / factor:.1f} {unit}"
 
 
-# -- times
-
-
 def duration(seconds: float) -> str:
     """Return a time span: 1.5 s (of a float below 10), 40 s, 9 min, 5 h, 3 days."""
     if seconds < 10 and not isinstance(seconds, int):
@@ -155,9 +152,6 @@ def sentence_text(sentence: Sentence, now: float, time_format: TimeFormat = loca
         return f"in {whole_duration(part.at - now)}" if part.relative else time_format(part.at, now)
 
     return "".join(map(text, sentence))
-
-
-# -- workers and commands
 
 
 def worker_process(worker: str) -> str:
