@@ -146,21 +146,17 @@ def show_queue(request: Request, app: Onward, queue: str) -> Response:
     )
 
 
-def _changes(about: Mapping[str, Any], *, archived: bool, refused: bool = False) -> list[dict[str, str]]:
+def _changes(about: dict[str, Any], *, archived: bool, refused: bool = False) -> list[dict[str, str]]:
     """Return the buttons for a dead letter, or for all that match."""
+    named = [("archive-letters", "Archive…", "")]
     if archived:
-        named = [("restore-letters", "Restore…", "main"), ("purge-letters", "Remove…", "danger")]
-    else:
-        named = [("archive-letters", "Archive…", ""), ("purge-letters", "Remove…", "danger")]
-        if not refused:
-            named.insert(0, ("requeue", "Put back…", "main"))
-    changes = []
-    for name, button, kind in named:
-        from_archive = {"archived": "yes"} if archived and name == "purge-letters" else {}
-        changes.append(
-            {"path": f"/confirm/{name}?{urlencode({**about, **from_archive})}", "button": button, "kind": kind}
-        )
-    return changes
+        named = [("restore-letters", "Restore…", "main")]
+    elif not refused:
+        named.insert(0, ("requeue", "Put back…", "main"))
+    buttons = [(f"/confirm/{name}?{urlencode(about)}", button, kind) for name, button, kind in named]
+    removed = urlencode(about | {"archived": "yes"} if archived else about)
+    buttons.append((f"/confirm/purge-letters?{removed}", "Remove…", "danger"))
+    return [{"path": path, "button": button, "kind": kind} for path, button, kind in buttons]
 
 
 # -- the page of a dead letter

@@ -66,6 +66,7 @@ def show(request: Request, app: Onward, q: str = "", source: str = "", after: st
     sources = app.store.sources()
     counts = app.store.document_counts(chosen).get("threads", {})
     threads = found.threads if found else []
+    following = threads[-1].place.as_text() if found and found.more else ""
     summaries = [one.summary.markdown if one.summary else "" for one in threads]
     return page(
         request,
@@ -80,9 +81,7 @@ def show(request: Request, app: Onward, q: str = "", source: str = "", after: st
         chosen=source_id(chosen) if chosen else wanted["source"],
         source_names={one: one_line(source_name(one).rstrip("/").rsplit("/", 1)[-1], 60) for one in sources},
         nothing=not sum(app.store.document_counts().get("threads", {}).values()),
-        next_path=with_query("/threads", **wanted, after=threads[-1].place.as_text())
-        if found and found.more
-        else "",
+        next_path=with_query("/threads", **wanted, after=following) if following else "",
         first_path=with_query("/threads", **wanted) if after else "",
     )
 
