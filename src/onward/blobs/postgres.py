@@ -6,6 +6,7 @@ import io
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 PART_BYTES = 1 << 20  # Parts of a blob have the length of its first part, so this may change
-_KEPT_PARTS = 2
 _SWEPT_AT_ONCE = 32
 _LISTED_AT_ONCE = 1000
 _LEFTOVER_SECONDS = 86_400.0
@@ -97,11 +97,8 @@ class PostgresBlobs:
             return blob
 
     def open(self, digest: str) -> BinaryIO:
-        found = self._rows(_OPEN, digest)
-        if not found:
-            raise missing(digest, self._address)
-        size, first = found[0]
-        return io.BufferedReader(_Parts(size, first, lambda part: self._read(digest, part)), 1 << 16)
+        size, first = self._row(_OPEN, digest)
+        return io.BufferedReader(_Parts(size, first, lambda part: self._row(_READ, digest, part)[0]), 1 << 16)
 
     def find(self, digest: str) -> Blob | None:
         found = self._rows(_FIND, digest)
@@ -111,14 +108,10 @@ class PostgresBlobs:
         return self._changed(_RENEW, digest)
 
     def delete(self, digest: str, put_mark: int) -> bool:
-        found = self._rows(_UNNAME, digest, put_mark)
-        for (id,) in found:
-            self._sweep(id)
-        return bool(found)
+        return self._sweep(_UNNAME, digest, put_mark)
 
     def older_than(self, seconds: float) -> Iterator[Blob]:
-        for (id,) in self._rows(_GIVE_UP_OLD, _LEFTOVER_SECONDS):
-            self._sweep(id)
+        self._sweep(_GIVE_UP_OLD, _LEFTOVER_SECONDS)
         after = ""
         while found := self._rows(_LIST, after, seconds, _LISTED_AT_ONCE):
             after = found[-1][0]
@@ -141,26 +134,25 @@ class PostgresBlobs:
             raise  # the server cannot be reached for the clean-up, either
         except Exception:
             with suppress(StoreError):
-                self._give_up(upload)
+                self._sweep(_GIVE_UP, upload)
             raise
-        self._give_up(upload)
+        self._sweep(_GIVE_UP, upload)
         return False
 
-    def _give_up(self, upload: int) -> None:
-        for (id,) in self._rows(_GIVE_UP, upload):
-            self._sweep(id)
+    def _sweep(self, query: bytes, *values: Any) -> bool:
+        """Delete the blobs whose name a query takes, a few parts at a time; what a crash leaves is found again."""
+        found = self._rows(query, *values)
+        for (id,) in found:
+            while self._changed(_SWEEP_PARTS, id, _SWEPT_AT_ONCE):
+                pass
+            self._changed(_SWEEP, id)
+        return bool(found)
 
-    def _sweep(self, id: int) -> None:
-        """Delete a blob without a name, a few parts in a transaction; what a crash leaves is found again."""
-        while self._changed(_SWEEP_PARTS, id, _SWEPT_AT_ONCE):
-            pass
-        self._changed(_SWEEP, id)
-
-    def _read(self, digest: str, part: int) -> bytes:
-        found = self._rows(_READ, digest, part)
+    def _row(self, query: bytes, digest: str, *values: Any) -> tuple[Any, ...]:
+        found = self._rows(query, digest, *values)
         if not found:
             raise missing(digest, self._address)
-        return cast(bytes, found[0][0])
+        return found[0]
 
     def _changed(self, query: bytes, *values: Any) -> bool:
         return self._execute(query, values)[0] > 0
@@ -220,13 +212,11 @@ def _explaining_full(folder: Path) -> Iterator[None]:
 
 
 class _Parts(io.RawIOBase):
-    """A blob as a file to be read at any position; the last parts that were read are kept."""
+    """A blob as a file to be read at any position; the first part and the last ones that were read are kept."""
 
     def __init__(self, size: int, first: bytes, read: Callable[[int], bytes]) -> None:
-        self._size = size
-        self._length = len(first)
-        self._read = read
-        self._kept = {0: first}
+        self._size, self._first = size, first
+        self._read_part = lru_cache(maxsize=2)(read)
         self._position = 0
 
     def readable(self) -> bool:
@@ -245,18 +235,10 @@ class _Parts(io.RawIOBase):
     def readinto(self, buffer: Buffer, /) -> int:
         if self._position >= self._size:
             return 0
-        number, offset = divmod(self._position, self._length)
-        with memoryview(buffer) as target, memoryview(self._take(number)) as part:
+        number, offset = divmod(self._position, len(self._first))
+        found = self._read_part(number) if number else self._first
+        with memoryview(buffer) as target, memoryview(found) as part:
             data = part[offset : offset + len(target)]
             target[: len(data)] = data
             self._position += len(data)
             return len(data)
-
-    def _take(self, number: int) -> bytes:
-        part = self._kept.pop(number, None)
-        if part is None:
-            part = self._read(number)
-            if len(self._kept) >= _KEPT_PARTS:
-                del self._kept[next(iter(self._kept))]
-        self._kept[number] = part  # the part used last is dropped last
-        return part

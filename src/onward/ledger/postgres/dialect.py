@@ -313,30 +313,27 @@ class ListeningBus:
         self._lock = threading.Lock()
 
     def wait(self, seconds: float) -> None:
+        ends = time.monotonic() + seconds
         try:
-            self._wait(seconds)
+            while not self._closed and (left := ends - time.monotonic()) > 0:
+                if self._connection is None:
+                    self._connection = self._database.connections.open()
+                    self._connection.execute(f"LISTEN {self._database.channel}".encode())
+                readable, _, _ = select.select([self._connection.fileno(), self._read_end], [], [], left)
+                if self._read_end in readable:
+                    with suppress(BlockingIOError):
+                        os.read(self._read_end, 4096)
+                    return
+                if readable:
+                    self._connection.pgconn.consume_input()
+                    if list(iter(self._connection.pgconn.notifies, None)):
+                        return
         except (psycopg.Error, OSError, ValueError) as error:
             self._drop()
             raise StoreUnavailable(f"{self._database.connections.address}: {redact(str(error))}") from error
         finally:
             if self._closed:
                 self._drop()
-
-    def _wait(self, seconds: float) -> None:
-        ends = time.monotonic() + seconds
-        while not self._closed and (left := ends - time.monotonic()) > 0:
-            if self._connection is None:
-                self._connection = self._database.connections.open()
-                self._connection.execute(f"LISTEN {self._database.channel}".encode())
-            readable, _, _ = select.select([self._connection.fileno(), self._read_end], [], [], left)
-            if self._read_end in readable:
-                with suppress(BlockingIOError):
-                    os.read(self._read_end, 4096)
-                return
-            if readable:
-                self._connection.pgconn.consume_input()
-                if list(iter(self._connection.pgconn.notifies, None)):
-                    return
 
     def _drop(self) -> None:
         if self._connection is not None:

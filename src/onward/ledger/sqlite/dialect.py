@@ -343,23 +343,19 @@ class PollingBus:
 
 
 class ReaderPool:
-    """Opens read connections when they are needed, and uses them again.
+    """Opens read connections when they are needed, and uses them again, each for one statement and its rows.
 
-    A connection is taken for one statement and its rows: it holds no snapshot afterwards, and a thread never waits
-    for a connection while it holds another.
+    So it holds no snapshot afterwards, and a thread never waits for a connection while it holds another.
     """
 
     def __init__(self, path: str, connect: Callable[[], sqlite3.Connection]) -> None:
-        self._path = path
-        self._connect = connect
+        self._path, self._connect = path, connect
         self._idle: list[sqlite3.Connection] = []
-        self._opened = 0
-        self._waiting = 0
+        self._opened = self._waiting = 0
         self._closed = False
         self._given_back = threading.Condition()
 
     def fetch(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Execute a statement; return its rows."""
         connection = self.take()
         try:
             return connection.execute(statement, values).fetchall()
@@ -367,7 +363,6 @@ class ReaderPool:
             self.give_back(connection)
 
     def take(self) -> sqlite3.Connection:
-        """Return a connection that no other thread uses."""
         # pop() and append() of a list are atomic: the lock is needed only if the list is empty.
         try:
             return self._idle.pop()
