@@ -16,7 +16,7 @@ from onward.ledger.requeue import return_try
 from onward.ledger.transactions import TransactionalStore, transactional
 from onward.ledger.unit_of_work import UnitOfWork
 from onward.model import breaker as rules
-from onward.model.breaker import MAX_RATE_LIMITED, MAX_ROW_OPENINGS, Breaker, Strike
+from onward.model.breaker import Breaker, Strike
 from onward.model.ledger import (
     Charge,
     DeadLettered,
@@ -67,7 +67,9 @@ class Breakers(TransactionalStore):
         breaker = unit.breaker(dependency)
         closes = not breaker.by_hand and breaker.open if probed else breaker.failing_since is not None
         if closes:
-            after = rules.closed(breaker, unit.now) if probed else rules.closed_by_hand(breaker)
+            # A person ends the episode; the fleet starts again with one event at a time.
+            ended = Breaker(dependency, limit=1, paused_until=breaker.paused_until)
+            after = rules.closed(breaker, unit.now) if probed else ended
             unit.save_breaker(after)
         return closes
 
@@ -126,7 +128,7 @@ def attribute_failure(unit: UnitOfWork, row: RowRecord, report: DependencyReport
     if report.paused is not None:
         until = unit.now + report.pause
         unit.save_breaker(rules.paused(unit.breaker(report.paused), until))
-        if row.given_back < MAX_RATE_LIMITED:
+        if row.given_back < rules.MAX_RATE_LIMITED:
             attribution.retry_at = until
     if (name := report.opens or report.struck) is not None:
         _attribute_failed_call(unit, row, report, parts, unit.breaker(name), attribution)
@@ -138,7 +140,7 @@ def _attribute_failed_call(
 ) -> None:
     # A failure with a remedy is given back until a person acts; the breaker is shown as needing a person.
     insists = report.opens is not None and bool(report.remedy) and not before.worked
-    may_open = insists or row.openings < MAX_ROW_OPENINGS
+    may_open = insists or row.openings < rules.MAX_ROW_OPENINGS
     if before.open:
         # It was running when the breaker opened, or it is the probe. A probe goes to the back of the queue, so
         # that the next probe is another document.
@@ -167,7 +169,8 @@ def _attribute_failed_call(
     # If the row failed before and its strike is gone, a success has removed it: then the failure is charged.
     is_lone_wait = row.given_back == 0 or any(strike.row == row.id for strike in before.strikes)
     if report.unreached and is_lone_wait:
-        result.retry_at = unit.now + rules.lone_wait_seconds(row.given_back)
+        delay = rules.FIRST_PROBE_SECONDS * 2 ** min(row.given_back, 10)
+        result.retry_at = unit.now + min(delay, rules.SLOWEST_PROBE_SECONDS)
         unit.save_breaker(rules.unreached(before, unit.now, report.reason))
 
 

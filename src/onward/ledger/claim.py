@@ -1,14 +1,10 @@
 """Claiming due rows, with the documents that they name.
 
-A due row is not claimed as long as one of these holds. In the worker process (`runtime/engine.py`,
-`runtime/work_loop.py`, `runtime/slots.py`):
+A due row is not claimed as long as one of these holds. In the worker process (`runtime/`):
 
 - No worker runs the row's service, or the service was renamed and has not subscribed with its new name yet.
-- The worker drains, or it cannot reach the store.
-- The last claim found fewer rows than it asked for, and nothing has reported due rows since
-  (`ServiceSlots.found_all_due`).
-- The service has no free slot, or too few for a claim of their own (`ServiceSlots.rows_to_claim`).
-- `MAX_BACKGROUND_COMMITS` commits run in the background and `MAX_GROUP` calls wait for the next one.
+- The worker drains, cannot reach the store, or has claimed all due rows and was not told of others since.
+- The service has no free slot, or too few for a claim of their own; or too many calls wait for a commit.
 - `SUSPECT_DEATHS` workers died while they ran it: only a process that runs nothing else claims it (`suspects`).
 
 In the store, here:

@@ -34,18 +34,14 @@ class MissingObject(NamedTuple):
 @cache
 def load_statements(package: str) -> dict[str, tuple[str, str]]:
     """Return the text of each statement, and the shape of its result, by name."""
-    parts = _HEADER.split("\n".join(_texts(package, "queries")))[1:]
+    parts = _HEADER.split("\n".join(load_scripts(package, "queries")))[1:]
     return {
         name: (_COMMENT.sub("", body + "\n").strip().rstrip(";"), shape or "rows")
         for name, shape, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
     }
 
 
-def load_migrations(package: str) -> list[str]:
-    """Return the scripts that make the tables of a dialect, in order."""
-    return _texts(package, "migrations")
-
-
-def _texts(package: str, folder: str) -> list[str]:
+def load_scripts(package: str, folder: str) -> list[str]:
+    """Return the texts of a folder of a dialect, in the order of their names."""
     found = [file for file in files(package).joinpath(folder).iterdir() if file.name.endswith(".sql")]
     return [file.read_text() for file in sorted(found, key=lambda file: file.name)]

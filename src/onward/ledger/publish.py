@@ -41,13 +41,12 @@ def publish(unit: UnitOfWork, envelopes: Sequence[Envelope]) -> list[Published]:
     rows = [0] * len(envelopes)
     duplicates = [0] * len(envelopes)
     unrouted: dict[int, _RoutedEvent] = {}
-    foreign: set[str] = set()
     for position, envelope in enumerate(envelopes):
         if envelope.foreign:
-            if envelope.event_id in foreign or not _is_new(unit, envelope.event_id):
+            known = unit.db.read("known_event", envelope.event_id)
+            if known or not unit.db.run("remember_foreign_event", envelope.event_id, unit.now):
                 duplicates[position] += 1
                 continue
-            foreign.add(envelope.event_id)
         wanted = consumers.get(envelope.event_type, ())
         if not wanted and not envelope.notice:
             unrouted[position] = _RoutedEvent(
@@ -62,13 +61,6 @@ def publish(unit: UnitOfWork, envelopes: Sequence[Envelope]) -> list[Published]:
         Published(envelope.event_id, rows[position], duplicates[position], position in unrouted)
         for position, envelope in enumerate(envelopes)
     ]
-
-
-def _is_new(unit: UnitOfWork, event_id: str) -> bool:
-    """Return whether an event of another program is new, and remember its id."""
-    if unit.db.read("known_event", event_id):
-        return False
-    return unit.db.run("remember_foreign_event", event_id, unit.now) > 0
 
 
 def _ids(envelope: Envelope, subscription: Subscription) -> list[str]:
@@ -116,7 +108,9 @@ def _insert_new(unit: UnitOfWork, events: list[_RoutedEvent], duplicates: list[i
             duplicates[event.position] += 1
             continue
         if waiting_row is not None:
-            unit.free_key(waiting_row)
+            unit.db.send("free_key", waiting_row)  # for the new row, which asks for more
+            if (row := unit.rows.get(waiting_row)) is not None:
+                row.key += f"/{waiting_row}"
         waiting[identity] = None
         fresh.append(event)
         unit.woken.add(event.subscription.service)

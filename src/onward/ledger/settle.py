@@ -177,7 +177,7 @@ class AppliedSettlement:
             unit.replace((replacement.collection, replacement.id), replacement.body, replacement.keys)
         for new in settlement.adds:
             if unit.add_made(new, row.source) and new.failure is not None:
-                unit.count_failure(row.service, new.collection, new.failure, 1)
+                unit.failures.append((row.service, new.collection, new.failure, 1))
         for part in parts:
             match part:
                 case Processed():
@@ -428,4 +428,5 @@ class AppliedSettlement:
 
     def _count_failure(self, failure: Failure, ids: Sequence[str]) -> None:
         first_failures, self.first_failures = self.first_failures, 0
-        self.unit.count_failure(self.row.service, self.row.collection, failure, first_failures if ids else 1)
+        documents = first_failures if ids else 1
+        self.unit.failures.append((self.row.service, self.row.collection, failure, documents))

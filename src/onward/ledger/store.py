@@ -93,7 +93,7 @@ class Store(
             id, row, now = new_id(), unit.db.reserve("ledger"), unit.now
             columns = (row, service, id, event_type, now, id, now, errors, raw, now, failure.fingerprint)
             unit.db.send("insert_malformed", *columns)
-            unit.count_failure(service, None, failure, 1)
+            unit.failures.append((service, None, failure, 1))
 
     @transactional
     def add_documents(self, unit: UnitOfWork, documents: Sequence[NewDocument]) -> int:

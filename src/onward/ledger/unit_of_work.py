@@ -15,7 +15,6 @@ from onward.ledger.failure_groups import CountedFailure, write_failures
 from onward.ledger.records import DocumentRecord, RowRecord
 from onward.model.breaker import Breaker, current
 from onward.model.documents import DocumentKey, Status
-from onward.model.failures import Failure
 from onward.model.ledger import NewDocument, RowState, Subscription
 from onward.model.metric_catalogue import bucket_label
 
@@ -49,7 +48,7 @@ class UnitOfWork:
     _vectors: dict[int, tuple[str, bytes]] = field(default_factory=dict)
     _status_counts: dict[tuple[str, str, str], int] = field(default_factory=lambda: defaultdict(int))
     _left_batches: dict[str, bool] = field(default_factory=dict)  # True: a document left because it succeeded
-    _failures: list[CountedFailure] = field(default_factory=list)
+    failures: list[CountedFailure] = field(default_factory=list)  # To be counted in their groups
 
     # -- documents
 
@@ -159,9 +158,6 @@ class UnitOfWork:
             self._left_batches[doc.failed_batch] = recovered or self._left_batches.get(doc.failed_batch, False)
             doc.failed_batch = None
 
-    def count_failure(self, service: str, collection: str | None, failure: Failure, documents: int) -> None:
-        self._failures.append((service, collection, failure, documents))
-
     def count_status(self, source: str | None, collection: str, before: str, after: str) -> None:
         """Count a document's change of status; an empty status: the document did not, or does no longer, exist."""
         if before:
@@ -237,12 +233,6 @@ class UnitOfWork:
         self.rows[row.id] = row
         self.woken.add(row.service)
         self.db.send("split_row", row.stored() | {"origin": origin})
-
-    def free_key(self, number: int) -> None:
-        """Take the idempotency key from a waiting row, for another row that asks for more."""
-        self.db.send("free_key", number)
-        if (row := self.rows.get(number)) is not None:
-            row.key += f"/{number}"
 
     def finish(self, row: RowRecord) -> None:
         """Settle a row as done; its documents no longer refer to it."""
@@ -355,12 +345,12 @@ class UnitOfWork:
                 if self._left_batches[id]:
                     observe_total(db, "failed_batch_retries", retries)
                     observe_total(db, "failed_batch_recovery_seconds", max(0.0, self.now - created_at))
-        if self._failures:
-            write_failures(db, self._failures)
+        if self.failures:
+            write_failures(db, self.failures)
         for written in (self._done, self._bodies, self._keys, self._texts, self._vectors, self._status_counts):
             written.clear()
         self._left_batches.clear()
-        self._failures.clear()
+        self.failures.clear()
 
     def _write_new(self) -> None:
         documents, bodies = [], []

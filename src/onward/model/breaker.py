@@ -136,11 +136,6 @@ def closed(breaker: Breaker, now: float, *, worked: bool = False) -> Breaker:
     )
 
 
-def closed_by_hand(breaker: Breaker) -> Breaker:
-    """Close it because a person says so: that ends the episode."""
-    return Breaker(breaker.dependency, limit=1, paused_until=breaker.paused_until)
-
-
 def struck(breaker: Breaker, strike: Strike, now: float, reason: str, remedy: str = "") -> Breaker:
     """Count a failure; enough in a row, on enough different documents, open it.
 
@@ -168,11 +163,6 @@ def unreached(breaker: Breaker, now: float, reason: str) -> Breaker:
     """Record that a document waits, uncharged, for a dependency that was not reached."""
     since = now if breaker.unreached_since is None else breaker.unreached_since
     return replace(breaker, unreached_since=since, reason=reason)
-
-
-def lone_wait_seconds(given_back: int) -> float:
-    """Return how long a document waits after its dependency was not reached: the schedule of probes."""
-    return float(min(FIRST_PROBE_SECONDS * 2 ** min(given_back, 10), SLOWEST_PROBE_SECONDS))
 
 
 def succeeded(breaker: Breaker, row: int, now: float) -> Breaker:

@@ -23,7 +23,7 @@ from psycopg import RawCursor, errors
 from psycopg.types.json import set_json_loads
 from pydantic_core import from_json
 
-from onward.ledger.named_statements import load_migrations
+from onward.ledger.named_statements import load_scripts
 from onward.ledger.postgres.error_messages import explained
 from onward.ledger.store_errors import StoreError, StoreUnavailable
 from onward.retry import redact
@@ -276,7 +276,7 @@ def _migrate(connection: Connection, connections: Connections) -> None:
         query = "SELECT 1 FROM pg_namespace WHERE nspname = $1"
         if not connection.execute(query, [connections.schema]).fetchone():
             connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(connections.schema)}".encode())
-    for script in load_migrations(__package__)[found:]:
+    for script in load_scripts(__package__, "migrations")[found:]:
         connection.execute(script.encode())
     connection.execute("DELETE FROM schema_version")
     connection.execute(

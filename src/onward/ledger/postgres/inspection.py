@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 from psycopg import errors
 
-from onward.ledger.named_statements import MissingObject, load_migrations
+from onward.ledger.named_statements import MissingObject, load_scripts
 from onward.ledger.postgres.connections import MAX_CONNECTIONS, SCHEMA_VERSION, Connection, Connections, quoted
 from onward.ledger.postgres.error_messages import explained
 
@@ -197,7 +197,7 @@ def _compare_clocks(connection: Connection) -> tuple[float, float]:
 
 def _lacking(connection: Connection, schema: str, tables: set[str]) -> Iterator[MissingObject]:
     """Compare the schema with what the migrations make."""
-    text = re.sub(r"--[^\n]*", "", "\n".join(load_migrations(__package__)))
+    text = re.sub(r"--[^\n]*", "", "\n".join(load_scripts(__package__, "migrations")))
     dropped = set(re.findall(r"\bDROP (?:TABLE|INDEX)(?: IF EXISTS)? (\w+)", text))
     for name in re.findall(r"\bCREATE TABLE (\w+)", text):
         if name not in tables | dropped:

@@ -17,7 +17,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from onward.ledger.dialect import Bus
-from onward.ledger.named_statements import load_migrations, load_statements
+from onward.ledger.named_statements import load_scripts, load_statements
 from onward.ledger.sqlite import fulltext as sqlite_fulltext
 from onward.ledger.store_errors import StoreError, StoreFull, StoreGone, StoreUnavailable
 from onward.model.clock import Clock, SystemClock
@@ -118,7 +118,7 @@ class SQLiteDatabase:
                 return
         with self.transaction():
             found = self._schema_version()  # another process may have migrated it
-            for script in load_migrations(__package__)[found:]:
+            for script in load_scripts(__package__, "migrations")[found:]:
                 # Not by executescript(), which would commit the transaction.
                 for text in _statements(script):
                     self._writer.execute(text)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from onward.ledger.named_statements import MissingObject, load_migrations
+from onward.ledger.named_statements import MissingObject, load_scripts
 from onward.ledger.sqlite.dialect import SCHEMA_VERSION, error_code
 
 LEAST_SQLITE = (3, 35)
@@ -84,7 +84,7 @@ def examine(path: Path, *, now: float, seconds: float = MAX_QUERY_SECONDS) -> Fi
 def _missing(connection: sqlite3.Connection, schema: int) -> Iterator[MissingObject]:
     """Compare a file with what the migrations up to its schema version make."""
     with closing(sqlite3.connect(":memory:")) as model:
-        for script in load_migrations(__package__)[:schema]:
+        for script in load_scripts(__package__, "migrations")[:schema]:
             model.executescript(script)
         wanted, there = (list(database.execute(_COLUMNS)) for database in (model, connection))
         indexes = list(model.execute(_INDEXES))
