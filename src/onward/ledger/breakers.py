@@ -41,7 +41,6 @@ class Breakers(TransactionalStore):
         return [breaker for breaker in breakers if not breaker.quiet]
 
     def openings(self, dependency: str | None = None) -> list[dict[str, Any]]:
-        """Return every opening of a breaker: from when to when, and why."""
         fields = ("dependency", "opened_at", "closed_at", "reason", "remedy")
         return [dict(zip(fields, opening, strict=True)) for opening in self.db.read("openings", dependency)]
 

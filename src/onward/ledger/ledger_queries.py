@@ -45,7 +45,6 @@ class LedgerQueries(TransactionalStore):
         return {ids: cursor for cursors in self.db.read("cursors", service) for ids, cursor in cursors.items()}
 
     def queues(self, services: Sequence[str]) -> list[QueueStatus]:
-        """Count the waiting, claimed and dead rows of each service."""
         now, queues = self.now(), []
         for service, waiting, claimed, dead in self.db.read_unlocked("queue_counts", list(services)):
             times = [self.db.read_unlocked("next_due", service, level) for level in self._priorities(service)]
@@ -94,7 +93,6 @@ class LedgerQueries(TransactionalStore):
     def failure_groups(
         self, *, service: str | None = None, since: float | None = None, limit: int = 1000
     ) -> list[FailureGroup]:
-        """Return failure groups, the last seen first."""
         groups = self.db.read("failure_groups", service, 0.0 if since is None else since, limit)
         processed = {name: n for name, status, n in self.db.read("document_counts", None) if status == "processed"}
         return [read_group(stored, processed) for stored in groups]
@@ -131,7 +129,6 @@ class LedgerQueries(TransactionalStore):
 
     @transactional
     def release_role(self, unit: UnitOfWork, role: str, holder: str) -> None:
-        """Give a role back, if this holder has it."""
         unit.db.send("release_role", role, holder)
 
     def due_for_check(self, *, limit: int, collections: Sequence[str] | None = None) -> list[DocumentKey]:
@@ -216,7 +213,6 @@ class LedgerQueries(TransactionalStore):
         return list(self.db.read("due_batches", self.now()))
 
     def failed_batches(self, source: str | None = None) -> list[FailedBatch]:
-        """Return the failed batches of a source, or all, with their errors."""
         return [_read_failed_batch(values) for values in self.db.read("failed_batches", source)]
 
     def failed_batch(self, id: str) -> FailedBatch | None:
@@ -238,7 +234,6 @@ class LedgerQueries(TransactionalStore):
         return unit.db.run("reschedule_batch", at, id) > 0
 
     def next_batches(self) -> dict[str, float]:
-        """Return when the next failed batch of each service falls due."""
         return dict(self.db.fetch("next_batches"))
 
     @transactional

@@ -175,7 +175,6 @@ class DocumentQueries(Reader):
         return list(self.db.read("sources"))
 
     def document_counts(self, source: str | None = None) -> dict[str, dict[str, int]]:
-        """Count the documents by collection and status; of one source, or of all."""
         return nested(self.db.read("document_counts", source))
 
     def children_counts(self, collection: str, id: str) -> dict[str, dict[str, int]]:

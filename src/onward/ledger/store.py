@@ -97,7 +97,6 @@ class Store(
 
     @transactional
     def add_documents(self, unit: UnitOfWork, documents: Sequence[NewDocument]) -> int:
-        """Add documents that do not exist yet, outside of any work; return how many were added."""
         unit.read_documents((document.collection, document.id) for document in documents)
         return sum(unit.add(document) for document in documents)
 
@@ -145,7 +144,6 @@ class Store(
 
     @transactional
     def _sweep(self, unit: UnitOfWork) -> None:
-        """Remove old rows and counts of zero from the small tables."""
         unit.db.send("forget_foreign_events", unit.now - KEEP_FOREIGN_EVENTS_SECONDS)
         unit.db.send("keep_last_served", None, unit.now - KEEP_WORKERS_SECONDS)
         unit.db.send("forget_workers", unit.now - KEEP_WORKERS_SECONDS)

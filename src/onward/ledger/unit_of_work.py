@@ -83,7 +83,6 @@ class UnitOfWork:
         return self.add(document)
 
     def add(self, document: NewDocument) -> bool:
-        """Add a document if it does not exist; return whether it was added."""
         key = (document.collection, document.id)
         if self.document(key) is not None:
             return False
@@ -144,7 +143,6 @@ class UnitOfWork:
         return True
 
     def index_text(self, key: DocumentKey, *texts: str) -> None:
-        """Store title, text and quoted text of a document for full-text search."""
         if (doc := self.document(key)) is not None:
             self._texts[doc.doc] = tuple(map(_storable, texts))
 
@@ -389,6 +387,5 @@ def children(db: Database, keys: Sequence[DocumentKey]) -> list[DocumentKey]:
 
 
 def observe_total(db: Database, name: str, value: float) -> None:
-    """Add a value to a distribution among the totals."""
     for label, by in ((bucket_label(name, value), 1.0), ("sum", value), ("count", 1.0)):
         db.send("count_total", name, label, by)

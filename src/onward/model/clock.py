@@ -7,14 +7,10 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """A source of time."""
-
     def now(self) -> float:
         """Return the time in seconds since the epoch."""
         ...
 
 
 class SystemClock:
-    """The machine's own clock."""
-
     now = staticmethod(time.time)

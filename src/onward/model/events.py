@@ -120,7 +120,6 @@ class Event(BaseModel):
 
 
 def _dotted(camel: str) -> str:
-    """Return a name in lower case with a dot before each of its words."""
     words = ""
     for position, letter in enumerate(camel):
         neighbours = camel[position - 1 : position], camel[position + 1 : position + 2]

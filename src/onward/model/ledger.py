@@ -130,8 +130,6 @@ class Replacement:
 
 @dataclass(slots=True)
 class IndexedText:
-    """The text of a document for full-text search."""
-
     collection: str
     id: str
     title: str
@@ -141,8 +139,6 @@ class IndexedText:
 
 @dataclass(slots=True)
 class IndexedVector:
-    """The vector of a document for a model."""
-
     collection: str
     id: str
     model: str
@@ -267,8 +263,6 @@ class CommitStatus(StrEnum):
 
 @dataclass(slots=True)
 class CommitResult:
-    """The result of one settlement."""
-
     status: CommitStatus
     duplicates: int = 0  # Emitted events that were waiting already
     opened: Sequence[str] = ()

@@ -36,8 +36,6 @@ class FailureGroup:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterGroup:
-    """The dead letters of one service with the same fingerprint."""
-
     service: str
     fingerprint: str
     dead_letters: int

@@ -81,7 +81,6 @@ def _fitting(words: list[str], most_bytes: int, positions: int = MAX_POSITIONS) 
 
 
 def match(db: SearchDatabase, query: TextSearch) -> Matches:
-    """Return the documents that match, best first."""
     text = text_query(query.wanted, query.unwanted, titles=query.titles)
     about = (text, query.collection, query.source, query.filters, query.limit, list(query.besides))
     rows = db.read("match_texts", *about, MAX_COUNTED_TEXTS, MAX_RANKED_BY_COMMON_WORDS, UNRANKED_SCORE)

@@ -141,7 +141,12 @@ def examine(url: str, *, future: float, seconds: float = MAX_QUERY_SECONDS) -> S
         found.lacking = list(_lacking(connection, found.schema_name, tables))
         found.bloated = [(name, dead) for name, dead in _rows(connection, _DEAD, found.schema_name)]
         if found.usable:
-            _ask_documents(connection, found, future, seconds)
+            connection.execute(f"SET statement_timeout = {round(seconds * 1000)}".encode())
+            now = _rows(connection, _CLOCK)[0][0]
+            with suppress(errors.QueryCanceled):
+                ((found.future, found.latest),) = _rows(connection, _FUTURE, now + future)
+            with suppress(errors.QueryCanceled):
+                ((found.astray,),) = _rows(connection, _ASTRAY)
         return found
 
 
@@ -213,12 +218,3 @@ def _lacking(connection: Connection, schema: str, tables: set[str]) -> Iterator[
             yield MissingObject(f"the index {name}", " ".join(made.split()))
         elif not valid[name]:
             yield MissingObject(f"a valid index {name}", f"REINDEX INDEX CONCURRENTLY {quoted(schema)}.{name}")
-
-
-def _ask_documents(connection: Connection, found: ServerInspection, future: float, seconds: float) -> None:
-    connection.execute(f"SET statement_timeout = {round(seconds * 1000)}".encode())
-    now = _rows(connection, _CLOCK)[0][0]
-    with suppress(errors.QueryCanceled):
-        ((found.future, found.latest),) = _rows(connection, _FUTURE, now + future)
-    with suppress(errors.QueryCanceled):
-        ((found.astray,),) = _rows(connection, _ASTRAY)

@@ -9,11 +9,12 @@ from onward.search.search_queries import MAX_RANKED_BY_COMMON_WORDS, UNRANKED_SC
 
 
 def match(db: SearchDatabase, query: TextSearch) -> Matches:
-    """Return the documents that match, best first."""
     filters = (query.collection, query.source, list(query.filters))
     limit, extra_ids = query.limit, list(query.besides)
     max_results = -1 if limit is None else limit
-    known, rare = _known_terms(db, query.wanted)
+    texts, counts = db.read("term_counts", list(map(_phrase, query.wanted)))
+    known = [(term, count) for term, count in zip(query.wanted, counts, strict=True) if count]
+    rare = [term for term, count in known if count * 2 <= texts]  # in at most half of all texts
     finding, ranking = (
         text_query(terms, query.unwanted, titles=query.titles) for terms in (query.wanted, rare or query.wanted)
     )
@@ -35,13 +36,6 @@ def match(db: SearchDatabase, query: TextSearch) -> Matches:
     return Matches([TextHit(id, score) for id, score in found.items()], ranked if total is None else total)
 
 
-def _known_terms(db: SearchDatabase, wanted: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the terms that occur in texts, and of those the terms in at most half of all texts."""
-    texts, counts = db.read("term_counts", list(map(_phrase, wanted)))
-    known = [(term, count) for term, count in zip(wanted, counts, strict=True) if count]
-    return [term for term, _ in known], [term for term, count in known if count * 2 <= texts]
-
-
 def excerpts(
     db: SearchDatabase, wanted: Sequence[str], unwanted: Sequence[str], collection: str, ids: Sequence[str]
 ) -> dict[str, tuple[str, str]]:
@@ -51,7 +45,6 @@ def excerpts(
 
 
 def text_query(wanted: Sequence[str], unwanted: Sequence[str], *, titles: bool = True) -> str:
-    """Return a query in the language of FTS5."""
     # Each term once: a term that is repeated would be counted again in each text.
     any_of, none_of = (" OR ".join(dict.fromkeys(map(_phrase, terms))) for terms in (wanted, unwanted))
     found = f"({any_of})" if titles else f"{{text quoted}} : ({any_of})"

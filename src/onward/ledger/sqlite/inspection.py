@@ -58,7 +58,10 @@ def examine(path: Path, *, now: float, seconds: float = MAX_QUERY_SECONDS) -> Fi
     if start and start != b"SQLite format 3\0":
         raise Unreadable("it is no SQLite database")
     try:
-        with closing(_open(path)) as connection:
+        # Even a reader of a file in WAL mode creates files next to it. If there are none, no process has it open.
+        mode = "mode=ro" if path.with_name(path.name + "-wal").exists() else "immutable=1"
+        uri = f"file:{quote(str(path.absolute()))}?{mode}"
+        with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
             (schema,) = connection.execute("PRAGMA user_version").fetchone()
             if not schema or schema > SCHEMA_VERSION:
                 return FileInspection(schema)
@@ -99,13 +102,6 @@ def _missing(connection: sqlite3.Connection, schema: int) -> Iterator[MissingObj
     for name, table, made in indexes:
         if table in tables and name not in existing:  # not the indexes of missing tables
             yield MissingObject(f"the index {name}", made)
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    # Even a reader of a file in WAL mode creates files next to it. If there are none, no process has it open.
-    quiet = not path.with_name(path.name + "-wal").exists()
-    mode = "immutable=1" if quiet else "mode=ro"
-    return sqlite3.connect(f"file:{quote(str(path.absolute()))}?{mode}", uri=True, isolation_level=None)
 
 
 def _query(
