@@ -7,7 +7,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -60,11 +60,10 @@ class FolderBlobs:
             raise missing(digest, self.folder) from None
 
     def find(self, digest: str) -> Blob | None:
-        try:
+        with suppress(FileNotFoundError):
             about = self._path(digest).stat()
-        except FileNotFoundError:
-            return None
-        return Blob(digest, about.st_size, about.st_mtime_ns)
+            return Blob(digest, about.st_size, about.st_mtime_ns)
+        return None
 
     def renew(self, digest: str) -> bool:
         if not self.folder.exists():
@@ -101,11 +100,10 @@ class FolderBlobs:
     def _touch(self, path: Path) -> bool:
         """Mark a file as put now; return whether it is there."""
         now = time.time_ns()  # the kernel's own time stamps are so coarse that two puts may get the same
-        try:
+        with suppress(FileNotFoundError):
             os.utime(path, ns=(now, now))
-        except FileNotFoundError:
-            return False
-        return True
+            return True
+        return False
 
     @contextmanager
     def _locked(self, kind: int) -> Iterator[None]:

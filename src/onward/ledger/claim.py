@@ -19,6 +19,7 @@ In the store, here:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Any
 
 from onward.ledger.dialect import Database
@@ -172,12 +173,8 @@ def _due(unit: UnitOfWork, service: str, limit: int, claims_since_background: in
 
 def _limited_by_documents(rows: list[list[Any]]) -> list[list[Any]]:
     """Return as many rows as name at most `MAX_COMMIT_DOCUMENTS` documents, but at least one."""
-    documents = 0
-    for position, values in enumerate(rows):
-        documents += len(values[9])
-        if documents > MAX_COMMIT_DOCUMENTS and position:
-            return rows[:position]
-    return rows
+    documents = accumulate(len(values[9]) for values in rows)
+    return rows[: max(1, sum(number <= MAX_COMMIT_DOCUMENTS for number in documents))]
 
 
 def _delivery(service: str, values: Sequence[Any]) -> Delivery:

@@ -25,8 +25,7 @@ class Bus(Protocol):
 class Database(SearchDatabase, Protocol):
     """Connections, transactions and named statements of one database.
 
-    Several transactions may write at the same time. A transaction locks what it reads until it ends, so that it
-    can change it. Rows that may not exist yet cannot be locked by reading; they are locked by name.
+    A transaction locks what it reads until it ends. Rows that may not exist yet are locked by name.
     """
 
     remote: bool  # Whether it is a server. Then calls wait for the network and are kept off the event loop

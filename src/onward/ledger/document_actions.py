@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from onward.ledger.dialect import Database
-from onward.ledger.records import DocumentRecord, RowRecord
+from onward.ledger.records import DocumentRecord
 from onward.ledger.transactions import TransactionalStore, transactional
 from onward.ledger.unit_of_work import UnitOfWork, children
 from onward.model.documents import DocumentKey, Status
@@ -204,24 +204,20 @@ def _reschedule(unit: UnitOfWork, number: int, ids: set[str], at: float, priorit
     row = unit.row(number)
     assert row is not None, "the caller has found it waiting"
     if any(id not in ids for id, _ in row.ids):
-        row = _split_off(unit, row, ids)
+        unit.read_errors([number])
+        split = replace(row, ids=[pair for pair in row.ids if pair[0] in ids])
+        unit.split(split, number)
+        row.ids = [pair for pair in row.ids if pair[0] not in ids]
+        for changed in (split, row):
+            unit.save(changed)
+        for key, doc, _ in unit.named(split):
+            if doc is not None:
+                doc.row = split.id
+                unit.change(key)
+        row = split
     row.due = at
     unit.db.send("reschedule_row", at, priority, row.id)
     unit.woken.add(row.service)
-
-
-def _split_off(unit: UnitOfWork, row: RowRecord, ids: set[str]) -> RowRecord:
-    unit.read_errors([row.id])
-    split = replace(row, ids=[pair for pair in row.ids if pair[0] in ids])
-    unit.split(split, row.id)
-    unit.save(split)
-    row.ids = [pair for pair in row.ids if pair[0] not in ids]
-    unit.save(row)
-    for key, doc, _ in unit.named(split):
-        if doc is not None:
-            doc.row = split.id
-            unit.change(key)
-    return split
 
 
 def _keep_other_sources(unit: UnitOfWork, id: int, source: str) -> bool:

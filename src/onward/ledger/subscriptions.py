@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
+from itertools import accumulate
 from typing import Any
 
 from onward.ledger import publish
@@ -79,13 +80,8 @@ class Subscriptions(TransactionalStore):
     def _give_up_some(self, unit: UnitOfWork, service: str) -> int:
         """Make dead letters of some rows that wait or are claimed; return how many."""
         unit.read_rows(unit.db.read("unsettled_rows", service, MAX_RETIRED_ROWS))
-        rows: list[int] = []
-        documents = 0
-        for id, row in unit.rows.items():
-            documents += len(row.ids) if row is not None else 0
-            if rows and documents > MAX_COMMIT_DOCUMENTS:
-                break
-            rows.append(id)
+        documents = accumulate(len(row.ids) if row is not None else 0 for row in unit.rows.values())
+        rows = list(unit.rows)[: max(1, sum(number <= MAX_COMMIT_DOCUMENTS for number in documents))]
         if not rows:
             return 0
         # A new token: the settlement of a worker that still holds a row is refused.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from onward.model.search_query import MARK_END, MARK_START, Matches, TextHit
 from onward.search.search_queries import MAX_RANKED_BY_COMMON_WORDS, UNRANKED_SCORE, SearchDatabase, TextSearch
@@ -128,10 +128,7 @@ def excerpts(
     found_excerpts: dict[str, tuple[str, str]] = {}
     for id, (title, text, quoted) in found.items():
         in_title, in_text, in_quoted = (field.matches(marked) for field in (title, text, quoted))
-        if in_quoted and not in_text:
-            shown, in_shown = quoted, in_quoted
-        else:
-            shown, in_shown = text, in_text
+        shown, in_shown = (quoted, in_quoted) if in_quoted and not in_text else (text, in_text)
         if (in_title or in_shown) and not any(field.matches(refused) for field in (title, text, quoted)):
             first, last = shown.best(in_shown)
             found_excerpts[id] = title.shown(in_title, 0, len(title.words)), shown.shown(in_shown, first, last)
@@ -192,23 +189,15 @@ class _Text:
         start = self._places[first][0] if first else 0
         end = self._places[last - 1][1] if last < len(self.words) else len(self._text)
         shown = ["…"] if start else []
-        for left, right in self._marks(matches, first, last):
+        marks: list[list[int]] = []
+        for begins, ends, _ in matches:
+            if begins < last and ends > first:
+                left, right = self._places[max(begins, first)][0], self._places[min(ends, last) - 1][1]
+                if marks and left < marks[-1][1]:  # overlapping marks are merged
+                    marks[-1][1] = max(marks[-1][1], right)
+                else:
+                    marks.append([left, right])
+        for left, right in marks:
             shown += [self._text[start:left], MARK_START, self._text[left:right], MARK_END]
             start = right
         return "".join([*shown, self._text[start:end], "…" if end < len(self._text) else ""])
-
-    def _marks(self, matches: Iterable[Match], first: int, last: int) -> Iterator[tuple[int, int]]:
-        """Yield the ranges of characters to mark; overlapping ranges are merged."""
-        mark = (0, 0)
-        for start, end, _ in matches:
-            if start >= last or end <= first:
-                continue
-            left, right = self._places[max(start, first)][0], self._places[min(end, last) - 1][1]
-            if left < mark[1]:
-                mark = mark[0], max(mark[1], right)
-                continue
-            if mark[1]:
-                yield mark
-            mark = left, right
-        if mark[1]:
-            yield mark

@@ -338,8 +338,7 @@ class PollingBus:
     def wake(self) -> None:
         self._woken.set()
 
-    def close(self) -> None:
-        self.wake()
+    close = wake
 
 
 class ReaderPool:
