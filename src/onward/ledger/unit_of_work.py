@@ -20,6 +20,7 @@ from onward.model.metric_catalogue import bucket_label
 
 MAX_OPENINGS = 1_000  # Openings of a breaker that are kept, for each dependency
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+_first_columns = attrgetter(*DocumentRecord.__slots__[:11])  # In the order of `insert_documents`
 _changing_columns = attrgetter(*DocumentRecord.__slots__[:15])  # In the order of `update_documents`
 
 
@@ -77,9 +78,11 @@ class UnitOfWork:
     def add_made(self, document: NewDocument, source: str | None) -> bool:
         """Add a document that a work has made; it gets the source of its parent, else `source`, of its event."""
         if document.source is None:
-            collection, _, id = (document.parent or "").partition("/")
-            parent = self.document((collection, id)) if document.parent is not None else None
-            document.source = source if parent is None else parent.source
+            document.source = source
+            if document.parent is not None:
+                collection, _, id = document.parent.partition("/")
+                if (parent := self.document((collection, id))) is not None:
+                    document.source = parent.source
         return self.add(document)
 
     def add(self, document: NewDocument) -> bool:
@@ -357,7 +360,7 @@ class UnitOfWork:
             assert doc is not None, "`remove` writes before it deletes"
             self.count_status(doc.source, key[0], doc.stored_status, doc.status)
             doc.status = doc.stored_status = str(doc.status)
-            documents.append((*_changing_columns(doc), doc.source, doc.parent, key[0], self.now, self.now, doc.id))
+            documents.append((*_first_columns(doc), doc.source, doc.id, doc.parent, key[0], self.now, self.now))
             bodies.append((doc.doc, new.body))
             if new.keys:
                 self._keys += [(doc.doc, *pair) for pair in new.keys]

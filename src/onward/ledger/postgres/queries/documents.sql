@@ -5,8 +5,8 @@
 -- name: documents
 SELECT d.*
 FROM unnest($2::text[]) AS wanted (id) CROSS JOIN LATERAL (
-  SELECT doc, status, attempt_count, last_attempt_time, last_error, attempts, retry_at, priority, revision, round,
-         "row", dead_letter, size, failed_batch, fingerprint, id, source, parent
+  SELECT doc, status, attempt_count, last_attempt_time, last_error, attempts, priority, round, "row", size,
+         fingerprint, retry_at, revision, dead_letter, failed_batch, id, source, parent
   FROM documents WHERE collection = $1 AND id = wanted.id OFFSET 0 {lock FOR UPDATE}) AS d;
 
 -- name: document :row
@@ -24,13 +24,11 @@ FROM unnest($2::text[]) AS wanted (id) CROSS JOIN LATERAL (
   JOIN bodies b ON b.doc = d.doc;
 
 -- name: insert_documents
-INSERT INTO documents (doc, status, attempt_count, last_attempt_time, last_error, attempts, retry_at, priority,
-                       revision, round, "row", dead_letter, size, failed_batch, fingerprint, source, parent, collection,
-                       created_at, updated_at, id)
-SELECT * FROM unnest($1::bigint[], $2::text[], $3::int[], $4::float8[], $5::text[], $6::text[], $7::float8[],
-                     $8::int[], $9::int[], $10::int[], $11::bigint[], $12::bigint[], $13::int[], $14::text[],
-                     $15::text[], $16::text[], $17::text[], $18::text[], $19::float8[], $20::float8[],
-                     $21::text[]);
+INSERT INTO documents (doc, status, attempt_count, last_attempt_time, last_error, attempts, priority, round, "row",
+                       size, fingerprint, source, id, parent, collection, created_at, updated_at)
+SELECT * FROM unnest($1::bigint[], $2::text[], $3::int[], $4::float8[], $5::text[], $6::text[], $7::int[],
+                     $8::int[], $9::bigint[], $10::int[], $11::text[], $12::text[], $13::text[], $14::text[],
+                     $15::text[], $16::float8[], $17::float8[]);
 
 -- name: insert_bodies
 INSERT INTO bodies (doc, body) SELECT * FROM unnest($1::bigint[], $2::text[]);
@@ -41,10 +39,11 @@ UPDATE documents SET
   updated_at = v.updated_at, last_error = v.last_error, attempts = v.attempts, retry_at = v.retry_at,
   priority = v.priority, revision = v.revision, round = v.round, "row" = v.live, dead_letter = v.dead_letter,
   size = v.size, failed_batch = v.failed_batch, fingerprint = v.fingerprint, check_at = 0
-FROM unnest($1::bigint[], $2::text[], $3::int[], $4::float8[], $5::text[], $6::text[], $7::float8[], $8::int[],
-            $9::int[], $10::int[], $11::bigint[], $12::bigint[], $13::int[], $14::text[], $15::text[], $16::float8[])
-  AS v (doc, status, attempt_count, last_attempt_time, last_error, attempts, retry_at, priority, revision, round,
-        live, dead_letter, size, failed_batch, fingerprint, updated_at)
+FROM unnest($1::bigint[], $2::text[], $3::int[], $4::float8[], $5::text[], $6::text[], $7::int[], $8::int[],
+            $9::bigint[], $10::int[], $11::text[], $12::float8[], $13::int[], $14::bigint[], $15::text[],
+            $16::float8[])
+  AS v (doc, status, attempt_count, last_attempt_time, last_error, attempts, priority, round, live, size,
+        fingerprint, retry_at, revision, dead_letter, failed_batch, updated_at)
 WHERE documents.doc = v.doc;
 
 -- name: update_bodies

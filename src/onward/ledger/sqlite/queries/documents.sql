@@ -5,8 +5,8 @@
 -- name: documents
 SELECT json_group_array(json_array(doc, status, attempt_count, last_attempt_time,
                                    iif(typeof(last_error) = 'text', last_error, NULL),
-                                   iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision,
-                                   round, row, dead_letter, size, failed_batch, fingerprint, id, source, parent))
+                                   iif(typeof(attempts) = 'text', attempts, NULL), priority, round, row, size,
+                                   fingerprint, retry_at, revision, dead_letter, failed_batch, id, source, parent))
 FROM documents WHERE collection = ? AND id IN (SELECT value FROM json_each(?));
 
 -- name: document
@@ -25,9 +25,8 @@ FROM documents d JOIN bodies b ON b.doc = d.doc
 WHERE d.collection = ? AND d.id IN (SELECT value FROM json_each(?));
 
 -- name: insert_documents
-INSERT INTO documents (doc, status, attempt_count, last_attempt_time, last_error, attempts, retry_at, priority,
-                       revision, round, row, dead_letter, size, failed_batch, fingerprint, source, parent, collection,
-                       created_at, updated_at, id)
+INSERT INTO documents (doc, status, attempt_count, last_attempt_time, last_error, attempts, priority, round, row,
+                       size, fingerprint, source, id, parent, collection, created_at, updated_at)
 VALUES {values};
 
 -- name: insert_bodies
@@ -36,9 +35,9 @@ INSERT INTO bodies (doc, body) VALUES {values};
 -- name: update_documents
 UPDATE documents SET
   status = v.column2, attempt_count = v.column3, last_attempt_time = v.column4, last_error = v.column5,
-  attempts = v.column6, retry_at = v.column7, priority = v.column8, revision = v.column9, round = v.column10,
-  row = v.column11, dead_letter = v.column12, size = v.column13, failed_batch = v.column14,
-  fingerprint = v.column15, updated_at = v.column16, check_at = 0
+  attempts = v.column6, priority = v.column7, round = v.column8, row = v.column9, size = v.column10,
+  fingerprint = v.column11, retry_at = v.column12, revision = v.column13, dead_letter = v.column14,
+  failed_batch = v.column15, updated_at = v.column16, check_at = 0
 FROM (VALUES {values}) AS v WHERE documents.doc = v.column1;
 
 -- name: update_bodies
