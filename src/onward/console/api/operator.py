@@ -215,9 +215,6 @@ def discard_batch(app: Onward, operations: Running, id: str, asked: schemas.DryR
     return carry_out(app, operations, DiscardFailedBatches((_batch(app, id).id,)), asked)
 
 
-# -- breakers
-
-
 @reads(router, "/breakers", "List breakers", schemas.Breakers, tag="Breakers")
 def list_breakers(app: Onward) -> Facts:
     """List every dependency: whether it is down, since when, why, the waiting events, and earlier outages."""
@@ -264,9 +261,6 @@ def get_status(request: Request, app: Onward) -> Facts:
     status = read_status(app, count_overdue=partial(count_overdue, request.app))
     status.overdue = count_overdue(request.app, status)
     return status.as_dict()
-
-
-# -- operations
 
 
 @standing("/operations", "List changes that take a while", list[schemas.Operation])

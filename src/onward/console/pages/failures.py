@@ -174,8 +174,7 @@ def _documents(app: App, group: FailureGroup, after: tuple[str, str]) -> dict[st
     shown = found[:PAGE]
     following = ""
     if len(found) > PAGE:
-        after_last = f"{shown[-1].collection}/{shown[-1].id}"
-        following = with_query(page_path("failures", group.fingerprint), after=after_last)
+        following = page_path("failures", group.fingerprint, after=f"{shown[-1].collection}/{shown[-1].id}")
     return {"documents": [(one, describe_error(one.last_error)) for one in shown], "following": following}
 
 

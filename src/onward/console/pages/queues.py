@@ -159,9 +159,6 @@ def _changes(about: dict[str, Any], *, archived: bool, refused: bool = False) ->
     return [{"path": path, "button": button, "kind": kind} for path, button, kind in buttons]
 
 
-# -- the page of a dead letter
-
-
 @router.get("/letters/{row}")
 def show_letter(request: Request, app: Onward, row: str) -> Response:
     """Show a dead letter: the original event, its errors, and its bytes if they are no event."""
