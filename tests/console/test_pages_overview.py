@@ -11,7 +11,8 @@ import pytest
 from onward.console.charts import BAR_WIDTH, MIN_SEGMENT_WIDTH, bar_segments
 from onward.console.pages.overview import STEP_SECONDS, STEPS, Throughput
 from onward.model.ledger import DeadLettered
-from onward.ops.queries.status import Need, NeedKind
+from onward.ops.queries.needs import Need, NeedKind
+from onward.ops.text.needs import need_link
 from tests.console.shop import Shop, open_shop, words
 from tests.support.console_client import Site
 from tests.support.failed_pages import fail, failure, finish, set_aside
@@ -36,7 +37,7 @@ def test_what_needs_a_person_comes_first_and_leads_to_where_it_is_put_right(libr
 
 @pytest.mark.parametrize("kind", NeedKind)
 def test_every_need_has_its_page(shop: Shop, kind: NeedKind) -> None:
-    path = Need(kind).link.path
+    path = need_link(Need(kind)).path
     assert shop.site.client.get(path).status_code == 200
 
 

@@ -11,7 +11,9 @@ import pytest
 
 from onward import App, Settings
 from onward.model.ledger import DeadLettered
-from onward.ops.queries.status import NeedKind, Overdue, SystemStatus, read_status
+from onward.ops.queries.needs import NeedKind
+from onward.ops.queries.status import Overdue, SystemStatus, read_status
+from onward.ops.text.needs import need_command
 from onward.runtime.process_identity import describe_process
 from tests.support.store_pages import Clock, Stage, failure
 
@@ -57,7 +59,7 @@ def test_workers_that_died_on_this_machine_are_known_to_be_dead_at_once(tmp_path
         stage.claim(worker="anna")
     standing = read_status(app)
     assert standing.workers == []
-    assert [(need.kind, need.count, need.command) for need in standing.needs] == [
+    assert [(need.kind, need.count, need_command(need)) for need in standing.needs] == [
         (NeedKind.NO_WORKER, 1, "onward worker --app MODULE:APP")
     ]
     app.store.register_worker("bert", {"services": {"reading": 1}, "pid": os.getpid(), **describe_process()})

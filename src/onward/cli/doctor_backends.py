@@ -369,7 +369,8 @@ def _check_dependencies(store: Store) -> Checks:
 
 
 def _check_retry_job(store: Store, rules: RetryJobRules) -> Check:
-    from onward.ops.queries.status import overdue, overdue_sentence, retry_job_status
+    from onward.ops.queries.status import overdue, retry_job_status
+    from onward.ops.text.needs import overdue_sentence
 
     job, late = retry_job_status(store, rules), overdue(store, rules)
     if late.total and not alive_workers(store):

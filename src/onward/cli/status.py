@@ -13,8 +13,9 @@ from onward.cli.params import COUNT, json_option, print_json
 from onward.ops.actions.action import action_facts
 from onward.ops.lookup import EMPTY, store_exists, store_file
 from onward.ops.queries.ingestion_report import SkippedFiles
-from onward.ops.queries.status import SystemStatus, outage_sentence, read_status
+from onward.ops.queries.status import SystemStatus, read_status
 from onward.ops.text.format import counted, counted_in, duration, moment, number, one_line, size, whole_duration
+from onward.ops.text.needs import need_command, need_sentence, outage_sentence
 from onward.retry.redact import redact
 from onward.settings import load_settings
 
@@ -71,7 +72,7 @@ def _print_needs(out: Output, standing: SystemStatus) -> None:
     else:
         out.write("Nothing needs a person.", style="green")
     for need in standing.needs:
-        text, command = one_line(need.text), need.command
+        text, command = one_line(need_sentence(need)), need_command(need)
         if command and out.is_terminal and len(text) + len(command) + 5 > out.width:
             out.wrapped(f"  {text}:")
             out.write(f"    {command}", style="bold")

@@ -24,6 +24,7 @@ from onward.ops.queries.ingestion_report import COLLECTIONS
 from onward.ops.queries.status import Overdue, SystemStatus, overdue, read_status
 from onward.ops.queries.workers import EXAMPLES, breaker_facts, worker_facts
 from onward.ops.text.format import short_name
+from onward.ops.text.needs import need_command, need_link, need_sentence
 from onward.pipeline.documents import source_id
 from onward.recovery.retry_decision import RetryJobRules
 from onward.retry.redact import redact
@@ -127,7 +128,7 @@ def _values(web: FastAPI) -> dict[str, Any]:
     names += sorted(status.documents.keys() - set(names) - {"tasks", "reports"})
     return {
         "status": status,
-        "needs": status.needs,
+        "needs": [(need_sentence(need), need_command(need), need_link(need)) for need in status.needs],
         "chart": pipeline_chart(status, app.store.subscriptions()),
         "bars": {name: bar_segments(status.documents[name]) for name in names},
         "sources": [

@@ -1,0 +1,109 @@
+"""Problems that need an operator, as a sentence, a command and a page of the console."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from onward.model.documents import Status
+from onward.ops.queries.needs import Need, NeedKind
+from onward.ops.queries.workers import Outage
+from onward.ops.text.format import be, counted, duration, number, shell_command, whole_duration
+
+
+class PageLink(NamedTuple):
+    """A page of the console."""
+
+    path: str
+    title: str
+
+
+_WORKERS = PageLink("/workers", "Workers")
+_LINKS = {
+    NeedKind.OPENED_BY_HAND: PageLink("/workers#breakers", "Workers and breakers"),
+    NeedKind.OUTAGE: PageLink("/workers#breakers", "Workers and breakers"),
+    NeedKind.FAILED: PageLink("/failures", "Failures"),
+    NeedKind.GIVEN_UP: PageLink(f"/documents?status={Status.FAILED_MAX_RETRIES}", "These documents"),
+    NeedKind.DEAD_LETTERS: PageLink("/queues", "Failed queues"),
+    NeedKind.FAILED_BATCHES: PageLink("/batches", "Failed batches"),
+    NeedKind.STUCK: PageLink(f"/documents?status={Status.PENDING}", "These documents"),
+}
+_COMMANDS = {
+    NeedKind.OUTAGE: "onward breakers",
+    NeedKind.FAILED: "onward failures list",
+    NeedKind.GIVEN_UP: f"onward documents list --status {Status.FAILED_MAX_RETRIES}",
+    NeedKind.DEAD_LETTERS: "onward failed list",
+    NeedKind.FAILED_BATCHES: "onward batches list",
+    NeedKind.STUCK: f"onward documents list --status {Status.PENDING}",
+}
+
+
+def need_link(need: Need) -> PageLink:
+    """Return the page where a need is met."""
+    return _LINKS.get(need.kind, _WORKERS)
+
+
+def need_command(need: Need) -> str:
+    """Return the command that meets a need, or shows more of it."""
+    match need.kind:
+        case NeedKind.OPENED_BY_HAND if need.outage is not None:
+            return shell_command("onward breakers close", need.outage.dependency)
+        case NeedKind.NOT_SERVED:
+            return need.start_worker or "onward services"
+        case NeedKind.RETRY_JOB if need.worker_runs:
+            return need.start_worker.replace("onward worker", "onward retry-job --once")
+    return _COMMANDS.get(need.kind, need.start_worker)
+
+
+def need_sentence(need: Need) -> str:
+    """Return a need as a sentence."""
+    count, documents = need.count, counted(need.count, "document")
+    match need.kind:
+        case NeedKind.OPENED_BY_HAND if need.outage is not None:
+            name, why = need.outage.dependency, need.outage.reason.rstrip(".")
+            return f"{name} was taken out of service by an operator ({why}); bring it back when it works"
+        case NeedKind.OUTAGE if need.outage is not None:
+            return outage_sentence(need.outage)
+        case NeedKind.NO_WORKER:
+            return f"{counted(count, 'event')} {be(count)} due, and no worker runs"
+        case NeedKind.NOT_SERVED:
+            text = f"{counted(count, 'event')} of {need.services[0][0]} {be(count)} due, and no worker runs it"
+            return text if need.start_worker else f"{text} (it was stopped, renamed or removed)"
+        case NeedKind.OVERDUE:
+            return overdue_sentence(count)
+        case NeedKind.RETRY_JOB:
+            ago = need.retry_job_seconds_ago
+            ran = "has never run here" if ago is None else f"has not run for {duration(ago)}"
+            return f"{documents} {'waits' if count == 1 else 'wait'} for the retry job, which {ran}"
+        case NeedKind.FAILED:
+            return f"{documents} failed"
+        case NeedKind.GIVEN_UP:
+            return f"{documents} {'was' if count == 1 else 'were'} given up after all rounds"
+        case NeedKind.DEAD_LETTERS:
+            services = ", ".join(f"{service} {number(letters)}" for service, letters in need.services)
+            return f"dead letters that only a person puts back: {services}"
+        case NeedKind.FAILED_BATCHES:
+            keep = "keeps" if count == 1 else "keep"
+            return f"{counted(count, 'failed batch')} ({counted(need.documents, 'document')}) {keep} failing"
+        case _:
+            return f"{documents} {be(count)} stuck"
+
+
+def overdue_sentence(count: int) -> str:
+    """Say that documents are due for the retry job, which no worker runs."""
+    return f"{counted(count, 'document')} {be(count)} due to be retried, and no worker runs"
+
+
+def outage_sentence(outage: Outage) -> str:
+    """Return what is wrong with a dependency, and for how long."""
+    name, lasting = outage.dependency, whole_duration(outage.seconds)
+    if outage.state == "unreached":
+        text = f"{name} has not been reached for {lasting}"
+    elif outage.openings > 1:
+        works = "" if outage.state == "open" else ", and works at the moment"
+        text = f"{name} has failed on and off for {lasting} ({outage.openings} times){works}"
+    elif outage.state == "open":
+        text = f"{name} has been down for {lasting}"
+    else:
+        text = f"{name} works again, after it was down"
+    why = ". ".join(part for part in (outage.reason.rstrip("."), outage.remedy.rstrip(".")) if part)
+    return f"{text}: {why}" if why else text
