@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from onward.model.ledger_views import FailureGroup
-from onward.ops.queries.failure_groups import diagnosis_sentences
+from onward.ops.text.diagnosis import diagnosis_sentences
 from onward.recovery.diagnosis import (
     Cause,
     Diagnosis,

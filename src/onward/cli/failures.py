@@ -16,7 +16,7 @@ from onward.cli.params import DATE, canary_option, json_option, list_by_default,
 from onward.ops.actions import failure_groups as actions
 from onward.ops.lookup import check_service, short_ids, show_command
 from onward.ops.queries import failure_groups as groups
-from onward.ops.queries.failure_groups import diagnosis_sentences, remedies, remedy_command
+from onward.ops.text.diagnosis import diagnosis_sentences, remedy_command, remedy_text
 from onward.ops.text.format import (
     SHORT_ID,
     clock_time,
@@ -29,7 +29,7 @@ from onward.ops.text.format import (
     one_line,
     source_name,
 )
-from onward.recovery.diagnosis import Cause, Diagnosis, Evidence, diagnose, evidence_of
+from onward.recovery.diagnosis import Cause, Diagnosis, Evidence, diagnose, evidence_of, remedies
 from onward.recovery.next_step import describe_error
 from onward.retry.redact import redact
 
@@ -190,7 +190,7 @@ def _print_group(app: App, evidence: Evidence, verdict: Diagnosis) -> None:
     out.write("What to type next", style="bold")
     for remedy in remedies(evidence, verdict, example=bool(example)):
         command = remedy_command(remedy, short, example)
-        out.write(f"  {remedy.text}{': ' if command else ''}", (command, "bold"))
+        out.write(f"  {remedy_text(remedy)}{': ' if command else ''}", (command, "bold"))
 
 
 def _counts(counts: Mapping[str, int]) -> str:

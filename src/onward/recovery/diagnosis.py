@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onward.model.failures import GIVEN_BACK, outcomes
 from onward.model.ledger_views import FailureGroup
@@ -324,3 +324,54 @@ def _forgotten(evidence: Evidence) -> tuple[str, ...]:
 
 def _others(evidence: Evidence) -> Finding:
     return Finding(FindingKind.OTHERS_PROCESSED, evidence.others)
+
+
+# -- remedies
+
+
+class RemedyKind(StrEnum):
+    """What to do about a failure group."""
+
+    NONE_NEEDED = "none_needed"
+    WAIT = "wait"  # the events go on by themselves when the dependency is back
+    SHOW_EXAMPLE = "show_example"
+    SHOW_BREAKERS = "show_breakers"
+    RETRY_WHEN_BACK = "retry_when_back"
+    RETRY_SLOWLY = "retry_slowly"
+    RETRY_WHEN_FIXED = "retry_when_fixed"
+    RETRY_ONCE = "retry_once"
+    RETRY_FEW = "retry_few"
+    DISCARD = "discard"
+
+
+class Remedy(NamedTuple):
+    """Something that an operator can do about a failure group."""
+
+    kind: RemedyKind
+    dependency: str = ""  # whose return the events wait for
+    canary: int = 0
+    rate: float | None = None
+
+
+def remedies(evidence: Evidence, diagnosis: Diagnosis, *, example: bool) -> list[Remedy]:
+    """Return what to do next, in this order; `example`: there is a document or dead letter to look at."""
+    group = evidence.group
+    if not group.affected and not group.dead_letters and not evidence.waiting:
+        return [Remedy(RemedyKind.NONE_NEEDED)]
+    look = [Remedy(RemedyKind.SHOW_EXAMPLE)] if example else []
+    match diagnosis.kind:
+        case Cause.DEPENDENCY:
+            found = [Remedy(RemedyKind.SHOW_BREAKERS), *look]
+            if evidence.waiting:
+                found.insert(0, Remedy(RemedyKind.WAIT, evidence.suspect or ""))
+            if group.dead_letters or not evidence.waiting:
+                found.append(Remedy(RemedyKind.RETRY_WHEN_BACK, canary=1))
+            return found
+        case Cause.OVERLOAD:
+            return [Remedy(RemedyKind.RETRY_SLOWLY, rate=1.0), *look]
+        case Cause.BUG:
+            return [*look, Remedy(RemedyKind.RETRY_WHEN_FIXED, canary=3)]
+        case Cause.POISON:
+            return [*look, Remedy(RemedyKind.RETRY_ONCE), Remedy(RemedyKind.DISCARD)]
+        case Cause.UNCLEAR:
+            return [*look, Remedy(RemedyKind.RETRY_FEW, canary=3), Remedy(RemedyKind.DISCARD)]

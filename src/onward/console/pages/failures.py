@@ -19,19 +19,9 @@ from onward.console.problems import Problem
 from onward.console.request_context import Onward
 from onward.model.ledger_views import FailureGroup
 from onward.ops.bad_input import BadInput
-from onward.ops.queries.failure_groups import (
-    DISCARD,
-    Remedy,
-    RemedyKind,
-    affected,
-    diagnosis_sentences,
-    error_text,
-    find_group,
-    list_groups,
-    remedies,
-    weight,
-)
-from onward.recovery.diagnosis import Cause, Evidence, diagnose, evidence_of
+from onward.ops.queries.failure_groups import affected, error_text, find_group, list_groups, weight
+from onward.ops.text.diagnosis import diagnosis_sentences, remedy_text
+from onward.recovery.diagnosis import Cause, Evidence, Remedy, RemedyKind, diagnose, evidence_of, remedies
 from onward.recovery.next_step import describe_error
 from onward.retry.redact import redact
 
@@ -150,8 +140,8 @@ def _show(app: App, group: FailureGroup) -> str:
     if not example and (letters := app.store.find_dead_letters(fingerprint=group.fingerprint, limit=1)):
         example = page_path("letters", letters[0].row)
     found = remedies(evidence, diagnosis, example=bool(example))
-    if weight(group) and DISCARD not in found:
-        found.append(DISCARD)
+    if weight(group) and Remedy(RemedyKind.DISCARD) not in found:
+        found.append(Remedy(RemedyKind.DISCARD))
     return fragment(
         "failure_part.html",
         group=group,
@@ -194,4 +184,4 @@ def _remedy(remedy: Remedy, fingerprint: str, example: str) -> dict[str, str]:
             pace = {"canary": remedy.canary or "", "rate": f"{remedy.rate:g}" if remedy.rate else ""}
             path = f"/confirm/retry-group?{urlencode({'fingerprint': fingerprint, **pace})}"
             button = "Put it back…"
-    return {"why": remedy.text, "path": path, "button": button, "kind": str(remedy.kind)}
+    return {"why": remedy_text(remedy), "path": path, "button": button, "kind": str(remedy.kind)}

@@ -96,7 +96,7 @@ CREATE TABLE ledger (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 -- Each index holds only the rows that its query can return, so that settled rows cost nothing.
 CREATE INDEX ledger_due ON ledger (service, priority, due, id) WHERE state = 'waiting' AND deaths < 2;
-CREATE INDEX ledger_suspect ON ledger (service, due) WHERE state = 'waiting' AND deaths >= 2;
+CREATE INDEX ledger_suspect ON ledger (service, due, id) WHERE state = 'waiting' AND deaths >= 2;
 CREATE INDEX ledger_claimed ON ledger (worker) WHERE state = 'claimed';
 CREATE INDEX ledger_dead ON ledger (id) WHERE state = 'dead';
 CREATE INDEX ledger_unrouted ON ledger (event_type) WHERE state = 'unrouted';

@@ -28,7 +28,7 @@ SELECT id, token, event_id, event_type, version, data, timestamp, key, collectio
        not_ready, able, deaths, lapses, batch, cursor, source, trace, failed_at, failed_trace
 FROM ledger
 WHERE service = $1 AND state = 'waiting' AND deaths >= 2 AND due <= $2::float8
-ORDER BY due LIMIT $3 {lock FOR UPDATE SKIP LOCKED};
+ORDER BY due, id LIMIT $3 {lock FOR UPDATE SKIP LOCKED};
 
 -- name: due_among
 SELECT l.id, token, event_id, event_type, version, data, timestamp, key, collection, ids, round, priority, tries,

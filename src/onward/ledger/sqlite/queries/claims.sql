@@ -29,7 +29,7 @@ SELECT json_group_array(json_array(id, token, event_id, event_type, version, dat
                                    cursor, source, trace, failed_at, failed_trace))
 FROM (SELECT * FROM ledger
       WHERE service = ? AND state = 'waiting' AND deaths >= 2 AND due <= ?
-      ORDER BY due LIMIT ?);
+      ORDER BY due, id LIMIT ?);
 
 -- name: due_among
 SELECT json_group_array(json_array(id, token, event_id, event_type, version, data, timestamp, key, collection,
