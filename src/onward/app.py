@@ -201,13 +201,13 @@ class App:
 
         It is counted in its failure group: `onward failures list --all` shows it. This neither waits nor raises.
         """
-        from onward.runtime.error_reporter import Report
+        from onward.runtime.error_reporter import ErrorReport
 
         try:
             at = time.time() if self._store is None else self._store.now()
             worker = f"{socket.gethostname()}:{os.getpid()}"
             failure = Failure.of(error, at=at, service=service, worker=worker, version=self.version)
-            self.reporter.put(Report(failure, service))
+            self.reporter.put(ErrorReport(failure, service))
         except Exception as broken:
             what = redact_error(f"{type(broken).__name__}: {broken}")
             log.error("a %s of %s cannot be reported: %s", type(error).__name__, service, what)
@@ -220,12 +220,12 @@ class App:
             self.observe(self._report_failed)
 
     def _report_failed(self, signal: AnySignal) -> None:
-        from onward.runtime.error_reporter import Report
+        from onward.runtime.error_reporter import ErrorReport
 
         if isinstance(signal, (Retried, GaveUp, SetAside)) and signal.failure is not None:
             service = self.registry.services.get(signal.service)
             collection = service.finishes.collection if service and service.finishes else None
-            self.reporter.put(Report(signal.failure, signal.service, collection, signal.ids), counted=True)
+            self.reporter.put(ErrorReport(signal.failure, signal.service, collection, signal.ids), counted=True)
 
     def stop_reporting(self, timeout: float = FLUSH_SECONDS) -> None:
         """Deliver the reports that still wait, as far as that takes no longer than this."""

@@ -135,7 +135,7 @@ def given_up(home: Path) -> None:
     """A document was given up after all rounds."""
     run(failing_app(home, TimeoutError("too slow")), "note-1")
     app = app_of(home)
-    app.store.give_up([("notes", "note-1")])
+    app.store.mark_out_of_rounds([("notes", "note-1")])
     app.close()
 
 
@@ -330,7 +330,7 @@ def failed_queues(home: Path) -> None:
         give_up(stage, "page-c", message=HARMFUL, error_type="KeyError")
         stage.store.publish([stage.noticed("x")])
         stage.settle(stage.take(service="listening"), DeadLettered(failure=page_failure("deaf")))
-        stage.store.publish_malformed(b"\xff\x1b[31m", page_failure("not JSON"))
+        stage.store.keep_malformed(b"\xff\x1b[31m", page_failure("not JSON"))
 
 
 def recovered(home: Path) -> None:

@@ -47,7 +47,9 @@ def actions(home: Path) -> list[tuple[str, dict[str, Any], int]]:
 
 def test_queues_are_listed_with_their_most_frequent_error(queue: Path) -> None:
     found = {one["queue"]: one for one in facts(queue, "list")}
-    assert {name: (one["service"], one["letters"], one["most_frequent_error"]) for name, one in found.items()} == {
+    assert {
+        name: (one["service"], one["dead_letters"], one["most_frequent_error"]) for name, one in found.items()
+    } == {
         "reading.failed": ("reading", 3, "ValueError: it broke"),
         "listening.failed": ("listening", 1, "ValueError: deaf"),
         "events.failed": ("", 1, "ValueError: not JSON"),
@@ -266,7 +268,7 @@ def test_archived_dead_letters_are_kept_and_come_back(queue: Path) -> None:
     assert facts(queue, "archive", *chosen)["archived"] == 1
     (row,) = rows(queue, archived=True)
     (listed,) = (one for one in facts(queue, "list") if one["queue"] == "reading.failed")
-    assert (listed["letters"], listed["archived"]) == (2, 1)
+    assert (listed["dead_letters"], listed["archived"]) == (2, 1)
     (listed,) = facts(queue, "list", "--archived")
     assert listed["most_frequent_error"].startswith("KeyError: ")
     assert [one["row"] for one in facts(queue, "list", "reading", "--archived")] == [row]

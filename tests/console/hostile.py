@@ -72,7 +72,7 @@ def ingest(app: App, folder: Path) -> None:
         told = summary.model_copy(update={"markdown": f"**{ALL}** [1]\n\n{ALL}\n\n- {SCRIPT}\n", "model": ALL})
         app.store.replace_document(NewDocument("summaries", told.id, told.to_json(), told.source))
     failure = Failure.of(ValueError(ALL), at=app.store.now(), service="parsing", worker=SCRIPT, version=SCRIPT)
-    app.store.publish_malformed(ALL.encode(), failure, event_type=SCRIPT)
+    app.store.keep_malformed(ALL.encode(), failure, event_type=SCRIPT)
     app.store.log_action(SCRIPT, "cli", SCRIPT, {"about": ALL}, 1)
     app.store.open_breaker("embedder", ALL, remedy=SCRIPT)
 

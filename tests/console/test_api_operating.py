@@ -126,19 +126,19 @@ def test_a_group_is_given_up(shop: Shop) -> None:
 
 
 def test_failed_queues_are_read_page_by_page(shop: Shop) -> None:
-    counts = {one["queue"]: one["letters"] for one in get(shop, "/v3/failed-queues")["queues"]}
+    counts = {one["queue"]: one["dead_letters"] for one in get(shop, "/v3/failed-queues")["queues"]}
     assert counts[QUEUE] == 3
     rows: list[int] = []
     after: int | None = 0
     while after is not None:
         told = get(shop, f"/v3/failed-queues/{QUEUE}?limit=2&after={after}")
-        rows += [one["row"] for one in told["letters"]]
+        rows += [one["row"] for one in told["dead_letters"]]
         after = told["next"]
     assert len(rows) == len(set(rows)) == 3
     assert rows == sorted(rows)
-    whole = get(shop, f"/v3/failed-queues/{QUEUE}?whole=true&limit=1")["letters"][0]
+    whole = get(shop, f"/v3/failed-queues/{QUEUE}?whole=true&limit=1")["dead_letters"][0]
     assert whole["original_event"]["data"]
-    assert get(shop, f"/v3/failed-queues/{QUEUE}?error_type=KeyError")["letters"] == []
+    assert get(shop, f"/v3/failed-queues/{QUEUE}?error_type=KeyError")["dead_letters"] == []
     assert_problem(shop.site.client.get("/v3/failed-queues/nothing"), 404, "'nothing'", QUEUE)
 
 

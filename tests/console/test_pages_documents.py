@@ -42,7 +42,7 @@ def path_of(id: str, collection: str = "pages") -> str:
 def tire(shop: Shop, id: str) -> None:
     """Let the document that waits fail in its last round."""
     shop.on.settle(shop.on.take(), DeadLettered([id], failure=failure("once more", "f00d1234"), final=False))
-    shop.on.store.give_up([("pages", id)])
+    shop.on.store.mark_out_of_rounds([("pages", id)])
 
 
 # -- the list

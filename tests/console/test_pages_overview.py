@@ -45,7 +45,7 @@ def test_a_failing_batch_and_given_up_documents_lead_to_their_pages(shop: Shop) 
     set_aside(shop.on, "late")
     shop.on.bring("tired")
     shop.on.settle(shop.on.take(), DeadLettered(["tired"], failure=failure("again", "f00d1234"), final=False))
-    shop.on.store.give_up([("pages", "tired")])
+    shop.on.store.mark_out_of_rounds([("pages", "tired")])
     links = shop.links("/")
     assert "/documents?status=failed_max_retries" in links
     assert "/batches" in links

@@ -117,7 +117,7 @@ def test_a_letter_tells_its_event_and_errors(shop: Shop) -> None:
 
 def test_bytes_that_are_no_event_are_shown_without_harm(shop: Shop) -> None:
     wrong = replace(WRONG, at=shop.on.store.now(), message=f"no JSON: {HOSTILE}")
-    shop.on.store.publish_malformed(b"\x1b[2J\xff" + HOSTILE.encode() + b" password=tinder" + bytes(3000), wrong)
+    shop.on.store.keep_malformed(b"\x1b[2J\xff" + HOSTILE.encode() + b" password=tinder" + bytes(3000), wrong)
     page = shop.page(f"/letters/{rows(shop)[-1]}")
     assert HOSTILE not in page
     assert "\x1b" not in page
@@ -223,7 +223,7 @@ def test_an_archived_letter_is_removed_from_its_page(shop: Shop) -> None:
 
 
 def test_the_last_letter_of_no_service_takes_its_queue_along(shop: Shop) -> None:
-    shop.on.store.publish_malformed(b"{", replace(WRONG, at=shop.on.store.now()))
+    shop.on.store.keep_malformed(b"{", replace(WRONG, at=shop.on.store.now()))
     assert "/queues/events.failed" in shop.links("/queues")
     assert "1 dead letter of events.failed removed." in shop.site.do("purge-letters", {"queue": "events.failed"})
 

@@ -27,7 +27,7 @@ from onward.model.ledger_views import FailureGroup
 from onward.recovery.background_jobs import RetryJobThread
 from onward.recovery.retry_job import RetryJob
 from onward.runtime import error_reporter, outcomes
-from onward.runtime.error_reporter import DeliveryFailed, Report, ReportThread
+from onward.runtime.error_reporter import DeliveryFailed, ErrorReport, ReportThread
 from onward.runtime.outcomes import AnySignal
 from onward.settings import SettingsError, load_settings
 from onward.testing import Simulation
@@ -248,7 +248,7 @@ def test_what_was_made_by_hand_is_redacted_too(receiver: Receiver) -> None:
         secret = Failure(
             at=0.0, error_type="E", message="password=hunter2", fingerprint="f", traceback="token=abc"
         )
-        world.app.reporter.put(Report(secret, documents=("api_key=abc",)), counted=True)
+        world.app.reporter.put(ErrorReport(secret, documents=("api_key=abc",)), counted=True)
         world.app.stop_reporting()
     (sent,) = receiver.errors
     assert (sent["message"], sent["traceback"], sent["documents"]) == (
@@ -271,7 +271,7 @@ def test_where_it_is_sent_and_with_which_token(
     receiver: Receiver, url: str, settings: dict[str, Any], path: str, authorization: str | None
 ) -> None:
     with Simulation(sending_app(url.format(receiver.address), **settings)) as world:
-        world.app.reporter.put(Report(BROKEN), counted=True)
+        world.app.reporter.put(ErrorReport(BROKEN), counted=True)
         world.app.stop_reporting()
     ((asked, headers, _),) = receiver.requests
     assert (asked, headers.get("Authorization")) == (path, authorization)
@@ -294,7 +294,7 @@ def test_what_cannot_be_sent_is_sent_later(
     caplog.set_level(logging.INFO, "onward")
     receiver.answers = [503, 500, 429, 401, 404]
     with Simulation(sending_app(f"http://:t0ken@{receiver.address}")) as world:
-        world.app.reporter.put(Report(BROKEN), counted=True)
+        world.app.reporter.put(ErrorReport(BROKEN), counted=True)
         poll(lambda: len(receiver.requests) == 6)
         poll(lambda: "are reported to" in caplog.text)
         world.app.stop_reporting()
@@ -309,9 +309,9 @@ def test_a_batch_that_is_refused_is_lost_and_the_next_one_is_sent(
 ) -> None:
     receiver.answers = [422]
     with Simulation(sending_app(f"http://{receiver.address}")) as world:
-        world.app.reporter.put(Report(BROKEN), counted=True)
+        world.app.reporter.put(ErrorReport(BROKEN), counted=True)
         poll(lambda: "1 were dropped" in caplog.text)
-        world.app.reporter.put(Report(BROKEN, "next"), counted=True)
+        world.app.reporter.put(ErrorReport(BROKEN, "next"), counted=True)
         world.app.stop_reporting()
     assert [one.get("service") for one in receiver.errors] == [None, "next"]
 
@@ -319,7 +319,7 @@ def test_a_batch_that_is_refused_is_lost_and_the_next_one_is_sent(
 def test_a_redirect_is_not_followed(receiver: Receiver, caplog: pytest.LogCaptureFixture) -> None:
     receiver.answers, receiver.headers = [302], {"Location": f"http://{receiver.address}/elsewhere"}
     with Simulation(sending_app(f"http://:t0ken@{receiver.address}")) as world:
-        world.app.reporter.put(Report(BROKEN), counted=True)
+        world.app.reporter.put(ErrorReport(BROKEN), counted=True)
         poll(lambda: "check ERROR_REPORTER_URL" in caplog.text)
         world.app.stop_reporting()
     assert {path for path, _, _ in receiver.requests} == {"/api/errors"}
@@ -354,8 +354,8 @@ def test_an_answer_that_never_comes_does_not_keep_a_process_from_ending(monkeypa
         silent.listen()
         app = sending_app(f"http://127.0.0.1:{silent.getsockname()[1]}")
         reporter = app.reporter
-        reporter.put(Report(BROKEN), counted=True)
-        reporter.put(Report(BROKEN), counted=True)
+        reporter.put(ErrorReport(BROKEN), counted=True)
+        reporter.put(ErrorReport(BROKEN), counted=True)
         app.stop_reporting(0.05)
         assert app.reporter is not reporter, "a new one for whoever goes on"
         app.close()
@@ -372,10 +372,10 @@ def test_of_too_many_the_oldest_go(caplog: pytest.LogCaptureFixture, impatient: 
         sent.extend(one.service for one in reports)
 
     thread = ReportThread("there", send, size=5)
-    thread.put(Report(BROKEN, "first"))
+    thread.put(ErrorReport(BROKEN, "first"))
     poll(lambda: "nobody is there" in caplog.text)
     for number in range(50):
-        thread.put(Report(BROKEN, str(number)))
+        thread.put(ErrorReport(BROKEN, str(number)))
     down.clear()
     thread.close(PATIENCE)
     assert sent == ["first", "45", "46", "47", "48", "49"]
@@ -392,7 +392,7 @@ def test_they_are_sent_in_batches() -> None:
 
     thread = ReportThread("there", send)
     for number in range(101):
-        thread.put(Report(BROKEN, str(number)))
+        thread.put(ErrorReport(BROKEN, str(number)))
     gate.set()
     thread.close(PATIENCE)
     assert sum(sizes) == 101

@@ -190,8 +190,8 @@ def test_of_two_at_once_each_counts_what_it_has_put_back(stage: Stage) -> None:
 
 
 def test_what_was_never_an_event_is_refused_with_the_reason(stage: Stage) -> None:
-    stage.store.publish_malformed(b"\xff", failure("not JSON"))
-    stage.store.publish_malformed(b"{", failure("not JSON"), event_type="Noticed")
+    stage.store.keep_malformed(b"\xff", failure("not JSON"))
+    stage.store.keep_malformed(b"{", failure("not JSON"), event_type="Noticed")
     give_up(stage, "a")
     result = requeue(stage).run()
     assert result.requeued == 1
@@ -404,7 +404,7 @@ def test_with_a_worker_alive_the_hint_is_an_outage_or_nothing(stage: Stage) -> N
 
 
 def test_a_refused_letter_is_no_canary(stage: Stage) -> None:
-    stage.store.publish_malformed(b"\xff", failure("not JSON"))
+    stage.store.keep_malformed(b"\xff", failure("not JSON"))
     give_up(stage, "a")
     give_up(stage, "b")
     result = requeue(stage, Crew(stage, done), canary=1).run()

@@ -251,7 +251,7 @@ def test_what_failed_for_good_needs_a_fix(stage: Stage) -> None:
 def test_what_was_given_up_after_all_rounds_can_be_put_back(stage: Stage) -> None:
     stage.bring("a")
     fail_round(stage)
-    stage.store.give_up([("pages", "a")])
+    stage.store.mark_out_of_rounds([("pages", "a")])
     found = next_step(stage)
     assert text(found) == "given up after 1 round, the last with ValueError: it broke; put it back"
     assert (found.kind, next_step_command(found)) == ("given_up", "onward retry pages/a")

@@ -146,7 +146,7 @@ def test_no_list_breaks(app: App, store_url: str, tmp_path: Path) -> None:
     more = {"ONWARD_STORE": store_url}
     listed = onward(tmp_path, "failed", "list", "--json", more=more)
     assert listed.exit_code == 0, listed.output
-    assert sum(one["letters"] for one in json.loads(listed.stdout)) == count
+    assert sum(one["dead_letters"] for one in json.loads(listed.stdout)) == count
     exported = onward(tmp_path, "failed", "export", "--all", more=more)
     assert exported.exit_code == 0, exported.output
     assert len([json.loads(line) for line in exported.stdout.splitlines()]) == count
@@ -157,4 +157,4 @@ def test_no_list_breaks(app: App, store_url: str, tmp_path: Path) -> None:
             site.page(f"/queues/{queue}")
             answer = site.client.get(f"/v3/failed-queues/{queue}")
             assert answer.status_code == 200, answer.text
-            assert json.loads(answer.content)["letters"]
+            assert json.loads(answer.content)["dead_letters"]

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from onward.cli.torture import LiveDisplay, PlainDisplay, print_report
+from onward.cli.torture import TortureLiveDisplay, TorturePlainDisplay, print_report
 from onward.torture.fault_injection import FaultCounts
 from onward.torture.final_count import FinalCount
 from onward.torture.torture_run import TortureProgress, TortureReport
@@ -70,7 +70,7 @@ SEEN = TortureProgress(elapsed=12.0, documents=300, finished=150, kills_wanted=2
 
 
 def test_elsewhere_than_on_a_terminal_a_line_comes_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
-    display = PlainDisplay(Console(highlight=False))
+    display = TorturePlainDisplay(Console(highlight=False))
     display.show(SEEN)
     display.show(SEEN)
     display.end()
@@ -80,7 +80,9 @@ def test_elsewhere_than_on_a_terminal_a_line_comes_now_and_then(capsys: pytest.C
 
 def test_on_a_terminal_there_are_bars() -> None:
     drawn = io.StringIO()
-    display = LiveDisplay(Console(width=120, file=drawn, force_terminal=True), "torture on sqlite:///scratch.db")
+    display = TortureLiveDisplay(
+        Console(width=120, file=drawn, force_terminal=True), "torture on sqlite:///scratch.db"
+    )
     display.show(SEEN)
     display.end()
     for part in ("torture on sqlite:///scratch.db", "150/300", "12/20", "a note"):

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from onward.app import App
-from onward.torture.fault_injection import Hooks
+from onward.torture.fault_injection import TortureHooks
 from onward.torture.torture_run import TortureOptions, open_scratch, torture
 from onward.torture.workload import ParcelArrived, build
 from tests.support.gateway_broker import eventually, publish
@@ -91,7 +91,7 @@ def test_a_store_on_postgresql_is_left_as_it_was(
 
 def test_the_same_while_postgresql_is_killed(needs_postgres: None, report: Callable[[str], None]) -> None:
     with PostgresServer() as server, open_scratch(server.url()) as scratch:
-        hooks = Hooks(outages(server))
+        hooks = TortureHooks(outages(server))
         facts = torture(
             TortureOptions(documents=DOCUMENTS, kills=KILLS, seed=Random().randrange(10**9)),
             scratch,
@@ -123,7 +123,7 @@ def test_the_same_with_events_that_arrive_through_rabbitmq_while_both_are_killed
         assert gateway is not None
         gateway.check()  # the exchange and the queue are there before the first event
         rabbit_server.settle()
-        hooks = Hooks(outages(server, rabbit_server), send)
+        hooks = TortureHooks(outages(server, rabbit_server), send)
         facts = torture(
             TortureOptions(documents=DOCUMENTS, kills=KILLS, seed=Random().randrange(10**9)),
             scratch,

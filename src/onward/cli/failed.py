@@ -80,7 +80,7 @@ def list_(queue: str | None, archived: bool, limit: int | None, as_json: bool) -
     with open_store_app() as app:
         if queue is None:
             found = queries.failed_queue_facts(app, archived=archived)
-            shown = [one for one in found if one["archived"] or (one["letters"] and not archived)]
+            shown = [one for one in found if one["archived"] or (one["dead_letters"] and not archived)]
             print_json(shown[:limit]) if as_json else _print_queues(shown, archived, limit or len(shown))
             return
         choice = queries.DeadLetterSelection(queue).find(app, archived=archived)
@@ -123,7 +123,7 @@ def _print_queues(found: list[dict[str, Any]], archived: bool, limit: int) -> No
     for one in found[:limit]:
         service = f"  ({one_line(one['service'])})" if one["service"] else ""
         also = f", {number(one['archived'])} archived" if one["archived"] else ""
-        letters = f"  {counted(one['letters'], 'dead letter')}{also}"
+        letters = f"  {counted(one['dead_letters'], 'dead letter')}{also}"
         out.write((one_line(one["queue"]), "bold"), (service, "dim"), letters)
         if one["most_frequent_error"]:
             oldest, newest = (
@@ -133,7 +133,7 @@ def _print_queues(found: list[dict[str, Any]], archived: bool, limit: int) -> No
             out.write(f"    oldest {oldest}, newest {newest}", style="dim")
     _print_more(out, len(found[:limit]), len(found))
     option = " --archived" if archived else ""
-    first = next((one for one in found if one["archived" if archived else "letters"]), found[0])
+    first = next((one for one in found if one["archived" if archived else "dead_letters"]), found[0])
     out.write(("To look into one: ", "dim"), f"onward failed list{option} {shlex.quote(one_line(first['queue']))}")
 
 

@@ -36,42 +36,42 @@ def status(as_json: bool) -> None:
     """
     settings = load_settings()
     if not store_exists(settings.store):
-        standing = SystemStatus(str(store_file(settings.store) or redact(settings.store)), 0)
+        system = SystemStatus(str(store_file(settings.store) or redact(settings.store)), 0)
     else:
         with open_store_app() as app:
-            standing = read_status(app)
+            system = read_status(app)
     if as_json:
-        print_json(standing.as_dict())
-    elif not standing.documents and not standing.stages:
-        click.echo(f"{EMPTY}\nThe store will be {standing.store}.")
+        print_json(system.as_dict())
+    elif not system.documents and not system.stages:
+        click.echo(f"{EMPTY}\nThe store will be {system.store}.")
     else:
-        _print(Output(), standing)
+        _print(Output(), system)
 
 
-def _print(out: Output, standing: SystemStatus) -> None:
-    _print_needs(out, standing)
-    _print_sources(out, standing.sources)
-    if not standing.sources or "archives" not in standing.documents:
-        _print_documents(out, standing)
-    if standing.stages:
-        _print_stages(out, standing)
-    if standing.failures:
-        _print_failures(out, standing)
-    _print_waits(out, standing)
-    alive = counted(len(standing.workers), "worker") if standing.workers else "no worker"
-    ago = standing.retry_job.seconds_ago
+def _print(out: Output, system: SystemStatus) -> None:
+    _print_needs(out, system)
+    _print_sources(out, system.sources)
+    if not system.sources or "archives" not in system.documents:
+        _print_documents(out, system)
+    if system.stages:
+        _print_stages(out, system)
+    if system.failures:
+        _print_failures(out, system)
+    _print_waits(out, system)
+    alive = counted(len(system.workers), "worker") if system.workers else "no worker"
+    ago = system.retry_job.seconds_ago
     job = "the retry job has not run yet" if ago is None else f"retry job {whole_duration(ago)} ago"
     # Only a file has a size: a server's disk is the server's business.
-    about = (f"{alive} alive", job, one_line(standing.store), size(standing.size) if standing.size else "")
+    about = (f"{alive} alive", job, one_line(system.store), size(system.size) if system.size else "")
     out.write(" · ".join(filter(None, about)), style="dim")
 
 
-def _print_needs(out: Output, standing: SystemStatus) -> None:
-    if standing.needs:
+def _print_needs(out: Output, system: SystemStatus) -> None:
+    if system.needs:
         out.write("Needs a person", style="bold red")
     else:
         out.write("Nothing needs a person.", style="green")
-    for need in standing.needs:
+    for need in system.needs:
         text, command = one_line(need_sentence(need)), need_command(need)
         if command and out.is_terminal and len(text) + len(command) + 5 > out.width:
             out.wrapped(f"  {text}:")
@@ -109,29 +109,29 @@ def _print_sources(out: Output, sources: list[dict[str, Any]]) -> None:
         out.write(f"… and {counted(len(rest), 'other source')}, {number(clean)} of them completed", style="dim")
 
 
-def _print_documents(out: Output, standing: SystemStatus) -> None:
+def _print_documents(out: Output, system: SystemStatus) -> None:
     """Print all collections by status: an app's own documents, which need not belong to a source."""
-    shown = [item for item in _STATUSES if item in ("pending", "processed", "failed") or standing.count(item)]
+    shown = [item for item in _STATUSES if item in ("pending", "processed", "failed") or system.count(item)]
     rows = [
         (collection, [count_cell(counts.get(item, 0), STATUS_STYLES.get(item, "red")) for item in shown])
-        for collection, counts in sorted(standing.documents.items())
+        for collection, counts in sorted(system.documents.items())
     ]
     out.table(("documents", *(item.replace("failed_max_retries", "given up") for item in shown)), rows)
 
 
-def _print_stages(out: Output, standing: SystemStatus) -> None:
+def _print_stages(out: Output, system: SystemStatus) -> None:
     styles = {"waiting": "yellow", "working": "cyan", "done": "green", "dead_letters": "red"}
-    if any(stage.unrouted for stage in standing.stages):
+    if any(stage.unrouted for stage in system.stages):
         styles["unrouted"] = "yellow"
     rows = []
-    for stage in standing.stages:
+    for stage in system.stages:
         waits = duration(stage.oldest_waits_seconds) if stage.waiting else ""
         if stage.due_in_seconds is not None:
             waits = f"due in {duration(round(stage.due_in_seconds))}"
         counts = [count_cell(getattr(stage, name), style) for name, style in styles.items()]
         rows.append((stage.service, [*counts, Text(waits, "dim")]))
     out.table(("stage", *(name.replace("_", " ") for name in styles), "oldest waits"), rows)
-    if any(stage.dead_letters and stage.finishes for stage in standing.stages) and standing.count("pending"):
+    if any(stage.dead_letters and stage.finishes for stage in system.stages) and system.count("pending"):
         text = "Dead letters of documents that are still pending need nobody: the retry job tries them again."
         out.print(Text(text, "dim"), soft_wrap=not out.is_terminal)
         out.print()
@@ -140,9 +140,9 @@ def _print_stages(out: Output, standing: SystemStatus) -> None:
 # -- what is wrong
 
 
-def _print_failures(out: Output, standing: SystemStatus) -> None:
+def _print_failures(out: Output, system: SystemStatus) -> None:
     out.write("Why documents fail", style="bold")
-    for item in standing.failures:
+    for item in system.failures:
         documents, letters, waiting = item["documents"], item["dead_letters"], item["waiting"]
         many = counted(documents, "document") if documents else counted(letters, "dead letter") if letters else ""
         if waiting:
@@ -151,19 +151,19 @@ def _print_failures(out: Output, standing: SystemStatus) -> None:
         out.entry("  ", (many, style), f" · {one_line(item['service'])} · ", (item["verdict"], "bold"))
         out.entry(f"    {one_line(item['error'], 300)}")
         out.write(f"    onward failures show {item['fingerprint']}", style="dim")
-    if standing.other_failures:
-        out.write(f"  … and {number(standing.other_failures)} more: onward failures list", style="dim")
+    if system.other_failures:
+        out.write(f"  … and {number(system.other_failures)} more: onward failures list", style="dim")
     out.print()
 
 
-def _print_waits(out: Output, standing: SystemStatus) -> None:
+def _print_waits(out: Output, system: SystemStatus) -> None:
     lines = []
-    for outage in standing.outages:
+    for outage in system.outages:
         if not outage.needs_person:  # else it is among the needs at the top
             asked = outage.asked_in_seconds
             again = f"; asked again in {duration(round(asked))}" if asked is not None else ""
             lines.append(f"{outage_sentence(outage)}{again}")
-    for item in standing.set_aside:
+    for item in system.set_aside:
         whose = f"{counted(item['documents'], 'document')} of {item['source'] or 'no source'}"
         text = f"{whose} set aside, retried in {duration(round(item['due_in_seconds']))}"
         lines.append(f"{text} ({counted(item['retries'], 'retry')} so far): {item['error']}")

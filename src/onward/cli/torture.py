@@ -66,7 +66,7 @@ def torture(store: str | None, seed: int | None, as_json: bool, keep: bool, **gi
     out = Output(stderr=True)
     with on_signals(_stop, *_STOP_SIGNALS), open_scratch(store, keep=keep) as scratch:
         title = f"torture on {scratch.where}"
-        display = LiveDisplay(out, title) if out.is_terminal else PlainDisplay(out)
+        display = TortureLiveDisplay(out, title) if out.is_terminal else TorturePlainDisplay(out)
         try:
             report = run(TortureOptions(seed=seed, **given), scratch, display.show)
         finally:
@@ -82,7 +82,7 @@ def _stop() -> None:
     raise KeyboardInterrupt
 
 
-class LiveDisplay:
+class TortureLiveDisplay:
     """Bars that are redrawn in place, and removed at the end."""
 
     def __init__(self, out: Console, title: str) -> None:
@@ -102,7 +102,7 @@ class LiveDisplay:
         self._bars.stop()
 
 
-class PlainDisplay:
+class TorturePlainDisplay:
     """A line at intervals."""
 
     def __init__(self, out: Console) -> None:

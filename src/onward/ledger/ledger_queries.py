@@ -159,7 +159,7 @@ class LedgerQueries(TransactionalStore):
         return at
 
     @transactional
-    def give_up(self, unit: UnitOfWork, keys: Sequence[DocumentKey]) -> int:
+    def mark_out_of_rounds(self, unit: UnitOfWork, keys: Sequence[DocumentKey]) -> int:
         """Mark documents that have had all their rounds as `failed_max_retries`; return how many."""
         found = _without_row(unit, keys)
         for key, doc in found:

@@ -82,7 +82,7 @@ class Store(
         return publish.publish(unit, envelopes)
 
     @transactional
-    def publish_malformed(self, unit: UnitOfWork, raw: bytes, failure: Failure, *, event_type: str = "") -> None:
+    def keep_malformed(self, unit: UnitOfWork, raw: bytes, failure: Failure, *, event_type: str = "") -> None:
         """Store bytes that are no event as a dead letter of each service that they were for."""
         services = [consumer.service for consumer in unit.subscriptions() if consumer.event_type == event_type]
         if len(raw) > MAX_RAW_BYTES:

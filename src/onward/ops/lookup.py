@@ -7,14 +7,16 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from onward.app import App
-from onward.ledger.store import Store
 from onward.model.documents import DocumentKey, DocumentState
 from onward.ops.bad_input import BadInput, NotFound
 from onward.ops.text.format import SHORT_ID, number, one_line, printable, shell_command, source_name
 from onward.retry.redact import redact
+
+if TYPE_CHECKING:
+    from onward.app import App
+    from onward.ledger.store import Store
 
 EMPTY = "Nothing has been ingested yet. Begin with:\n  onward ingest SOURCE…   (a mailbox, a folder or a URL)"
 PIPELINE_SERVICES = ("ingestion", "parsing", "chunking", "embedding", "orchestration", "summarization")

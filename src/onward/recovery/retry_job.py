@@ -269,7 +269,7 @@ class RetryJob:
                 error = describe_error(state.last_error)[:500] or "none"
                 log.error("%s is given up: %s; last error: %s", name, decision.why, error)
         if exhausted:
-            self.store.give_up(exhausted)
+            self.store.mark_out_of_rounds(exhausted)
         self.store.defer_checks(checks)
         for collection, count in run.requeued.items():
             self.store.count("retry_job_documents_requeued_total", collection, count)

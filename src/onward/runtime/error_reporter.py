@@ -49,7 +49,7 @@ class DeliveryFailed(OnwardError):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ErrorReport:
     """A failure of a service, and the documents that it is about."""
 
     failure: Failure
@@ -76,17 +76,19 @@ class ReportThread:
     `deliver` raises `DeliveryFailed` if it should be called again; another error drops the batch.
     """
 
-    def __init__(self, target: str, deliver: Callable[[list[Report]], None], *, size: int = MAX_WAITING) -> None:
+    def __init__(
+        self, target: str, deliver: Callable[[list[ErrorReport]], None], *, size: int = MAX_WAITING
+    ) -> None:
         self._target = target
         self._deliver = deliver
-        self._waiting = deque[Report](maxlen=size)
-        self._batch: list[Report] = []
+        self._waiting = deque[ErrorReport](maxlen=size)
+        self._batch: list[ErrorReport] = []
         self._changed = threading.Condition()
         self._closing = False
         self._thread: threading.Thread | None = None
         self._problem = ""
 
-    def put(self, report: Report) -> None:
+    def put(self, report: ErrorReport) -> None:
         with self._changed:
             if self._closing:
                 return
@@ -155,7 +157,7 @@ class ErrorReporter:
     counts: ReportThread | None = None  # counts failures in the store
     sends: ReportThread | SentryClient | None = None  # sends them to another system
 
-    def put(self, report: Report, *, counted: bool = False) -> None:
+    def put(self, report: ErrorReport, *, counted: bool = False) -> None:
         """Report a failure. `counted`: it is in its failure group already."""
         if self.counts is not None and not counted:
             self.counts.put(report)
@@ -173,7 +175,7 @@ class ErrorReporter:
 def store_counts(open_store: Callable[[], Store]) -> ReportThread:
     """Return what counts failures in the failure groups of the store."""
 
-    def count(reports: list[Report]) -> None:
+    def count(reports: list[ErrorReport]) -> None:
         def steps() -> None:
             for report in reports:
                 store.report_failure(report.service, report.failure, collection=report.collection)
@@ -205,7 +207,7 @@ def http_posts(url: str, token: str = "") -> ReportThread:
         headers["Authorization"] = f"Bearer {token}"
     opener = urllib.request.build_opener(_NoRedirects)
 
-    def post(reports: list[Report]) -> None:
+    def post(reports: list[ErrorReport]) -> None:
         body = json.dumps({"errors": [report.as_json() for report in reports]}).encode()
         try:
             request = urllib.request.Request(url, body, headers, method="POST")
@@ -257,7 +259,7 @@ class SentryClient:
             problem = "SENTRY_DSN must be a DSN of Sentry, such as https://key@sentry.example.org/7"
             raise OnwardError(problem) from None
 
-    def put(self, report: Report) -> None:
+    def put(self, report: ErrorReport) -> None:
         fields = report.as_json()
         tags = ("service", "kind", "dependency", "collection", "worker")
         extra = ("documents", "document_count", "place", "traceback")

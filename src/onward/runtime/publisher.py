@@ -108,7 +108,7 @@ def enter_foreign_event(
     except (StoreUnavailable, StoreFull):
         raise
     except Exception as error:
-        store.publish_malformed(raw, Failure.of(error, at=store.now(), service=""), event_type=event_type)
+        store.keep_malformed(raw, Failure.of(error, at=store.now(), service=""), event_type=event_type)
         return None
 
 

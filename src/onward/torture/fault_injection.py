@@ -25,7 +25,7 @@ MAX_FAILED_PAUSES = 300  # after this many attempts in which no group could be p
 
 
 @dataclass(frozen=True)
-class Hooks:
+class TortureHooks:
     """Callbacks of tests in a run."""
 
     # Faults that `onward torture` cannot inject, such as killing the store's server; each is injected once.
@@ -83,7 +83,7 @@ class FaultInjector:
     fleet: Fleet
     app: App
     plan: WorkloadPlan
-    hooks: Hooks
+    hooks: TortureHooks
     random: Random
     refusal_log: Path  # where workers record the works that were refused
 

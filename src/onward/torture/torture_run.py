@@ -25,7 +25,7 @@ from onward.ledger.store_errors import StoreUnavailable
 from onward.model.documents import FINAL, Status
 from onward.retry import OnwardError, redact
 from onward.settings import Settings, variable
-from onward.torture.fault_injection import FaultCounts, FaultInjector, Hooks, draw_schedule
+from onward.torture.fault_injection import FaultCounts, FaultInjector, TortureHooks, draw_schedule
 from onward.torture.final_count import FinalCount, count_documents
 from onward.torture.worker_groups import Fleet
 from onward.torture.workload import REFUSAL_LOG, Label, Parcel, ParcelArrived, Piece, WorkloadPlan, build
@@ -224,7 +224,10 @@ class TortureReport:
 
 
 def torture(
-    options: TortureOptions, scratch: Scratch, show: Callable[[TortureProgress], None], hooks: Hooks | None = None
+    options: TortureOptions,
+    scratch: Scratch,
+    show: Callable[[TortureProgress], None],
+    hooks: TortureHooks | None = None,
 ) -> TortureReport:
     """Run the workload, inject faults, and count."""
     app = build(scratch.settings)
@@ -232,7 +235,7 @@ def torture(
         _ = app.store  # first: that several processes make the tables at once is not tested here
         folder, environ = scratch.folder, scratch.environ
         with Fleet(folder, environ, options.workers, options.processes, LEASE_SECONDS) as fleet:
-            return _Run(options, scratch, app, fleet, show, hooks or Hooks()).run()
+            return _Run(options, scratch, app, fleet, show, hooks or TortureHooks()).run()
     finally:
         app.close()
 
@@ -244,7 +247,7 @@ class _Run:
     _app: App
     _fleet: Fleet
     _show: Callable[[TortureProgress], None]
-    _hooks: Hooks
+    _hooks: TortureHooks
 
     def __post_init__(self) -> None:
         options, hooks, log = self._options, self._hooks, self._scratch.refusal_log

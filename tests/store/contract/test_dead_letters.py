@@ -157,14 +157,14 @@ def test_an_event_of_a_service_that_finishes_nothing_dies_and_returns_alike(stag
 
 def test_what_could_not_be_read_is_kept_with_its_bytes_for_each_service_it_was_for(stage: Stage) -> None:
     raw = b"\xff\x00 not json"
-    stage.store.publish_malformed(raw, failure("not JSON"), event_type="Noticed")
+    stage.store.keep_malformed(raw, failure("not JSON"), event_type="Noticed")
     (letter,) = stage.store.dead_letters()
     assert (letter.service_name, letter.abandoned_reason, letter.raw) == ("listening", "malformed", raw)
     assert letter.last_error == "not JSON"
 
 
 def test_what_could_not_be_read_and_was_for_nobody_is_kept_too_but_cannot_go_back(stage: Stage) -> None:
-    stage.store.publish_malformed(b"?", failure())
+    stage.store.keep_malformed(b"?", failure())
     (letter,) = stage.store.dead_letters()
     assert (letter.service_name, letter.failed_queue) == ("", "events.failed")
     assert not stage.store.requeue(letter.row), "nobody would ever claim it"
@@ -193,7 +193,7 @@ def test_dead_letters_are_listed_by_service_in_pages(stage: Stage) -> None:
     for id in "abc":
         stage.bring(id)
         give_up(stage, id)
-    stage.store.publish_malformed(b"?", failure(), event_type="Noticed")
+    stage.store.keep_malformed(b"?", failure(), event_type="Noticed")
     first = stage.store.dead_letters("reading", limit=2)
     rest = stage.store.dead_letters("reading", limit=2, after=first[-1].row)
     assert [one.documents[0][1] for one in [*first, *rest]] == ["a", "b", "c"]

@@ -80,7 +80,7 @@ def test_pages_follow_each_other_by_row_whatever_the_filter(stage: Stage) -> Non
 
 def test_what_named_no_service_is_found_under_the_empty_name(stage: Stage) -> None:
     give_up(stage, "a")
-    stage.store.publish_malformed(b"\xff", failure("not JSON"))
+    stage.store.keep_malformed(b"\xff", failure("not JSON"))
     (letter,) = stage.store.find_dead_letters(service="")
     assert (letter.failed_queue, letter.raw) == ("events.failed", b"\xff")
 

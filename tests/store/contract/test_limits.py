@@ -145,8 +145,8 @@ def test_events_without_a_consumer_are_dropped_the_oldest_first_when_there_are_t
 
 
 def test_of_bytes_that_cannot_be_read_the_beginning_is_kept_and_the_rest_is_said(stage: Stage) -> None:
-    stage.store.publish_malformed(b"x" * MAX_RAW_BYTES, failure("not JSON"))
-    stage.store.publish_malformed(b"y" * (MAX_RAW_BYTES + 1), failure("not JSON"))
+    stage.store.keep_malformed(b"x" * MAX_RAW_BYTES, failure("not JSON"))
+    stage.store.keep_malformed(b"y" * (MAX_RAW_BYTES + 1), failure("not JSON"))
     whole, cut = stage.store.dead_letters()
     assert (whole.raw, whole.last_error) == (b"x" * MAX_RAW_BYTES, "not JSON")
     assert cut.raw == b"y" * MAX_RAW_BYTES

@@ -74,7 +74,7 @@ def test_states_come_in_the_order_they_were_asked_for(stage: Stage) -> None:
 
 def test_giving_up_keeps_the_history(stage: Stage) -> None:
     _given_up(stage, "a")
-    assert stage.store.give_up([("pages", "a"), ("pages", "missing")]) == 1
+    assert stage.store.mark_out_of_rounds([("pages", "a"), ("pages", "missing")]) == 1
     state = stage.state("a")
     assert state.status == "failed_max_retries"
     assert state.last_error is not None
@@ -86,7 +86,7 @@ def test_giving_up_keeps_the_history(stage: Stage) -> None:
 def test_what_runs_is_never_given_up(stage: Stage) -> None:
     stage.bring("a")
     stage.take()
-    assert stage.store.give_up([("pages", "a")]) == 0
+    assert stage.store.mark_out_of_rounds([("pages", "a")]) == 0
     assert stage.state("a").status == "pending"
 
 

@@ -172,7 +172,7 @@ def _of_collection(
             yield state.id, state
 
 
-@reads(router, "/{id:path}/status", "See where a document stands", schemas.DocumentStatus, 404)
+@reads(router, "/{id:path}/status", "Get the status of a document", schemas.DocumentStatus, 404)
 def get_status(app: Onward, id: str) -> Facts:
     """Get its status, how often it was tried, when it is tried again, and why it failed last.
 

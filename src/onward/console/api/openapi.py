@@ -33,7 +33,7 @@ _TAGS = {
     "Failed queues": "Dead letters: events that were given up for now.",
     "Failed batches": "What was set aside, to be retried together.",
     "Breakers": "Dependencies, and whether they are down.",
-    "Standing": "How everything stands, who works, and changes that take a while.",
+    "Status": "The status of everything, the workers, and changes that take a while.",
     "Errors": "Errors of other programs, reported here.",
     "Monitoring": "For whoever watches this server.",
 }

@@ -59,7 +59,7 @@ router = APIRouter(prefix="/v3")
 failures = partial(reads, router, tag="Failures")
 queues = partial(reads, router, tag="Failed queues")
 batches = partial(reads, router, tag="Failed batches")
-standing = partial(reads, router, tag="Standing")
+status_call = partial(reads, router, tag="Status")
 
 Skip = Annotated[int, Query(ge=0, le=100_000, description="`next` of the page before.")]
 Row = Annotated[int, Query(ge=0, lt=2**63, description="`next` of the page before.")]
@@ -161,7 +161,7 @@ def read_queue(
     shown = letters[:limit]
     return {
         "queue": failed_queue_facts(app, archived=archived, queue=queue)[0],
-        "letters": [dead_letter_facts(letter) if whole else dead_letter_brief(letter) for letter in shown],
+        "dead_letters": [dead_letter_facts(letter) if whole else dead_letter_brief(letter) for letter in shown],
         "next": shown[-1].row if shown and (more or len(letters) > limit) else None,
     }
 
@@ -240,19 +240,19 @@ def close_breaker(app: Onward, operations: Running, name: str) -> JSONResponse:
     return carry_out(app, operations, CloseBreaker(name))
 
 
-@standing("/workers", "List workers", schemas.Workers)
+@status_call("/workers", "List workers", schemas.Workers)
 def list_workers(app: Onward) -> Facts:
     """List live workers, their events, and services without a worker."""
     return worker_facts(app)
 
 
-@standing("/services", "List services", schemas.Services)
+@status_call("/services", "List services", schemas.Services)
 def list_services(app: Onward) -> Facts:
     """List the event, the workers and the waiting events of each service."""
     return {"services": service_facts(app.store)}
 
 
-@standing("/status", "See how everything stands", dict[str, Any])
+@status_call("/status", "Get the status of everything", dict[str, Any])
 def get_status(request: Request, app: Onward) -> Facts:
     """Get the problems that need an operator, and the status of sources, services, failures, outages and workers.
 
@@ -263,13 +263,13 @@ def get_status(request: Request, app: Onward) -> Facts:
     return status.as_dict()
 
 
-@standing("/operations", "List changes that take a while", list[schemas.Operation])
+@status_call("/operations", "List changes that take a while", list[schemas.Operation])
 def list_operations(operations: Running) -> list[Operation]:
     """List the operations that run or have run in this server, the newest first."""
     return operations.all()
 
 
-@standing("/operations/{id}", "See how a change goes", schemas.Operation, 404)
+@status_call("/operations/{id}", "See how a change goes", schemas.Operation, 404)
 def get_operation(operations: Running, id: str) -> Operation:
     """Get its progress and its result. The last 100 operations are kept."""
     return _operation(operations, id)
@@ -277,7 +277,7 @@ def get_operation(operations: Running, id: str) -> Operation:
 
 @router.post(
     "/operations/{id}/stop",
-    tags=["Standing"],
+    tags=["Status"],
     summary="Stop a change where it is",
     status_code=202,
     response_model=schemas.Operation,

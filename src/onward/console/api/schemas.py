@@ -324,7 +324,7 @@ class Queues(ApiResponse):
 
 class DeadLetters(ApiResponse):
     queue: Facts
-    letters: list[Facts]
+    dead_letters: list[Facts]
     next: int | None = None
 
 

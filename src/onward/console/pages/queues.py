@@ -107,9 +107,11 @@ def _kinds(app: App, services: tuple[str, ...], *, archived: bool) -> list[DeadL
 @router.get("/queues")
 def show(request: Request, app: Onward) -> Response:
     found = [one | {"path": page_path("queues", one["queue"])} for one in failed_queue_facts(app, archived=False)]
-    full = sorted((one for one in found if one["letters"] or one["archived"]), key=lambda one: -one["letters"])
-    bare = [one for one in found if not (one["letters"] or one["archived"])]
-    return page(request, "queues.html", full=full, bare=bare, letters=sum(one["letters"] for one in full))
+    full = sorted(
+        (one for one in found if one["dead_letters"] or one["archived"]), key=lambda one: -one["dead_letters"]
+    )
+    bare = [one for one in found if not (one["dead_letters"] or one["archived"])]
+    return page(request, "queues.html", full=full, bare=bare, letters=sum(one["dead_letters"] for one in full))
 
 
 @router.get("/queues/{queue:path}")

@@ -47,7 +47,7 @@ def failed_queue_facts(app: App, *, archived: bool, queue: str | None = None) ->
             {
                 "queue": name,
                 "service": ", ".join(services),
-                "letters": sum(counts.get(service, {}).get("dead", 0) for service in services),
+                "dead_letters": sum(counts.get(service, {}).get("dead", 0) for service in services),
                 "oldest": iso(min((group.oldest for group in groups), default=None)),
                 "newest": iso(max((group.newest for group in groups), default=None)),
                 "most_frequent_error": last_error_text(example) if example is not None else None,

@@ -149,20 +149,20 @@ def read_ingestion_report(
     """
     from onward.pipeline.sources import fetch_report, message_counts, source_status, without_text
 
-    standing, fetched, after = source_status(app, source), fetch_report(app, source), totals(app, source)
+    current, fetched, after = source_status(app, source), fetch_report(app, source), totals(app, source)
     return IngestionReport(
         source,
         # The source may have been forgotten while it was ingested.
-        standing.status if after else "forgotten",
+        current.status if after else "forgotten",
         {} if fetched is None else fetched.counts,
         message_counts(app, source),
         without_text(app, source),
         SkippedFiles.of(fetched),
-        standing.documents,
+        current.documents,
         {name: after.get(name, 0) - before.get(name, 0) for name in sorted(after.keys() | before.keys())},
-        standing.failed,
-        list(_troubles(app, source, standing)),
-        [one for name in COLLECTIONS if waiting and (one := _waiting(app, source, standing, name)) is not None],
+        current.failed,
+        list(_troubles(app, source, current)),
+        [one for name in COLLECTIONS if waiting and (one := _waiting(app, source, current, name)) is not None],
     )
 
 
@@ -186,25 +186,25 @@ def archive_counts(app: App, archive: Archive) -> dict[str, int]:
     return {"messages": total, "parsed": total - failed, "failed": failed, "duplicates": duplicates}
 
 
-def _troubles(app: App, source: str, standing: SourceStatus) -> Iterator[FailedDocument]:
+def _troubles(app: App, source: str, current: SourceStatus) -> Iterator[FailedDocument]:
     left = SHOWN
     for name in COLLECTIONS:
         for status in ("failed", "failed_max_retries"):
-            if left > 0 and standing.count(name, status):
+            if left > 0 and current.count(name, status):
                 for state in app.store.find_states(collection=name, status=status, source=source, limit=left):
                     left -= 1
                     yield FailedDocument(name, state.id, describe_error(state.last_error))
 
 
-def _waiting(app: App, source: str, standing: SourceStatus, collection: str) -> WaitingDocuments | None:
-    count = standing.count(collection, "pending")
+def _waiting(app: App, source: str, current: SourceStatus, collection: str) -> WaitingDocuments | None:
+    count = current.count(collection, "pending")
     if not count:
         return None
     states = app.store.states(collection, status="pending", source=source, limit=500)
     if (down := outage_of(app, collection)) and any(state.row is not None for state in states):
         return WaitingDocuments(collection, count, down.dependency, until=down.next_probe, error=down.reason)
     begun = any(state.row or state.round for state in states)
-    if collection == "threads" and standing.pending > count and not begun:
+    if collection == "threads" and current.pending > count and not begun:
         return WaitingDocuments(collection, count, incomplete=True)
     steps = NextSteps(app.store, RetryJobRules.of(app.settings))
     times = [at for state in states if (at := due_time(steps, state)) is not None]
