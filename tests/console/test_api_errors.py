@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from onward import App
-from onward.console.api.errors import Errors
+from onward.console.api.error_reports import Errors
 from onward.retry import Exponential
 from onward.runtime import error_reporter
 from onward.settings import Settings

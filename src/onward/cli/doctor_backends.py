@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from onward.cli.doctor import MAX_SKEW_SECONDS, Check, Checks, ok, warning, wrong
 from onward.cli.output import events_wait
 from onward.ops.lookup import worker_command
-from onward.ops.queries.workers import service_facts
+from onward.ops.queries.services import service_facts
 from onward.ops.text.format import counted, duration, moment, number, shell_command, size, worker_process
 from onward.recovery.retry_decision import RetryJobRules
 from onward.retry.errors import OnwardError

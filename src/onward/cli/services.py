@@ -15,7 +15,7 @@ from onward.cli.output import Output, count_cell, events_wait
 from onward.cli.params import json_option, list_by_default, print_json
 from onward.ops.actions.services import CloseBreaker, OpenBreaker, RetireService
 from onward.ops.lookup import worker_command
-from onward.ops.queries.workers import breaker_facts, opening_facts, service_facts, worker_facts
+from onward.ops.queries.services import breaker_facts, opening_facts, service_facts, worker_facts
 from onward.ops.text.format import counted, duration, moment, one_line, shell_command, worker_process
 from onward.retry.redact import redact
 

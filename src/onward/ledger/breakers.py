@@ -1,7 +1,7 @@
 """The breakers of dependencies, and attributing a failed try to a dependency or to its documents.
 
 A try is attributed inside the transaction that settles it, with locked breakers, before anything is charged. What
-a failure of the documents costs was decided before, by `Judge.judge` in `runtime/failure_policy.py`.
+a failure of the documents costs was decided before, in `runtime/failure_policy.py`.
 """
 
 from __future__ import annotations

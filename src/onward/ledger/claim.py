@@ -1,6 +1,8 @@
 """Claiming due rows, with the documents that they name.
 
-A due row is not claimed as long as one of these holds. In the worker process (`runtime/`):
+A row is not claimed before it is due, nor while another worker holds it: until its lease lapses and `reclaim`
+gives it back, also if that worker is dead. An event without a subscriber is `unrouted`. A due row is not claimed
+as long as one of these holds. In the worker process (`runtime/`):
 
 - No worker runs the row's service, or the service was renamed and has not subscribed with its new name yet.
 - The worker drains, cannot reach the store, or has claimed all due rows and was not told of others since.

@@ -2,6 +2,8 @@
 
 A breaker is about a dependency; a charged try is about a document. A failure is the dependency's if nothing
 has succeeded with it since and either its health call says no, or enough different documents failed in a row.
+An error may also open the breaker by itself (`opens`), or pause it (a rate limit). A lone document that cannot
+reach the dependency waits for it without a charge.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Metrics, logs, traces, error reports, health: what is seen from outside."""
+"""What others read of a process: Prometheus metrics, health, logs."""

@@ -1,6 +1,6 @@
 """Retries: pure policies, backoffs and the classification of errors.
 
-Nothing here reads a clock or does I/O by itself, or imports another package of Onward.
+Nothing here imports another package of Onward, and the policies read no clock. Only `retry_call` waits.
 """
 
 from onward.retry.errors import (

@@ -283,7 +283,7 @@ class Supervisor:
                 child.kill()
 
     def _after_exit(self, child: Child) -> None:
-        """Give back what a dead process held, and charge what was running when it crashed."""
+        """Give back what a dead process held, and count a death of what was running when it crashed."""
         code = child.record.exit_code()
         explained = code is not None or child.killed or bool(child.hung)
         running, finished = ([], []) if explained else (child.record.running(), child.record.finished())

@@ -6,19 +6,19 @@ from functools import partial
 
 from fastapi import APIRouter, FastAPI
 
-from onward.console.api import documents, errors, monitoring, operator, submissions
+from onward.console.api import documents, error_reports, monitoring, operator, submissions
 from onward.console.api.openapi import describe
 from onward.console.problems import add_routers
 
 ROUTERS: tuple[APIRouter, ...] = (
     *(submissions.router, documents.router, documents.search_router, documents.tasks_router),
-    *(operator.router, errors.router, monitoring.router),
+    *(operator.router, error_reports.router, monitoring.router),
 )
 
 
 def add_routes(web: FastAPI) -> None:
     """Add all calls, and what they keep while the server runs."""
-    web.state.errors = errors.Errors()
+    web.state.errors = error_reports.Errors()
     web.state.monitoring = monitoring.Monitoring(web.state.onward)
     add_routers(web, ROUTERS, in_schema=True)
     web.openapi = partial(describe, web)  # type: ignore[method-assign]

@@ -44,14 +44,14 @@ from onward.ops.queries.failure_groups import (
     item_errors,
     list_groups,
 )
-from onward.ops.queries.status import read_status
-from onward.ops.queries.workers import (
+from onward.ops.queries.services import (
     breaker_facts,
     known_dependencies,
     opening_facts,
     service_facts,
     worker_facts,
 )
+from onward.ops.queries.status import read_status
 from onward.ops.text.format import one_line
 from onward.recovery.diagnosis import diagnose, evidence_of
 

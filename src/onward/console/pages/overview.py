@@ -21,8 +21,8 @@ from onward.console.request_context import Onward
 from onward.model.documents import FINAL, Status
 from onward.model.ledger_views import WorkerClaims
 from onward.ops.queries.ingestion_report import COLLECTIONS
+from onward.ops.queries.services import EXAMPLES, breaker_facts, worker_facts
 from onward.ops.queries.status import Overdue, SystemStatus, overdue, read_status
-from onward.ops.queries.workers import EXAMPLES, breaker_facts, worker_facts
 from onward.ops.text.format import short_name
 from onward.ops.text.needs import need_command, need_link, need_sentence
 from onward.pipeline.documents import source_id

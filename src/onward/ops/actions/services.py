@@ -8,7 +8,7 @@ from typing import Any
 from onward.app import App
 from onward.ops.actions.action import Action, ActionOutcome, ActionPlan, ActionProgress, Actor, Messages, Tone, say
 from onward.ops.bad_input import BadInput
-from onward.ops.queries.workers import breaker_facts, known_dependencies, runs, service_facts
+from onward.ops.queries.services import breaker_facts, known_dependencies, runs, service_facts
 from onward.ops.text.format import counted, one_line, shell_command, worker_process
 from onward.retry.redact import redact
 from onward.runtime.process_identity import alive_workers

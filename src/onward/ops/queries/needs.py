@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from onward.model.documents import Status
-from onward.ops.queries.workers import Outage
+from onward.ops.queries.services import Outage
 
 if TYPE_CHECKING:
     from onward.ops.queries.status import SystemStatus

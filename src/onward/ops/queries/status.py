@@ -12,7 +12,7 @@ from onward.model.ledger import FailedBatch
 from onward.ops.lookup import PIPELINE_SERVICES, store_file, worker_command
 from onward.ops.queries.ingestion_report import SkippedFiles, read_skipped_files
 from onward.ops.queries.needs import Need, due_events, find_needs
-from onward.ops.queries.workers import Outage, read_outages, runs
+from onward.ops.queries.services import Outage, read_outages, runs
 from onward.ops.text.diagnosis import diagnosis_sentences
 from onward.ops.text.format import iso
 from onward.ops.text.needs import need_command, need_sentence

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from onward.model.documents import Status
 from onward.ops.queries.needs import Need, NeedKind
-from onward.ops.queries.workers import Outage
+from onward.ops.queries.services import Outage
 from onward.ops.text.format import be, counted, duration, number, shell_command, whole_duration
 
 
