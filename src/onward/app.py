@@ -91,6 +91,7 @@ class App:
 
     @property
     def settings(self) -> Settings:
+        """The settings, read from the environment and `onward.toml` when they are first used."""
         if self._settings is None:
             self._settings = load_settings()
             hide_addresses(self._settings.redact_addresses)
@@ -201,9 +202,9 @@ class App:
 
         It is counted in its failure group: `onward failures list --all` shows it. This neither waits nor raises.
         """
-        from onward.runtime.error_reporter import ErrorReport
-
         try:
+            from onward.runtime.error_reporter import ErrorReport
+
             at = time.time() if self._store is None else self._store.now()
             worker = f"{socket.gethostname()}:{os.getpid()}"
             failure = Failure.of(error, at=at, service=service, worker=worker, version=self.version)
@@ -220,9 +221,9 @@ class App:
             self.observe(self._report_failed)
 
     def _report_failed(self, signal: AnySignal) -> None:
-        from onward.runtime.error_reporter import ErrorReport
-
         if isinstance(signal, (Retried, GaveUp, SetAside)) and signal.failure is not None:
+            from onward.runtime.error_reporter import ErrorReport
+
             service = self.registry.services.get(signal.service)
             collection = service.finishes.collection if service and service.finishes else None
             self.reporter.put(ErrorReport(signal.failure, signal.service, collection, signal.ids), counted=True)
@@ -256,7 +257,7 @@ class App:
         return self._given if isinstance(self._given, str) else ""
 
     def open_unannounced(self) -> Store:
-        """Open the store without telling it of this app's services: it may be that of another app."""
+        """Open the store without subscribing this app's services to it: it may be that of another app."""
         if self._given is not None and not isinstance(self._given, str):
             return self._given
         return open_store(self.store_address, self._clock)
@@ -301,7 +302,7 @@ class App:
         return self.store.transaction()
 
     def atomically(self, steps: Callable[[], T]) -> T:
-        """Make all that `steps` calls of this app one transaction, done again when another got in its way."""
+        """Make all that `steps` calls of this app one transaction, repeated if it conflicts with another."""
         return self.store.atomically(steps)
 
     def add(self, *documents: Document, source: str | None = None, priority: int = 0) -> int:

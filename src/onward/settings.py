@@ -228,6 +228,7 @@ class Settings(_Shared):
 
 
 def variable(field: str) -> str:
+    """Return the environment variable of a setting."""
     return field.upper() if field in _Shared.model_fields else PREFIX + field.upper()
 
 

@@ -10,7 +10,7 @@ def test_a_page_is_fetched_after_an_outage():
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any, Self
 
@@ -36,11 +36,11 @@ MAX_REPEATS, REPEAT_SECONDS = 300, 60.0
 """A row that is delivered this often within this simulated time follows another clock."""
 
 
-@dataclass(slots=True, eq=False)
 class SimulatedClock:
     """A clock that moves only when it is advanced."""
 
-    _now: float = 1_800_000_000.0
+    def __init__(self, start: float = 1_800_000_000.0) -> None:
+        self._now = start
 
     def now(self) -> float:
         return self._now
@@ -151,6 +151,7 @@ class Simulation:
         self._down[dependency] = self.clock.now() + for_seconds
 
     def is_down(self, dependency: str) -> bool:
+        """Return whether a dependency fails at this moment of the simulated time."""
         return self._down.get(dependency, 0.0) > self.clock.now()
 
     def _failing(self, dependency: Dependency) -> Dependency:
@@ -321,13 +322,16 @@ class Simulation:
     # -- looking
 
     def state(self, document: Document) -> DocumentState:
+        """Return what the ledger knows of a document, which must exist."""
         found = self.store.state(type(document), document.id)
         if found is None:
             raise AssertionError(f"{document.collection}/{document.id} does not exist")
         return found
 
     def status(self, document: Document) -> str:
+        """Return the status of a document, such as `processed`; the document must exist."""
         return self.state(document).status
 
     def dead_letters(self, service: str | None = None) -> list[DeadLetter]:
+        """Return the dead letters of a service, or of all services."""
         return self.store.dead_letters(service, limit=10_000)

@@ -66,7 +66,7 @@ def supervise(
 ) -> None:
     """Run the services of the app that a reference names (`package.module:app`) until stopped.
 
-    With `exposes`, metrics and health can be had at the address that is set.
+    With `exposes`, metrics and health are served at the address in the settings.
     With `log_file` the worker processes write there whatever they would print. `app` is the app that
     the reference names, where the caller has made one with settings of its own, which all processes get.
     """

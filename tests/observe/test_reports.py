@@ -196,6 +196,14 @@ def test_reporting_never_raises(caplog: pytest.LogCaptureFixture) -> None:
     assert "LookupError of billing cannot be reported" in caplog.text
 
 
+def test_reporting_while_the_interpreter_ends_does_not_raise(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "onward.runtime.error_reporter", None)  # nothing can be imported any more
+    report(new_app())
+    assert "LookupError of billing cannot be reported" in caplog.text
+
+
 # -- to another Onward
 
 

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from onward import Status, Work
-from onward.testing import Simulation
+from onward.testing import SimulatedClock, Simulation
 from tests.support.page_app import DAY, HOUR, Noticed, Page, PagesFound, bring, new_app
 
 
@@ -66,3 +66,9 @@ def test_polling_now_and_then_is_fine() -> None:
         (page,) = bring(world, "a")
         assert world.run_for(120) == 61
         assert world.status(page) == Status.PROCESSED
+
+
+def test_a_clock_begins_at_its_start() -> None:
+    clock = SimulatedClock(start=5.0)
+    clock.advance(2.0)
+    assert clock.now() == 7.0

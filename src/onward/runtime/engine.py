@@ -130,6 +130,7 @@ class Engine(work_loop.WorkLoop):
         return Ending.RELEASED if self._released else Ending.DRAINED
 
     def start(self) -> None:
+        """Register the worker, and open the slots of its services."""
         about = {
             "host": socket.gethostname(),
             "pid": os.getpid(),
@@ -294,6 +295,7 @@ class Engine(work_loop.WorkLoop):
             self._released = True
 
     def _abandon(self, call: Call) -> None:
+        """Charge a call that cannot be stopped; this process ends after draining."""
         self.finished.append(FinishedCall(call, call.failed(call.timeout())))
         call.abandoned = True
         log.error("%s; this worker process ends after draining", call.timeout())

@@ -98,7 +98,7 @@ def classified(call: Call, error: BaseException) -> Classified:
         found = call.service.classify(error)
         if isinstance(found, Classified):
             return found
-        problem = f"it answered {type(found).__name__}, not Classified"
+        problem = f"it returned {type(found).__name__}, not Classified"
     except BaseException as broken:
         problem = describe(call.opened, broken).traceback
     log.error("the classifier of service %r failed; the usual one decides: %s", call.service.name, problem)

@@ -182,7 +182,7 @@ def log_fields(of: Call | OpenDelivery, ids: Sequence[str]) -> dict[str, Any]:
 
 # -- metrics
 
-MOST_TRIES = 20  # tries that are told apart in a label
+MOST_TRIES = 20  # more tries than this have the label `more`
 _TOOK, _TRIES = "processing_duration_seconds", "event_retry_attempt_count"
 _TOOK_LIMITS, _TRIES_LIMITS = buckets_of(_TOOK), buckets_of(_TRIES)
 
@@ -197,7 +197,7 @@ class Measuring:
         metrics.also.append(self._taken)
 
     def expect(self, services: Iterable[str]) -> None:
-        """Begin at 0: what is first heard of at 300 would look as if nothing had happened."""
+        """Begin at 0: a counter that is first seen at 300 would look as if nothing had happened."""
         for service in services:
             self._metrics.increment("events_processed_total", 0, service=service)
             self._metrics.increment("event_duplicates_total", 0, service=service)

@@ -230,6 +230,7 @@ class InlineSlots(ServiceSlots):
     """Run handlers one after the other in the engine's own thread: for simulations, which must be repeatable."""
 
     def run_next(self) -> bool:
+        """Run a call that waits; return whether there was one."""
         call = self._begin(self._first)
         if call is None:
             return False
@@ -347,6 +348,7 @@ class RunningSlots:
     # -- read by its supervisor
 
     def exit_code(self) -> int | None:
+        """Return the code that the process ended with on purpose, if it did."""
         (word,) = _WORD.unpack_from(self._memory)
         return int(word) - 1 if word else None
 

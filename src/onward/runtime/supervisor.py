@@ -193,6 +193,7 @@ class Supervisor:
             raise self._fatal
 
     def step(self) -> bool:
+        """Look after the worker processes once; return whether to go on."""
         now = self.monotonic()
         for child in [child for child in self.children if not child.process.is_alive()]:
             self.children.remove(child)
@@ -269,6 +270,7 @@ class Supervisor:
         child = Child(process, pipe, record, worker, alone)
         if self.on_message is not None:
             child.reader = threading.Thread(target=self._read_messages, args=(child,), daemon=True)
+            child.reader.name = "onward-messages"
             child.reader.start()
         self.children.append(child)
 
@@ -382,6 +384,7 @@ class Supervisor:
             pause = self.lease / 3 if self.renew_leases() else min(1.0, self.lease / 3)
 
     def renew_leases(self) -> bool:
+        """Renew the leases of all workers; return whether that succeeded."""
         trouble = ""
         for child in list(self.children):
             try:

@@ -228,6 +228,7 @@ class WorkLoop:
             self._after_commit(requests, result, groups)
 
     def commit_now(self) -> None:
+        """Commit what is finished, in this thread."""
         groups = self._take_groups()
         while groups:
             self._after_commit((), self._commit_group(groups.pop(0)), groups)
