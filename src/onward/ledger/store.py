@@ -17,6 +17,7 @@ from onward.ledger.document_actions import DocumentActions, merge_status_counts
 from onward.ledger.ledger_queries import LedgerQueries
 from onward.ledger.reader import DocumentQueries
 from onward.ledger.requeue import DeadLetters, return_claims
+from onward.ledger.retry_job_state import RetryJobState
 from onward.ledger.subscriptions import Subscriptions
 from onward.ledger.transactions import transactional
 from onward.ledger.unit_of_work import UnitOfWork
@@ -40,6 +41,7 @@ class Store(
     DocumentActions,
     DeadLetters,
     LedgerQueries,
+    RetryJobState,
     Breakers,
     Subscriptions,
     SearchQueries,
