@@ -338,6 +338,11 @@ def test_what_a_crash_left_half_written_is_removed_after_a_day(place: Place) -> 
     assert (leftover(), fresh()) == (False, True)
 
 
+def test_a_put_that_ends_meanwhile_does_not_disturb_the_search_for_old_blobs(tmp_path: Path) -> None:
+    (tmp_path / "new-gone").symlink_to(tmp_path / "nowhere")  # it is listed, but there is no file any more
+    assert not list(FolderBlobs(tmp_path).older_than(0))
+
+
 @pytest.mark.parametrize("size", (8, 8 * PART))
 def test_many_put_the_same_at_once(place: Place, size: int) -> None:
     ready = threading.Barrier(8)

@@ -87,8 +87,9 @@ class FolderBlobs:
     def older_than(self, seconds: float) -> Iterator[Blob]:
         now = time.time()
         for path in self.folder.glob("new-*"):
-            if path.stat().st_mtime < now - _LEFTOVER_SECONDS:
-                path.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):  # its `put` has just ended
+                if path.stat().st_mtime < now - _LEFTOVER_SECONDS:
+                    path.unlink()
         for path in self.folder.glob("??/*"):
             blob = self.find(path.parent.name + path.name)
             if blob is not None and blob.put_mark < (now - seconds) * 1e9:

@@ -140,7 +140,7 @@ class PostgresBlobs:
         return False
 
     def _sweep(self, query: bytes, *values: Any) -> bool:
-        """Delete the blobs whose name a query takes, a few parts at a time; what a crash leaves is found again."""
+        """Delete the blobs that a query gives up, a few parts at a time; what a crash leaves is found again."""
         found = self._rows(query, *values)
         for (id,) in found:
             while self._changed(_SWEEP_PARTS, id, _SWEPT_AT_ONCE):

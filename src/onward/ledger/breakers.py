@@ -178,7 +178,6 @@ def _is_known_as_own(unit: UnitOfWork, row: RowRecord, parts: Parts) -> bool:
 
     Then the failure proves nothing about the dependency.
     """
-
     failed = [(id, part.failure) for part in parts if not isinstance(part, Processed) for id in part.ids]
     failed = [(id, failure) for id, failure in failed if failure is not None]
     for id, failure in failed:

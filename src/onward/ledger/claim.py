@@ -5,7 +5,7 @@ gives it back, also if that worker is dead. An event without a subscriber is `un
 as long as one of these holds. In the worker process (`runtime/`):
 
 - No worker runs the row's service, or the service was renamed and has not subscribed with its new name yet.
-- The worker drains, cannot reach the store, or has claimed all due rows and was not told of others since.
+- The worker drains, cannot reach the store, or has claimed all due rows and nothing has reported others since.
 - The service has no free slot, or too few for a claim of their own; or too many calls wait for a commit.
 - `SUSPECT_DEATHS` workers died while they ran it: only a process that runs nothing else claims it (`suspects`).
 

@@ -126,6 +126,7 @@ class DocumentActions(TransactionalStore):
         unit.db.send("prune_actions", MAX_ACTIONS)
 
     def actions(self, *, limit: int = 100, before: int | None = None) -> list[LoggedAction]:
+        """Return what people have changed, the latest first."""
         return [LoggedAction(*values) for values in self.db.read("actions", before, limit)]
 
 

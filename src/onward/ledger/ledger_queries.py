@@ -90,6 +90,7 @@ class LedgerQueries(TransactionalStore):
     def failure_groups(
         self, *, service: str | None = None, since: float | None = None, limit: int = 1000
     ) -> list[FailureGroup]:
+        """Return failure groups, the last seen first."""
         groups = self.db.read("failure_groups", service, 0.0 if since is None else since, limit)
         processed = {name: n for name, status, n in self.db.read("document_counts", None) if status == "processed"}
         return [read_group(stored, processed) for stored in groups]

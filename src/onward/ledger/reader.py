@@ -47,6 +47,7 @@ class Reader:
         return None if found is None else read_state(collection, [id, *found])
 
     def statuses(self, document: Documents, ids: Sequence[str]) -> dict[str, str]:
+        """Return the status of each of these documents that exists."""
         return dict(self.db.read("statuses", collection_of(document), list(ids)))
 
     def find(self, document: Documents, key: str, values: Sequence[Value]) -> list[FoundDocument]:
@@ -61,9 +62,9 @@ class Reader:
     def find_pages(
         self, document: Documents, key: str, value: Value, *, beside: str
     ) -> Iterator[list[tuple[FoundDocument, Value | None]]]:
-        """Yield the documents with this value under a key, each with its value of the key `beside`, as stored.
+        """Yield the documents with this value under a key, each with its value of the key `beside`.
 
-        There are at most `PAGE_DOCUMENTS` at a time, so that memory does not grow with their number.
+        They come in the order in which they were stored, at most `PAGE_DOCUMENTS` at a time, to limit memory.
         """
         after, collection = 0, collection_of(document)
         while rows := self.db.read("found_page", key, [value], beside, collection, after, PAGE_DOCUMENTS):
@@ -90,7 +91,7 @@ class Reader:
     def children(
         self, document: Documents, of: Documents, ids: Sequence[str], *, unlike: str | None = None
     ) -> list[FoundDocument]:
-        """Return documents that were made from these, each with its parent's id; not with a status `unlike`."""
+        """Return documents made from these, each with its parent's id; without those that have status `unlike`."""
         prefix = f"{collection_of(of)}/"
         found = self.db.read("children_of", [prefix + id for id in ids], collection_of(document), unlike)
         return [FoundDocument(parent.removeprefix(prefix), *more) for parent, *more in found]

@@ -99,6 +99,7 @@ class Store(
 
     @transactional
     def add_documents(self, unit: UnitOfWork, documents: Sequence[NewDocument]) -> int:
+        """Add documents that do not exist yet, outside of any work; return how many were added."""
         unit.read_documents((document.collection, document.id) for document in documents)
         return sum(unit.add(document) for document in documents)
 

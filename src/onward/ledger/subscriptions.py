@@ -121,6 +121,7 @@ class Subscriptions(TransactionalStore):
         unit.db.send("unregister_worker", worker)
 
     def workers(self, alive_within: float = 90.0) -> list[dict[str, Any]]:
+        """Return the workers that were seen within this time, in seconds."""
         found = self.db.read("workers", self.now() - alive_within)
         return [{"worker": worker, "last_seen": seen, **about} for worker, about, seen in found]
 

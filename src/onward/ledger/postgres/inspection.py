@@ -119,7 +119,10 @@ def exists(url: str) -> bool:
 
 
 def examine(url: str, *, future: float, seconds: float = MAX_QUERY_SECONDS) -> ServerInspection:
-    """Look at a server and a schema; raises `StoreError`. `future`: seconds from now, by the server's clock."""
+    """Inspect a server and a schema, with a time limit for each query about all documents; raises `StoreError`.
+
+    Documents count as changed in the future if that is more than `future` seconds from now, by the server's clock.
+    """
     with _looking(url) as (connections, connection):
         found = ServerInspection(connections.address, connections.schema)
         _ask_server(connection, found)
@@ -189,7 +192,7 @@ def _ask_server(connection: Connection, found: ServerInspection) -> None:
 
 
 def _compare_clocks(connection: Connection) -> tuple[float, float]:
-    """Return how long the quickest of a few queries takes, and how far the server's clock is ahead."""
+    """Return the median time of a few queries, and how far the server's clock is ahead by the quickest one."""
     samples = []
     for _ in range(LATENCY_SAMPLES):
         before, began = time.time(), time.monotonic()

@@ -80,8 +80,9 @@ class SQLiteDatabase:
             raise
 
     def _connect(self, *pragmas: str) -> sqlite3.Connection:
+        # By name: from Python 3.13 on, a second positional argument is deprecated.
         connection = sqlite3.connect(
-            self.path, BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=512
+            self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=512
         )
         try:
             for pragma in pragmas:
