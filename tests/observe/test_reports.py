@@ -310,6 +310,7 @@ def test_what_cannot_be_sent_is_sent_later(
     for status in (503, 500, 429, 401, 404):
         assert caplog.text.count(f"the response was {status}") == 1
     assert "t0ken" not in caplog.text
+    assert "401 Unauthorized; set ONWARD_TOKEN to the receiver's token" in caplog.text, "remedies are not redacted"
 
 
 def test_a_batch_that_is_refused_is_lost_and_the_next_one_is_sent(

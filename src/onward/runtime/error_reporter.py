@@ -39,7 +39,7 @@ MAX_DOCUMENTS = 20
 BACKOFF = Exponential(1.0, cap=60.0)
 _BAD_REPORT = (400, 413, 415, 422)
 _REMEDIES = {
-    **dict.fromkeys((401, 403), "set the receiver's token: ONWARD_TOKEN, or https://:token@host as the URL"),
+    **dict.fromkeys((401, 403), "set ONWARD_TOKEN to the receiver's token, or put that into ERROR_REPORTER_URL"),
     **dict.fromkeys((301, 302, 303, 307, 308, 404, 405), "check ERROR_REPORTER_URL: nothing takes errors there"),
 }
 
