@@ -47,6 +47,7 @@ def test_a_url_of_something_else() -> None:
     assert "amqp://user:password@host:5672/vhost" in complaint(f"redis://u:{PASSWORD}@localhost/")
     assert "amqp://user:password@host:5672/vhost" in complaint("localhost:5672")
     assert "%2F" in complaint(f"amqp://u:{PASSWORD}/x@localhost:5672/")
+    assert "is not the URL of a RabbitMQ broker" in complaint(f"amqp://u:{PASSWORD}@xn--a/")  # no valid Punycode
 
 
 def test_an_unknown_host() -> None:

@@ -56,12 +56,13 @@ def parse_url(url: str) -> URL:
         "use amqp://user:password@host:5672/vhost, or amqps:// with TLS; "
         "in a password write / ? # @ as %2F %3F %23 %40"
     )
-    problem = ""
+    host, problem = None, ""
     try:
         parsed = URL(url)
+        host = parsed.host  # raises for a name in Punycode that cannot be decoded
     except ValueError as error:
         parsed, problem = URL(), f": {redact(str(error))}"
-    if parsed.scheme not in _PORTS or not parsed.host:
+    if parsed.scheme not in _PORTS or not host:
         raise BrokerError(f"{redact(url)} is not the URL of a RabbitMQ broker{problem}; {form}")
     return parsed if parsed.explicit_port else parsed.with_port(_PORTS[parsed.scheme])
 

@@ -170,11 +170,8 @@ class FaultInjector:
                 pids = [process.pid for process in group.workers(self.app.store) if not process.alone]
                 try:
                     os.kill(self.random.choice(pids), signal.SIGKILL)
-                except (
-                    IndexError,
-                    ProcessLookupError,
-                ):  # there is none, or a poison document has killed it already
-                    return False
+                except (IndexError, ProcessLookupError):
+                    return False  # there is none, or a poison document has killed it already
                 self.counts.workers_killed += 1
             case Fault.KILL_SUPERVISOR:
                 if not group.workers(self.app.store):

@@ -429,7 +429,8 @@ def _removal(
     elif not total:
         sentences = say("No such documents.")
     else:
-        sentences = say(f"{counted(done, 'document')} {verb}: {_by_collection(counts)}")
+        named = f": {_by_collection(counts)}" if counts else ""
+        sentences = say(f"{counted(done, 'document')} {verb}{named}")
         if done < total:
             left = f"{counted(total - done, 'document')} changed meanwhile, and left alone"
             sentences += say(left, tone=Tone.WARNING)

@@ -1,1 +1,1 @@
-"""Formats values, next steps, histories and dead letters for the command line and the console."""
+"""Formats values, needs, diagnoses, next steps, histories and dead letters for command line and console."""
