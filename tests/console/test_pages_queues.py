@@ -128,7 +128,7 @@ def test_bytes_that_are_no_event_are_shown_without_harm(shop: Shop) -> None:
     assert "/confirm/requeue" not in page
 
 
-@pytest.mark.parametrize("row", ("0", "999999", "x", "-1", "9" * 30, "٣"))
+@pytest.mark.parametrize("row", ("0", "999999", "x", "-1", "9" * 30, "9" * 5000, "٣"))
 def test_a_letter_that_is_none_is_not_found(shop: Shop, row: str) -> None:
     assert "There is no such dead letter" in shop.words(f"/letters/{row}", 404)
 

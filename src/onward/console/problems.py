@@ -82,13 +82,14 @@ def problem_of(error: Exception) -> Problem:
 
 def _field_error(one: Mapping[str, Any]) -> dict[str, str]:
     """Return what is wrong with a field: the given value, and what is allowed."""
-    given = one_line(printable(redact(str(one.get("input", ""))[:1000])), 60)
-    text = str(one["msg"]).removeprefix("Input ").removeprefix("Value error, ")
-    message = f"is {given!r}: {text[:1].lower()}{text[1:]}"
-    if one["type"] == "missing":
+    if one["type"] == "missing":  # its input is all that was given, which may be long
         message = "is missing: it is needed"
     elif one["type"] == "extra_forbidden":
         message = "is not known: check its name, or leave it out"
+    else:
+        given = one_line(printable(redact(str(one.get("input", ""))[:1000])), 60)
+        text = str(one["msg"]).removeprefix("Input ").removeprefix("Value error, ")
+        message = f"is {given!r}: {text[:1].lower()}{text[1:]}"
     return {"where": one_line(printable(".".join(map(str, one["loc"]))), 100) or "it", "message": message}
 
 

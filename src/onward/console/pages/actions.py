@@ -93,7 +93,8 @@ def operations_part(web: FastAPI, which: str) -> str:
 def show_actions(request: Request, app: Onward) -> Response:
     """Show the action log, the latest first."""
     given = request.query_params.get("before", "")
-    before = int(given) if given.isascii() and given.isdecimal() and int(given) < MOST_ID else None
+    is_number = given.isascii() and given.isdecimal() and len(given) < 20
+    before = int(given) if is_number and int(given) < MOST_ID else None
     found = app.store.actions(limit=PAGE + 1, before=before)
     shown = found[:PAGE]
     return page(
