@@ -237,7 +237,7 @@ def test_an_encrypted_member_says_what_to_do(tmp_path: Path, scratch: Path) -> N
     (tmp_path / "a.zip").write_bytes(packed)
     taken = take(tmp_path / "a.zip", scratch)
     assert taken.data == {"open.txt": b"open"}
-    with pytest.raises(Encrypted, match="needs a password: unpack it"):
+    with pytest.raises(Encrypted, match="needs a password; unpack it"):
         raise taken.problems["secret.txt"]
 
 

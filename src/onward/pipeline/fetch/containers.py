@@ -200,7 +200,7 @@ def _problem_in_zip(info: zipfile.ZipInfo, *, overlaps: bool) -> Exception | Non
     if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
         return UnsafeMember(f"the member {info.filename!r} is a link or a device, and is not followed")
     if info.flag_bits & 0x1:
-        return Encrypted(f"the member {info.filename!r} needs a password: unpack it and ingest the folder")
+        return Encrypted(f"the member {info.filename!r} needs a password; unpack it and ingest the folder")
     return None
 
 
