@@ -244,9 +244,7 @@ class Fact:
 class DocumentContent:
     title: str
     facts: list[Fact] = field(default_factory=list)
-    text: list[tuple[str, str]] = field(
-        default_factory=list
-    )  # in parts, each with its kind: new, quote, signature
+    text: list[tuple[str, str]] = field(default_factory=list)  # parts with their kind: new, quote, signature
     body: str = ""  # its content as JSON, for a collection that is not of the pipeline
     cut: bool = False  # the text was cut
     reading: str = ""  # the path where it can be read in its thread
