@@ -139,16 +139,31 @@ class App:
         `needs` names dependencies: while one is down, the service's events wait and lose nothing.
         With `sets_aside`, a document that fails every try joins the failed batch of its source.
         `policy` and `not_ready` replace the ladder's rungs 2 and 1, `rung="fetching"` takes its shorter
-        waits, `classify` replaces the usual judgement of errors. `requeue` makes the events that put
+        waits, `classify` replaces the usual classification of errors. `requeue` makes the events that put
         documents back from their states, where the event has more fields than the ids. `was` names a
         service that this one replaces: its events, dead letters and failed batches become this one's.
         """
 
         def declare(handler: H) -> H:
-            needed, former = ((one,) if isinstance(one, str) else tuple(one) for one in (needs, was))
-            retries = (batch, time_limit, concurrency, policy, not_ready, rung, classify)
-            failing = (failed_queue, sets_aside, notice, requeue, former)
-            service = Service(name, handler, on, finishes, needed, *(retries + failing))
+            service = Service(
+                name=name,
+                handler=handler,
+                on=on,
+                finishes=finishes,
+                needs=(needs,) if isinstance(needs, str) else tuple(needs),
+                batch=batch,
+                time_limit=time_limit,
+                concurrency=concurrency,
+                policy=policy,
+                not_ready=not_ready,
+                rung=rung,
+                classify=classify,
+                failed_queue=failed_queue,
+                sets_aside=sets_aside,
+                notice=notice,
+                requeue=requeue,
+                was=(was,) if isinstance(was, str) else tuple(was),
+            )
             self.registry.add(service)
             if self._store is not None:
                 self._store.subscribe([service.subscription()])
