@@ -26,7 +26,7 @@ MOST = 10_000  # errors that are kept; then the oldest are removed
 
 
 class Errors:
-    """List the newest errors that were reported to this server, by their ids."""
+    """The newest errors that were reported to this server, by their ids."""
 
     def __init__(self, most: int = MOST) -> None:
         self.most = most
@@ -35,7 +35,7 @@ class Errors:
         self._lock = threading.Lock()
 
     def take(self, app: App, reports: Sequence[schemas.ErrorReport]) -> int:
-        """Count those that are not known, in one transaction; answer how many there were."""
+        """Count those that are not known, in one transaction; return how many there were."""
         with self._lock:  # a report that is sent once more while the first is counted must wait for that
             now = app.store.now()
             new: dict[str, schemas.ErrorReport] = {}
