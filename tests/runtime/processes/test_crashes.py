@@ -26,7 +26,10 @@ def test_a_crash_loop_ends_as_a_dead_letter_and_blames_no_neighbour(trial: Trial
     assert letter.documents == (("pages", "culprit"),)
     assert trial.app.store.document_counts()["pages"] == {"failed": 1, "processed": 30}
     assert words(trial.app) == 30
-    assert trial.ledger("SELECT sum(deaths) FROM ledger WHERE state = 'done'") == [0], "claimed is not running"
+    # What had returned and was not committed at two crashes has a death, for its commit might be the cause.
+    assert trial.ledger("SELECT id FROM ledger WHERE state = 'done' AND deaths > lapses") == [], (
+        "claimed, not running"
+    )
     assert trial.ledger("SELECT DISTINCT attempt_count FROM documents WHERE collection = 'pages'") == [1]
     assert [id for _, id in trial.runs()].count("culprit") == 3
 
