@@ -95,7 +95,7 @@ class Tour:
             f"export ONWARD_HOME={shlex.quote(str(self._home))}",
             f"{shown} search who has the key to the boathouse",
             f"{shown} summaries",
-            f"{shown} show {failed}      # the letter that failed",
+            f"{shown} show {failed}      # the message that failed",
             f"{shown} status",
             f"{shown} serve             # all of it in a browser",
         ):
