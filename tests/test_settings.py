@@ -34,6 +34,8 @@ NAMED_IN_THE_MANUAL = {
     "RABBITMQ_USERNAME": "guest",
     "ONWARD_HOME": Path("onward-data"),
     "ONWARD_STORE": "sqlite:///onward-data/onward.db",
+    "ONWARD_GATEWAY": None,
+    "ONWARD_GATEWAY_OUT": "all",
     "ONWARD_BUS": None,
     "ONWARD_BLOBS": None,
     "ONWARD_VECTORS": None,
@@ -132,7 +134,7 @@ def test_every_setting_can_stand_in_the_file(toml: Path) -> None:
     assert (settings.home, settings.concurrency) == (Path("/data"), 8)
     assert settings.retry_job_max_attempts_chunks == 7
     assert (settings.metrics_backend, settings.error_reporter_type) == ("noop", "noop")
-    assert settings.bus_url == "amqp://guest:guest@mq:5672/"
+    assert settings.gateway_url == "amqp://guest:guest@mq:5672/"
 
 
 def test_the_environment_wins_over_the_file(toml: Path) -> None:
@@ -229,9 +231,9 @@ def test_a_mistake_in_the_file_is_explained(text: str, message: str, toml: Path)
 
 def test_rabbitmq_is_described_by_its_own_variables_unless_there_is_a_bus() -> None:
     environ = {"RABBITMQ_HOST": "mq", "RABBITMQ_USERNAME": "app", "RABBITMQ_PASSWORD": "p@ss/word"}
-    assert load_settings(environ).bus_url == "amqp://app:p%40ss%2Fword@mq:5672/"
-    assert load_settings({**environ, "ONWARD_BUS": "amqp://other/"}).bus_url == "amqp://other/"
-    assert load_settings({}).bus_url is None
+    assert load_settings(environ).gateway_url == "amqp://app:p%40ss%2Fword@mq:5672/"
+    assert load_settings({**environ, "ONWARD_BUS": "amqp://other/"}).gateway_url == "amqp://other/"
+    assert load_settings({}).gateway_url is None
 
 
 SECRET = "hunter2"

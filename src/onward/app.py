@@ -22,7 +22,7 @@ from onward.model.clock import Clock
 from onward.model.documents import Document, DocumentState
 from onward.model.events import Event
 from onward.model.failures import Failure
-from onward.model.ledger import Published
+from onward.model.ledger import OutgoingEvents, Published
 from onward.retry import Classified, OnwardError, RetryPolicy, classify, redact_error
 from onward.retry.redact import hide_addresses
 from onward.runtime import publisher
@@ -260,8 +260,10 @@ class App:
         # One thread at a time: errors are reported by a thread of their own, which may be the first to use it.
         with self._opening_store:
             if self._store is None:
-                self._store = self.open_unannounced()
-                self._store.subscribe([service.subscription() for service in self.registry.services.values()])
+                store = self.open_unannounced()
+                store.subscribe([service.subscription() for service in self.registry.services.values()])
+                store.outgoing = OutgoingEvents(self.settings.outgoing_types)
+                self._store = store
             return self._store
 
     @property
@@ -279,14 +281,15 @@ class App:
 
     def gateway(self) -> Gateway | None:
         """Return a gateway to the broker that the settings name, not started yet, or None if they name none."""
-        if self.settings.bus_url is None:
+        url = self.settings.gateway_url
+        if url is None:
             return None
 
-        def enter(raw: bytes, message_id: str) -> None:
-            publisher.enter_foreign_event(self.store, self.registry.events(), raw, message_id=message_id)
+        def enter(messages: Sequence[publisher.ForeignMessage]) -> None:
+            publisher.enter_foreign_events(self.store, self.registry.events(), messages)
 
         keys = [service.on.routing_key for service in self.registry.services.values()]
-        return open_gateway(self.settings.bus_url, enter, keys, name=self.version)
+        return open_gateway(url, self.store, enter, keys, name=self.version)
 
     def close(self) -> None:
         """Close the store and the models; they are opened again when they are next used."""

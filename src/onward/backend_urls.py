@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from onward.ledger.store import Store
     from onward.models.protocol import Embedder, Summarizer
     from onward.runtime.error_reporter import ErrorReporter
+    from onward.runtime.publisher import ForeignMessage
 
 
 def open_store(url: str, clock: Clock | None = None) -> Store:
@@ -56,21 +57,26 @@ def _sqlite_path(url: str) -> str | None:
 
 
 def open_gateway(
-    url: str, enter: Callable[[bytes, str], object], routing_keys: Sequence[str], *, name: str = ""
+    url: str,
+    store: Store,
+    enter: Callable[[Sequence[ForeignMessage]], object],
+    routing_keys: Sequence[str],
+    *,
+    name: str = "",
 ) -> Gateway:
     """Return a gateway to the broker that a URL names: `amqp://user:password@host:5672/` or `amqps://…`.
 
-    `enter` stores the body of a message, with its message id.
+    `enter` stores messages of other programs; `store` has the outbox.
     """
     scheme = url.partition("://")[0]
     if scheme in ("amqp", "amqps"):
         try:
             from onward.gateway import Gateway
         except ModuleNotFoundError as error:
-            raise MissingExtra("events from RabbitMQ", error.name or "", "rabbitmq") from error
-        return Gateway(url, enter, routing_keys, name=name)
+            raise MissingExtra("a gateway to RabbitMQ", error.name or "", "rabbitmq") from error
+        return Gateway(url, store, enter, routing_keys, name=name)
     raise StoreError(
-        f"no backend for a bus URL that starts with {scheme!r}; use amqp://user@host:5672/ or amqps://…"
+        f"no backend for a gateway URL that starts with {scheme!r}; use amqp://user@host:5672/ or amqps://…"
     )
 
 

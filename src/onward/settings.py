@@ -111,6 +111,10 @@ BusUrl = Annotated[
     AfterValidator(_is_bus),
     Field(description=f"a URL such as amqp://user@host:5672/, or amqps:// with TLS ({_ESCAPED})"),
 ]
+OutgoingTypes = Annotated[
+    str,
+    Field(pattern=r"^\s*\w+(\s*,\s*\w+)*\s*$", description="all, none, or event types with commas between them"),
+]
 Address = Annotated[
     str, AfterValidator(_is_address), Field(description="a host and a port, such as 127.0.0.1:9464, or off")
 ]
@@ -160,6 +164,8 @@ class Settings(_Shared):
 
     home: Folder = Path("onward-data")
     store: StoreUrl = Field(default_factory=lambda data: f"sqlite:///{data.get('home')}/onward.db")
+    gateway: BusUrl | None = None
+    gateway_out: OutgoingTypes = "all"
     bus: BusUrl | None = None
     blobs: str | None = None
     vectors: str | None = None
@@ -199,13 +205,22 @@ class Settings(_Shared):
     token: Secret | None = None
 
     @property
-    def bus_url(self) -> str | None:
-        """Return the URL of the broker: `ONWARD_BUS`, or made of the `RABBITMQ_…` variables, or None."""
-        if self.bus is not None or self.rabbitmq_host is None:
-            return self.bus
+    def gateway_url(self) -> str | None:
+        """Return the URL of the broker: `ONWARD_GATEWAY` (once `ONWARD_BUS`), or made of `RABBITMQ_…`, or None."""
+        url = self.gateway or self.bus
+        if url is not None or self.rabbitmq_host is None:
+            return url
         password = quote(self.rabbitmq_password.get_secret_value(), safe="")
         user = quote(self.rabbitmq_username, safe="")
         return f"amqp://{user}:{password}@{self.rabbitmq_host}:{self.rabbitmq_port}/"
+
+    @property
+    def outgoing_types(self) -> frozenset[str] | None:
+        """Return the event types that leave for other programs; None: all."""
+        types = frozenset(one.strip() for one in self.gateway_out.split(","))
+        if self.gateway_url is None or types == {"none"}:
+            return frozenset()
+        return None if types == {"all"} else types
 
     def ladder(self) -> Ladder:
         """Return the retry ladder with these numbers."""
@@ -270,6 +285,11 @@ def load_settings(environ: Mapping[str, str] | None = None, path: str | Path | N
         raise SettingsError(
             f"{where} is {settings.chunk_overlap}, but must be at most half of "
             f"{variable('chunk_tokens')}, which is {settings.chunk_tokens}."
+        )
+    if settings.gateway and settings.bus and settings.gateway != settings.bus:
+        where = " and ".join(values[name].where for name in ("gateway", "bus"))
+        raise SettingsError(
+            f"{where} name different brokers. Keep {variable('gateway')}; the other is its older name."
         )
     _check_home(settings.home, values.get("home"))
     for name, value, needed in _NEEDS:

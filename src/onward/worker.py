@@ -63,9 +63,10 @@ def supervise(
     signals: bool = True,
     exposes: bool = False,
     app: App | None = None,
-) -> None:
+) -> str:
     """Run the services of the app that a reference names (`package.module:app`) until stopped.
 
+    Return what was wrong with the gateway at the end, or "".
     With `exposes`, metrics and health are served at the address in the settings.
     With `log_file` the worker processes write there whatever they would print. `app` is the app that
     the reference names, where the caller has made one with settings of its own, which all processes get.
@@ -119,9 +120,9 @@ def supervise(
             on_poll(app)
 
     def next_chance() -> float | None:
-        # Until the inbox was empty once, more events may be due at any moment.
-        unread = gateway is not None and not gateway.has_been_empty
-        return app.store.now() if unread else job.next_chance()
+        # While the inbox was not read, more events may be due at any moment.
+        behind = gateway is not None and gateway.is_behind()
+        return app.store.now() if behind else job.next_chance()
 
     gateway = app.gateway()
     job = RetryJob(app.store, app.registry, RetryJobRules.of(app.settings), holder=worker_name())
@@ -141,8 +142,6 @@ def supervise(
     )
     checks = {"leases": lambda: supervisor.trouble}
     checks["workers"] = lambda: "" if supervisor.children else "no worker process is alive"
-    if gateway is not None:
-        checks["bus"] = lambda: gateway.trouble
     observer = ProcessObserver(app, exposes=exposes, checks=checks)
     if signals:
         supervisor.install_signals(on_signal)
@@ -156,6 +155,7 @@ def supervise(
         part.start()
     try:
         supervisor.run()
+        return gateway.trouble if gateway is not None else ""
     except OnwardError:
         raise  # it says itself what is to be done
     except Exception as error:

@@ -83,7 +83,7 @@ def test_without_a_store_none_is_made(home: Path) -> None:
 
 
 def test_settings_that_differ_are_shown_with_their_origin_but_no_secret(home: Path) -> None:
-    more = {"ONWARD_CONCURRENCY": "7", "ONWARD_TOKEN": "sesame-open", "ONWARD_BUS": "amqp://me:sesame@host/"}
+    more = {"ONWARD_CONCURRENCY": "7", "ONWARD_TOKEN": "sesame-open", "ONWARD_GATEWAY": "amqp://me:sesame@host/"}
     result = onward(home, "doctor", more=more)
     assert "concurrency = 7, from ONWARD_CONCURRENCY\n" in result.stdout
     assert "from ONWARD_TOKEN\n" in result.stdout
@@ -530,7 +530,7 @@ def test_documents_on_a_server_that_were_changed_in_the_future_or_point_to_no_ro
     assert (code, found["times"]["level"], found["ledger"]["level"]) == (0, "warning", "warning")
 
 
-# -- a bus on RabbitMQ
+# -- a gateway to RabbitMQ
 
 
 @pytest.fixture
@@ -541,21 +541,23 @@ def reading(home: Path) -> Path:
     return home
 
 
-def test_a_healthy_bus(reading: Path, rabbit_url: str) -> None:
-    code, found = examine(reading, ONWARD_BUS=rabbit_url)
+def test_a_healthy_gateway(reading: Path, rabbit_url: str) -> None:
+    code, found = examine(reading, ONWARD_GATEWAY=rabbit_url)
     assert code == 0, found
-    assert re.match(r"RabbitMQ 3\.\d+\.\d+ at 127.0.0.1:\d+", found["bus"]["text"])
+    assert re.match(r"RabbitMQ 3\.\d+\.\d+ at 127.0.0.1:\d+", found["gateway"]["text"])
     assert "not made yet" in found["inbox"]["text"]
-    assert "not made yet" in examine(reading, ONWARD_BUS=rabbit_url)[1]["inbox"]["text"], "a look makes nothing"
+    assert "not made yet" in examine(reading, ONWARD_GATEWAY=rabbit_url)[1]["inbox"]["text"], (
+        "a look makes nothing"
+    )
     RecordingGateway(rabbit_url).check()
-    code, found = examine(reading, ONWARD_BUS=rabbit_url)
+    code, found = examine(reading, ONWARD_GATEWAY=rabbit_url)
     assert (code, found["inbox"]["level"]) == (0, "ok")
     assert "0 messages" in found["inbox"]["text"]
 
 
 def test_a_queue_that_is_not_as_it_should_be(reading: Path, rabbit_url: str) -> None:
     by_hand(rabbit_url, lambda channel: channel.queue_declare("onward.inbox", durable=False))
-    code, found = examine(reading, ONWARD_BUS=rabbit_url)
+    code, found = examine(reading, ONWARD_GATEWAY=rabbit_url)
     assert (code, found["inbox"]["level"]) == (1, "wrong")
     assert "'onward.inbox'" in found["inbox"]["text"]
     assert "delete it" in found["inbox"]["remedy"]
@@ -564,19 +566,19 @@ def test_a_queue_that_is_not_as_it_should_be(reading: Path, rabbit_url: str) -> 
 def test_a_broker_that_is_short_of_space(reading: Path, rabbit_server: RabbitServer, rabbit_url: str) -> None:
     rabbit_server.evaluate("rabbit_alarm:set_alarm({{resource_limit, disk, node()}, []})")
     try:
-        code, found = examine(reading, ONWARD_BUS=rabbit_url)
+        code, found = examine(reading, ONWARD_GATEWAY=rabbit_url)
     finally:
         rabbit_server.evaluate("rabbit_alarm:clear_alarm({resource_limit, disk, node()})")
-    assert (code, found["bus"]["level"]) == (0, "warning")
-    assert "low on disk" in found["bus"]["text"]
-    assert "disk space" in found["bus"]["remedy"]
+    assert (code, found["gateway"]["level"]) == (0, "warning")
+    assert "low on disk" in found["gateway"]["text"]
+    assert "disk space" in found["gateway"]["remedy"]
 
 
 def test_a_broker_that_does_not_answer_or_does_not_know_the_user(home: Path, rabbit_url: str) -> None:
-    code, found = examine(home, ONWARD_BUS="amqp://me:sesame@127.0.0.1:9/")
-    assert (code, found["bus"]["level"]) == (1, "wrong")
-    assert "127.0.0.1:9" in found["bus"]["text"]
-    code, found = examine(home, ONWARD_BUS=rabbit_url.replace("guest:guest", "me:sesame"))
-    assert (code, found["bus"]["level"]) == (1, "wrong")
-    assert "'me'" in found["bus"]["text"]
+    code, found = examine(home, ONWARD_GATEWAY="amqp://me:sesame@127.0.0.1:9/")
+    assert (code, found["gateway"]["level"]) == (1, "wrong")
+    assert "127.0.0.1:9" in found["gateway"]["text"]
+    code, found = examine(home, ONWARD_GATEWAY=rabbit_url.replace("guest:guest", "me:sesame"))
+    assert (code, found["gateway"]["level"]) == (1, "wrong")
+    assert "'me'" in found["gateway"]["text"]
     assert "sesame" not in json.dumps(found)

@@ -668,7 +668,7 @@ def test_doctor(tmp_path: Path, shop: Path) -> None:
     changed = {
         "ONWARD_CONCURRENCY": "7",
         "ONWARD_TOKEN": "sesame-open",
-        "ONWARD_BUS": "amqp://me:sesame@127.0.0.1:9/",
+        "ONWARD_GATEWAY": "amqp://me:sesame@127.0.0.1:9/",
     }
     text.run("doctor", code=1, more={**changed, "ONWARD_EMBEDDER": "crystal-ball"})
     for number, (title, set_up, code) in enumerate(DOCTOR_SCENES):

@@ -187,7 +187,7 @@ def test_a_worker_prints_what_it_runs_and_where_and_its_end(home: Path) -> None:
 def test_a_worker_does_not_show_the_passwords_of_its_servers(home: Path) -> None:
     more = {
         "ONWARD_STORE": "postgresql://app:sesame@127.0.0.1:9/app",
-        "ONWARD_BUS": "amqp://app:sesame@127.0.0.1:9/",
+        "ONWARD_GATEWAY": "amqp://app:sesame@127.0.0.1:9/",
     }
     result = onward(home, "worker", more=more)
     assert result.exit_code == 1

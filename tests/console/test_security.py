@@ -568,7 +568,7 @@ def test_what_is_refused_is_refused_on_a_page_without_secrets(library: Site) -> 
 def test_secrets_among_the_settings_are_not_shown(tmp_path: Path) -> None:
     app = pipeline(
         tmp_path,
-        ONWARD_BUS="amqp://app:hunter2@localhost:1/",
+        ONWARD_GATEWAY="amqp://app:hunter2@localhost:1/",
         ONWARD_EMBEDDER_KEY="hunter2-key",
         ERROR_REPORTER_URL="https://:hunter2@onward.example.org",
         RABBITMQ_PASSWORD="hunter2",

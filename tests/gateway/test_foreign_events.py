@@ -10,7 +10,7 @@ import aiormq
 import pytest
 
 from onward import App, Settings, Work
-from onward.gateway.gateway import EXCHANGE
+from onward.gateway.outbox import EXCHANGE
 from tests.support.gateway_broker import SECONDS, Broker, by_hand, eventually, publish
 from tests.support.page_app import Noticed, raw_event
 from tests.support.servers import PostgresServer
@@ -27,7 +27,7 @@ def heard() -> Counter[tuple[str, str]]:
 @pytest.fixture
 def app(postgres_store_url: str, rabbit_url: str, heard: Counter[tuple[str, str]]) -> Iterator[App]:
     """Two services that work until the test is over, beside two gateways: more than one process may read."""
-    app = App(store=postgres_store_url, settings=Settings(bus=rabbit_url))
+    app = App(store=postgres_store_url, settings=Settings(gateway=rabbit_url))
 
     @app.service("listening", on=Noticed)
     async def listen(event: Noticed, work: Work) -> None:

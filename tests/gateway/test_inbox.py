@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from threading import Event
 
@@ -14,8 +15,11 @@ from pamqp.body import ContentBody
 from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
+from onward.backend_urls import open_store
 from onward.gateway import Gateway
-from onward.gateway.gateway import EXCHANGE, INBOX
+from onward.gateway.inbox import INBOX
+from onward.gateway.outbox import EXCHANGE
+from onward.runtime.publisher import ForeignMessage
 from tests.support.gateway_broker import (
     KEY,
     SECONDS,
@@ -74,11 +78,11 @@ def test_a_message_that_was_not_stored_before_a_stop_is_delivered_again(opened: 
 def test_a_stop_waits_for_the_message_that_is_being_stored(rabbit_url: str) -> None:
     storing, stored = Event(), Event()
 
-    def enter(raw: bytes, message_id: str) -> None:
+    def enter(messages: Sequence[ForeignMessage]) -> None:
         storing.set()
         assert stored.wait(SECONDS)
 
-    gateway = Gateway(rabbit_url, enter, [KEY])
+    gateway = Gateway(rabbit_url, open_store("sqlite://:memory:"), enter, [KEY])
     gateway.start()
     publish(rabbit_url, EVENT)
     assert storing.wait(SECONDS)

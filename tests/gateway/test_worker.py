@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 from onward.backend_urls import open_store
-from onward.gateway import Gateway
-from onward.gateway.gateway import INBOX
-from tests.support.gateway_broker import publish, waiting_in_inbox
+from onward.gateway.inbox import INBOX
+from onward.model.events import Envelope
+from onward.model.ledger import Subscription
+from tests.support.gateway_broker import RecordingGateway, publish, waiting_in_inbox
 
 SHOP = """
 from onward import App, Document, Event
@@ -36,7 +37,7 @@ def worker(folder: Path, bus: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "onward", "worker", "--app", "shop:app", "--until-idle", "0"],
         cwd=folder,
-        env=environment | {"ONWARD_BUS": bus},
+        env=environment | {"ONWARD_GATEWAY": bus},
         capture_output=True,
         text=True,
         check=False,
@@ -44,7 +45,7 @@ def worker(folder: Path, bus: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_worker_until_idle_ends_after_the_inbox_was_read_empty(tmp_path: Path, rabbit_url: str) -> None:
-    Gateway(rabbit_url, lambda raw, message_id: None, ["rang"]).check()
+    RecordingGateway(rabbit_url, "rang").check()
     for number in range(20):
         body = f'{{"event_type": "Rang", "event_id": "{number}", "data": {{"number": {number}}}}}'
         publish(rabbit_url, body.encode(), exchange="", key=INBOX)
@@ -56,8 +57,20 @@ def test_a_worker_until_idle_ends_after_the_inbox_was_read_empty(tmp_path: Path,
     store.close()
 
 
-def test_a_worker_does_not_start_without_its_broker(tmp_path: Path) -> None:
+def test_a_worker_works_without_its_broker_and_reports_that_the_inbox_was_not_read(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/onward.db")
+    store.subscribe([Subscription("answering", "Rang")])
+    store.publish([Envelope("Rang", '{"number": 1}', "e1", store.now())])
     ended = worker(tmp_path, "amqp://me:sesame@127.0.0.1:9/")
+    assert store.document_counts() == {"calls": {"processed": 1}}
     assert ended.returncode == 1
     assert "nothing listens at 127.0.0.1:9. Start RabbitMQ there" in ended.stderr
     assert "sesame" not in ended.stderr
+    store.close()
+
+
+def test_a_worker_does_not_start_with_a_broker_that_refuses_it(tmp_path: Path, rabbit_url: str) -> None:
+    ended = worker(tmp_path, rabbit_url.replace("guest:guest", "me:sesame"))
+    assert ended.returncode == 1
+    assert "refused to let user 'me' in" in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import aiormq
 from pamqp.commands import Basic
 
+from onward.backend_urls import open_store
 from onward.gateway import Gateway
-from onward.gateway.gateway import EXCHANGE, INBOX
+from onward.gateway.inbox import INBOX
+from onward.gateway.outbox import EXCHANGE
+from onward.ledger.store import Store
+from onward.runtime.publisher import ForeignMessage
 from tests.support.servers import RabbitServer
 
 KEY = "pages.found"
@@ -22,25 +26,20 @@ SECONDS = 60.0
 T = TypeVar("T")
 
 
-class Entered(NamedTuple):
-    """A message as it was handed to the store."""
-
-    raw: bytes
-    message_id: str
-
-
 class RecordingGateway(Gateway):
-    """A gateway that enters messages into a list."""
+    """A gateway that enters messages into a list, with an empty outbox."""
 
-    def __init__(self, url: str, *routing_keys: str) -> None:
-        super().__init__(url, self._record, routing_keys or (KEY,), name="a test")
-        self.entered: list[Entered] = []
+    def __init__(self, url: str, *routing_keys: str, store: Store | None = None) -> None:
+        store = store or open_store("sqlite://:memory:")
+        super().__init__(url, store, self._record, routing_keys or (KEY,), name="a test")
+        self.store = store
+        self.entered: list[ForeignMessage] = []
         self.failing = False
 
-    def _record(self, raw: bytes, message_id: str) -> None:
+    def _record(self, messages: Sequence[ForeignMessage]) -> None:
         if self.failing:
             raise ConnectionError("the store is away")
-        self.entered.append(Entered(raw, message_id))
+        self.entered += messages
 
     def wait_for(self, *bodies: bytes) -> None:
         """Wait until these messages, and no others, have arrived."""

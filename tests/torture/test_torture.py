@@ -118,7 +118,7 @@ def test_the_same_with_events_that_arrive_through_rabbitmq_while_both_are_killed
         eventually(lambda: sent(raw), "the broker takes it")
 
     with PostgresServer() as server, open_scratch(server.url()) as scratch:
-        scratch.more_settings = {"bus": rabbit_url}
+        scratch.more_settings = {"gateway": rabbit_url}
         gateway = build(scratch.settings).gateway()
         assert gateway is not None
         gateway.check()  # the exchange and the queue are there before the first event

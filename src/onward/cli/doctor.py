@@ -38,7 +38,7 @@ MIN_FREE_BYTES = 100_000_000  # with less, a commit, the write-ahead log or a fe
 LARGE_WAL_BYTES = 200_000_000
 MAX_SKEW_SECONDS = 60.0  # a time may be this far in the future
 EARLIEST_TIME = 1_704_067_200.0  # 2024: an earlier clock is wrong
-PLACES = ("home", "store", "bus", "blobs")
+PLACES = ("home", "store", "gateway", "bus", "blobs")
 
 
 _MARKS = {"ok": ("ok", "green"), "warning": ("look", "yellow"), "wrong": ("wrong", "bold red")}
@@ -109,7 +109,7 @@ def doctor(as_json: bool) -> None:
 
 def _check_everything() -> Checks:
     """Yield the results of all checks, each after those that it depends on."""
-    from onward.cli.doctor_backends import check_bus, check_contents, check_models
+    from onward.cli.doctor_backends import check_contents, check_gateway, check_models
 
     yield from _guarded("versions", _check_versions())
     settings, about = _read_settings()
@@ -120,7 +120,7 @@ def _check_everything() -> Checks:
         ("store", _check_store(settings, examined)),
         ("disk", _check_disk(settings)),
         ("clock", _check_clock()),
-        ("bus", check_bus(settings)),
+        ("gateway", check_gateway(settings)),
         ("blobs", _check_blobs(settings)),
         ("models", check_models(settings)),
         ("contents", check_contents(settings, examined)),

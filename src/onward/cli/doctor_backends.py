@@ -165,24 +165,24 @@ def _quoted(name: str) -> str:
 # -- RabbitMQ
 
 
-def check_bus(settings: Settings) -> Checks:
+def check_gateway(settings: Settings) -> Checks:
     """Check that the broker, if there is one, accepts messages, and that its inbox queue is as it should be."""
-    url = settings.bus_url
+    url = settings.gateway_url
     if url is None:
-        yield ok("bus", "none: no other program publishes events")
+        yield ok("gateway", "none: no events come from other programs, and none leave")
         return
     try:
         import onward.gateway  # noqa: F401
     except ModuleNotFoundError as error:
-        yield wrong("bus", f"the package {error.name!r} is missing", _INSTALL.format("rabbitmq"))
+        yield wrong("gateway", f"the package {error.name!r} is missing", _INSTALL.format("rabbitmq"))
         return
     try:
         yield from asyncio.run(_check_broker(url))
     except OnwardError as error:
-        yield _explained("bus", error, "check ONWARD_BUS, and that the broker runs")
+        yield _explained("gateway", error, "check ONWARD_GATEWAY, and that the broker runs")
     except TimeoutError:
         text = f"{redact(url)} did not respond within {duration(int(RESPONSE_SECONDS))}"
-        yield wrong("bus", text, "is the broker overloaded, or is there a firewall in between?")
+        yield wrong("gateway", text, "is the broker overloaded, or is there a firewall in between?")
 
 
 async def _check_broker(url: str) -> list[Check]:
@@ -216,10 +216,10 @@ async def _check_publishing(connection: BrokerConnection) -> Check:
     if connection.blocked:
         remedy = "free memory or disk space on its machine; `rabbitmqctl status` says which is short"
         text = f"{where} takes no messages: {connection.blocked}; other programs cannot publish events"
-        return warning("bus", text, remedy)
+        return warning("gateway", text, remedy)
     if not confirmed:
-        return warning("bus", f"{where} does not confirm messages", "see its log")
-    return ok("bus", f"{where}, {took * 1000:.1f} ms to confirm a message")
+        return warning("gateway", f"{where} does not confirm messages", "see its log")
+    return ok("gateway", f"{where}, {took * 1000:.1f} ms to confirm a message")
 
 
 async def _check_inbox(connection: BrokerConnection) -> Check:
@@ -227,7 +227,8 @@ async def _check_inbox(connection: BrokerConnection) -> Check:
     from aiormq import exceptions
 
     from onward.gateway.connection import vhost_of
-    from onward.gateway.gateway import INBOX, queue_arguments
+    from onward.gateway.gateway import queue_arguments
+    from onward.gateway.inbox import INBOX
 
     try:
         async with asyncio.timeout(RESPONSE_SECONDS), connection.short_channel() as channel:

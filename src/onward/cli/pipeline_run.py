@@ -74,9 +74,10 @@ def run(app: App, title: str, *, sources: Sequence[str] = (), processes: int | N
         if seen is not None:
             display.show(seen, problems.read(), len(signals))
 
+    trouble = ""
     try:
         with _logging_to(file), on_signals(None, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            supervise(
+            trouble = supervise(
                 PIPELINE,
                 app=app,
                 processes=processes or max(1, min(MAX_PROCESSES, os.cpu_count() or 1)),
@@ -101,6 +102,8 @@ def run(app: App, title: str, *, sources: Sequence[str] = (), processes: int | N
         raise OnwardError(f"{problem}the workers could not go on; see {file}") from error
     finally:
         display.end()
+    if trouble:
+        out.wrapped(one_line(f"{trouble}. Events wait in the store; a worker publishes them later."))
     return bool(signals)
 
 

@@ -95,11 +95,11 @@ def worker(
     what = ", ".join(chosen or app.registry.services) or "no services"
     many = "1 process" if processes == 1 else f"{processes} processes"
     calls = f"{counted(concurrency or settings.concurrency, 'call')} at once each"
-    bus = f", events from {redact(settings.bus_url)}" if settings.bus_url else ""
-    where = f"store {redact(app.store_address) or 'as the app has it'}{bus}"
+    gateway = f", gateway to {redact(settings.gateway_url)}" if settings.gateway_url else ""
+    where = f"store {redact(app.store_address) or 'as the app has it'}{gateway}"
     _announce(app, f"Running {what} in {many} with {calls}; {where}. Stop it with Ctrl-C or SIGTERM.")
     began = time.monotonic()
-    supervise(
+    trouble = supervise(
         reference,
         services=chosen,
         processes=processes,
@@ -110,6 +110,8 @@ def worker(
         app=None if has_settings else app,
     )
     _announce(app, f"The worker has ended after {duration(round(time.monotonic() - began))}.")
+    if trouble and until_idle is not None:
+        raise OnwardError(f"{trouble}. What other programs have published was not read, and no event has left")
 
 
 def _announce(app: App, line: str) -> None:

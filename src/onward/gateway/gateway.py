@@ -1,6 +1,7 @@
-"""The gateway to RabbitMQ: a thread with an event loop that stays connected and reads the inbox queue.
+"""The gateway to RabbitMQ: a thread that receives events of other programs and publishes the store's own.
 
-The inbox holds messages of other programs. Each is entered into the store and then acknowledged.
+One process of a fleet has the gateway at a time, by a lease in the store. It has two connections to the broker,
+because a broker that is short of disk space reads nothing more from a connection that publishes.
 """
 
 from __future__ import annotations
@@ -11,14 +12,12 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from random import Random
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from aiormq import Channel, exceptions
-from aiormq.abc import DeliveredMessage
+from aiormq import exceptions
 
 from onward.gateway.connection import (
     CLOSE_SECONDS,
@@ -30,21 +29,33 @@ from onward.gateway.connection import (
     parse_url,
     where,
 )
-from onward.retry import Exponential, redact_error
+from onward.gateway.inbox import INBOX, Enter, Inbox
+from onward.gateway.outbox import EXCHANGE, Outbox
+from onward.ledger.store_errors import StoreError
+from onward.model.ledger import GatewayReport
+from onward.retry import Exponential
 
-EXCHANGE: Final = "copilot.events"
-INBOX: Final = "onward.inbox"  # one queue, so each event of another program is entered once for all services
-PREFETCH = 100  # messages that the broker delivers before the first of them is acknowledged
-PROBE_SECONDS = 1.0  # pause between two checks whether the queue is empty, while no message arrives
-STORE_BACKOFF = Exponential(base=0.2, cap=5.0, jitter=True)
-OPEN_SECONDS = 30.0
+if TYPE_CHECKING:
+    from onward.ledger.store import Store
+
+ROLE = "gateway"
+LEASE_SECONDS = 15.0  # another process takes over when the one that has the gateway has been gone for this time
+RENEW_SECONDS = 5.0
+OPEN_SECONDS = 10.0
 CHECK_SECONDS = 30.0  # pause between two declarations: the broker does not report every deletion
 STEADY_SECONDS = 30.0  # after a connection that lasted this long, the backoff starts again
-FINISH_SECONDS = 2.0  # how long a stop waits for the message that is being stored
+FINISH_SECONDS = 2.0  # how long a stop waits for the messages that are being stored
 STOP_SECONDS = 5.0
+TROUBLE_SECONDS = 10.0  # a worker that ends when nothing is due waits for a broker in trouble for this time
 BACKOFF = Exponential(base=0.2, cap=30.0, jitter=True)
+THREADS = (
+    "lease",
+    "inbox",
+    "outbox",
+    "wake-ups",
+)  # calls of the store wait for a database, each in a thread of its own
 
-Enter = Callable[[bytes, str], object]  # enters a message into the store: its body, and its message id or ""
+T = TypeVar("T")
 _log = logging.getLogger("onward.gateway")
 # Our own messages report what failed, with a remedy; the library's tracebacks would repeat it.
 logging.getLogger("aiormq").setLevel(logging.CRITICAL)
@@ -59,100 +70,84 @@ def queue_arguments(version: tuple[int, ...]) -> dict[str, Any]:
     return {"x-queue-type": "quorum"}
 
 
-@dataclass
-class Inbox:
-    """Consumes the inbox queue over one connection, one message after the other."""
+class Part(Protocol):
+    """The inbox or the outbox, each with a connection of its own."""
 
-    _connection: BrokerConnection
-    _enter: Enter
-    _store_thread: Executor
-    _emptied: threading.Event  # set when the queue was found empty and every message that was in it is stored
-    _on_deleted: Callable[[str], None]  # called when the queue was deleted
-
-    def __post_init__(self) -> None:
-        self._channel: Channel | None = None
-        self._messages: asyncio.Queue[DeliveredMessage] = asyncio.Queue()
-        self._entering = asyncio.Lock()
-        self._random = Random()
-
-    async def open(self) -> None:
-        channel = self._channel = await self._connection.channel()
-        reason = f"queue {INBOX!r} is gone from {where(self._connection.url)}; it is being declared again"
-        channel.on_consumer_cancel_callbacks.add(lambda _: self._on_deleted(reason))
-        try:
-            await channel.basic_qos(prefetch_count=PREFETCH)
-            await channel.basic_consume(INBOX, self._messages.put)
-        except (exceptions.AMQPError, exceptions.ChannelInvalidStateError) as error:
-            raise self._connection.explain(error) from error
+    async def open(self, connection: BrokerConnection, end: Callable[[str], None]) -> None:
+        """Begin with a new connection; call `end` with the reason if it cannot be used any more."""
 
     async def run(self) -> None:
-        """Enter and acknowledge messages until cancelled."""
-        assert self._channel is not None, "opened before"
-        while True:
-            if not self._emptied.is_set() and self._messages.empty() and await self._is_empty(self._channel):
-                self._emptied.set()
-            try:
-                async with asyncio.timeout(None if self._emptied.is_set() else PROBE_SECONDS):
-                    message = await self._messages.get()
-            except TimeoutError:
-                continue
-            async with self._entering:
-                await self._enter_message(message)
-                await self._channel.basic_ack(message.delivery_tag or 0, wait=False)
-
-    async def _is_empty(self, channel: Channel) -> bool:
-        if (await channel.queue_declare(INBOX, passive=True)).message_count:
-            return False
-        # A message that left the queue before the first reply is on its way to this channel. The broker sends it
-        # before it reads the second request.
-        await channel.queue_declare(INBOX, passive=True)
-        return self._messages.empty()
-
-    async def _enter_message(self, message: DeliveredMessage) -> None:
-        message_id = message.header.properties.message_id or ""
-        failures = 0
-        while True:
-            try:
-                loop = asyncio.get_running_loop()
-                await loop.run_in_executor(self._store_thread, self._enter, message.body, message_id)
-                return
-            except Exception as error:  # the message stays in the queue until it is stored
-                failures += 1
-                log = _log.warning if failures == 1 else _log.debug
-                log("an event of another program cannot be stored yet: %s", redact_error(str(error)))
-                await asyncio.sleep(STORE_BACKOFF.delay(failures, self._random))
+        """Work until cancelled."""
 
     async def close(self) -> None:
-        """Wait for the message that is being entered; stop consuming after the broker has its acknowledgement."""
-        async with self._entering:
-            if self._channel is not None:
-                with suppress(Exception):
-                    await self._channel.close()
+        """Complete what is under way."""
 
 
 class Gateway:
-    """Enters events that other programs publish to RabbitMQ into the store.
+    """Enters events that other programs publish to RabbitMQ into the store, and publishes the store's outbox.
 
     It reconnects for ever, and declares deleted queues and exchanges again.
     """
 
-    def __init__(self, url: str, enter: Enter, routing_keys: Sequence[str], *, name: str = "") -> None:
+    def __init__(
+        self,
+        url: str,
+        store: Store,
+        enter: Enter,
+        routing_keys: Sequence[str],
+        *,
+        name: str = "",
+    ) -> None:
         self._url = url
+        self._store = store
         self._enter = enter
         self._name = f"{name or 'onward'} on {socket.gethostname()}, process {os.getpid()}"
+        self._holder = f"{socket.gethostname()}:{os.getpid()}:{id(self):x}"
         self._routing_keys = sorted(set(routing_keys))
         self._has_delivery_limit = False  # the inbox was made with one, before the broker was upgraded
         self._random = Random()
-        self.trouble = "not started"  # why no events arrive now; empty if nothing is wrong
-        self._emptied = threading.Event()
+        self._connections: dict[str, BrokerConnection] = {}  # of the inbox and the outbox, the latest
+        self._leads = False  # this process has the gateway
+        self._troubles: dict[str, str] = {}  # by the name of the connection
+        self._trouble_since: float | None = None
+        self._emptied_at = 0.0
+        self._started_at = 0.0
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
 
     @property
+    def trouble(self) -> str:
+        """Why events do not arrive or leave now; empty: nothing is wrong, or another process has the gateway."""
+        if self._thread is None:
+            return "not started"
+        for connection in list(self._connections.values()):
+            if connection.blocked:
+                return (
+                    f"{where(connection.url)} takes no messages: {connection.blocked}. Free memory or disk space "
+                    "on its machine; `rabbitmqctl status` says which is short"
+                )
+        return next(iter(list(self._troubles.values())), "")
+
+    @property
     def has_been_empty(self) -> bool:
         """Whether the inbox was found empty at least once since the start, with everything from it stored."""
-        return self._emptied.is_set()
+        return self._emptied_at >= self._started_at > 0.0
+
+    def is_behind(self) -> bool:
+        """Return whether events have still to be read from the inbox or to leave, and can soon.
+
+        After `TROUBLE_SECONDS` of trouble with the broker, that is not soon.
+        """
+        status = self._store.outbox_status()
+        trouble, emptied_at = self.trouble, self._emptied_at
+        if not self._leads:
+            trouble, emptied_at = trouble or status.gateway.trouble, status.gateway.emptied_at
+        if not trouble:
+            return emptied_at < self._started_at or status.waiting > 0
+        if self._trouble_since is None:
+            self._trouble_since = self._store.now()
+        return self._store.now() - self._trouble_since < TROUBLE_SECONDS
 
     def check(self) -> None:
         """Connect and declare, without reading a message; raise `BrokerError` with the remedy."""
@@ -167,120 +162,170 @@ class Gateway:
         asyncio.run(connect())
 
     def start(self) -> None:
-        """Connect and begin to read; raise `BrokerError` with the remedy if the first connection fails."""
-        parse_url(self._url)
+        """Begin to receive and publish; raise `BrokerError` with the remedy if a person has to change something.
+
+        A broker that cannot be reached is no error: the gateway connects when it is back.
+        """
         if self._thread is not None:
             raise BrokerError("this gateway is started already; stop it first")
-        self._emptied.clear()
+        try:
+            self.check()
+        except BrokerUnavailable as error:
+            _log.warning("%s. Events wait in the store until then", error)
+        self._started_at = self._store.now()
         self._stopping = asyncio.Event()
         self._loop = asyncio.new_event_loop()
-        opened: Future[None] = Future()
-        arguments = self._loop, self._stopping, opened
+        self._troubles.clear()
+        arguments = self._loop, self._stopping
         self._thread = threading.Thread(target=self._run, args=arguments, name="onward-gateway", daemon=True)
         self._thread.start()
-        try:
-            opened.result()
-        except BaseException:
-            self.stop()
-            raise
 
     def stop(self) -> None:
-        """End the connection, after the message that is being stored is acknowledged."""
+        """End the connections, after the messages that are being stored are acknowledged."""
         if self._thread is None or self._loop is None:
             return
-        with suppress(RuntimeError):  # the loop is closed: it has failed to connect
+        with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(STOP_SECONDS)
-        self._thread, self.trouble = None, "stopped"
+        self._thread = None
 
     # -- in the thread
 
-    def _run(self, loop: asyncio.AbstractEventLoop, stopping: asyncio.Event, opened: Future[None]) -> None:
+    def _run(self, loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
         loop.set_exception_handler(
             lambda _, context: _log.debug("%s", context.get("message"), exc_info=context.get("exception"))
         )
-        store_thread = ThreadPoolExecutor(1, "onward-gateway-store")
+        self._threads = {name: ThreadPoolExecutor(1, f"onward-gateway-{name}") for name in THREADS}
+        self._bus = self._store.bus()
         try:
-            loop.run_until_complete(self._serve(stopping, opened, store_thread))
+            loop.run_until_complete(self._serve(stopping))
         finally:
             # Not asyncio.run: it waits for host names that are still being looked up.
-            store_thread.shutdown(wait=False)
+            self._bus.close()
+            for thread in self._threads.values():
+                thread.shutdown(wait=False)
             loop.close()
-            if not opened.done():
-                opened.set_exception(BrokerUnavailable("the gateway was stopped before it was connected"))
 
-    async def _serve(self, stopping: asyncio.Event, opened: Future[None], store_thread: Executor) -> None:
-        connected = asyncio.create_task(self._stay_connected(opened, store_thread))
+    async def _serve(self, stopping: asyncio.Event) -> None:
         stopped = asyncio.create_task(stopping.wait())
-        await asyncio.wait({connected, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        connected.cancel()
-        await asyncio.wait({connected})
+        leading = asyncio.create_task(self._lead_when_possible())
+        await asyncio.wait({leading, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        leading.cancel()
+        await asyncio.wait({leading})
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()
         if others:
             await asyncio.wait(others, timeout=CLOSE_SECONDS)
 
-    async def _stay_connected(self, opened: Future[None], store_thread: Executor) -> None:
+    async def _lead_when_possible(self) -> None:
+        """Take the gateway when no other process has it, and keep it."""
+        links: list[asyncio.Task[None]] = []
+        try:
+            while True:
+                self._leads = await self._renew()
+                if self._leads and not links:
+                    links = [
+                        asyncio.create_task(self._stay_connected(name, part))
+                        for name, part in (await self._in_store(self._parts)).items()
+                    ]
+                elif links and not self._leads:
+                    await _cancel(links)
+                    links = []
+                    self._troubles.clear()
+                await asyncio.sleep(RENEW_SECONDS)
+        finally:
+            await _cancel(links)
+            if self._leads:
+                with suppress(Exception):
+                    await self._in_store(lambda: self._store.release_role(ROLE, self._holder))
+
+    def _parts(self) -> dict[str, Part]:
+        name, threads = self._store.store_name(), self._threads
+        return {
+            "inbox": Inbox(self._enter, name, threads["inbox"], self._found_empty),
+            "outbox": Outbox(self._store, name, self._bus, threads["outbox"], threads["wake-ups"]),
+        }
+
+    def _found_empty(self) -> None:
+        self._emptied_at = self._store.now()
+
+    async def _renew(self) -> bool:
+        """Take or keep the gateway, and report on it; return False if another process has it."""
+
+        def renew() -> bool:
+            now = self._store.now()
+            held = self._store.acquire_role(ROLE, self._holder, LEASE_SECONDS)
+            if held and self._leads:
+                self._store.report_gateway(GatewayReport(self._holder, now, self.trouble, self._emptied_at))
+            return held
+
+        try:
+            return await self._in_store(lambda: self._store.atomically(renew))
+        except StoreError as error:
+            _log.debug("the lease of the gateway was not renewed: %s", error)
+            return self._leads  # without the store nothing is received or published by anyone
+
+    async def _in_store(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads["lease"], call)
+
+    async def _stay_connected(self, name: str, part: Part) -> None:
+        """Connect and let the part work; after a failure, connect again."""
         loop = asyncio.get_running_loop()
         failures = 0
         while True:
             began = loop.time()
             try:
-                trouble = await self._read_until_failure(opened, store_thread)
+                trouble = await self._work_until_failure(name, part)
             except Exception as error:
-                explained = explain(error, parse_url(self._url))
-                if not opened.done():
-                    opened.set_exception(explained)
-                    return
-                trouble = str(explained)
-            if trouble != self.trouble:
+                trouble = str(explain(error, parse_url(self._url)))
+            if trouble not in self._troubles.values():
                 _log.warning("%s; connecting again", trouble)
-            self.trouble = trouble
+            self._troubles[name] = trouble
+            self._trouble_since = self._trouble_since or self._store.now()
             failures = 1 if loop.time() - began > STEADY_SECONDS else failures + 1
             await asyncio.sleep(BACKOFF.delay(failures, self._random))
 
-    async def _read_until_failure(self, opened: Future[None], store_thread: Executor) -> str:
-        """Connect and read the inbox; return what ended the connection."""
+    async def _work_until_failure(self, name: str, part: Part) -> str:
+        """Connect and let the part work; return what ended the connection."""
         ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         def end(reason: str) -> None:
             if not ended.done():
                 ended.set_result(reason)
 
-        connection = BrokerConnection(self._url, self._name, on_ended=end)
-        inbox = Inbox(connection, self._enter, store_thread, self._emptied, end)
+        connection = self._connections[name] = BrokerConnection(self._url, self._name, on_ended=end)
         tasks: list[asyncio.Task[None]] = []
         try:
-            await self._open(connection, inbox)
-            self.trouble = ""
-            if opened.done():
+            await self._open(connection, part, end)
+            if self._troubles.pop(name, "") and not self._troubles:
+                self._trouble_since = None
                 _log.info("connected to RabbitMQ again")
-            else:
-                opened.set_result(None)
-            tasks = [asyncio.create_task(inbox.run()), asyncio.create_task(self._declare_again(connection))]
+            tasks = [asyncio.create_task(part.run()), asyncio.create_task(self._declare_again(connection))]
             for task in tasks:
                 task.add_done_callback(lambda done: end(connection.end_reason(done)))
             await asyncio.wait({ended})  # not `await ended`: a stop would cancel it
             return ended.result()
         finally:
             if not ended.done():
-                # A stop, not a failure: the message that is being stored is acknowledged.
+                # A stop, not a failure: the messages that are being stored are acknowledged.
                 end("stopped")
                 with suppress(Exception):
                     async with asyncio.timeout(FINISH_SECONDS):
-                        await inbox.close()
+                        await part.close()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, connection.close(), return_exceptions=True)
 
-    async def _open(self, connection: BrokerConnection, inbox: Inbox | None = None) -> None:
+    async def _open(
+        self, connection: BrokerConnection, part: Part | None = None, end: Callable[[str], None] | None = None
+    ) -> None:
         try:
             async with asyncio.timeout(OPEN_SECONDS):
                 await connection.open()
                 await self._declare(connection)
-                if inbox is not None:
-                    await inbox.open()
+                if part is not None and end is not None:
+                    await part.open(connection, end)
         except TimeoutError as error:
             raise connection.explain(error) from error
 
@@ -318,3 +363,9 @@ class Gateway:
             await asyncio.sleep(CHECK_SECONDS)
             async with asyncio.timeout(CHECK_SECONDS):
                 await self._declare(connection)
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

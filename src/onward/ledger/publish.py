@@ -9,10 +9,12 @@ from typing import Any
 
 from onward.ledger.records import DocumentRecord
 from onward.ledger.unit_of_work import UnitOfWork
+from onward.model.clock import utc_text
 from onward.model.documents import Status
 from onward.model.events import Envelope, idempotency_key
 from onward.model.ledger import Published, RowState, Subscription
 
+OUTBOX = ""  # Stands for the gateway among the services that a commit wakes
 _NO_SERVICE = Subscription("", "")
 
 
@@ -53,14 +55,45 @@ def publish(unit: UnitOfWork, envelopes: Sequence[Envelope]) -> list[Published]:
                 position, envelope, _NO_SERVICE, [], envelope.source, envelope.event_id
             )
         events += [_RoutedEvent(position, envelope, consumer, _ids(envelope, consumer)) for consumer in wanted]
-    for event in _insert_new(unit, _by_source(unit, events), duplicates):
+    events = _by_source(unit, events)
+    for event in _insert_new(unit, events, duplicates):
         rows[event.position] += 1
     if unrouted:
         unit.db.bulk("insert_rows", [_row(unit, event, RowState.UNROUTED) for event in unrouted.values()])
+    if unit.outgoing:
+        _put_into_outbox(unit, envelopes, events)
     return [
         Published(envelope.event_id, rows[position], duplicates[position], position in unrouted)
         for position, envelope in enumerate(envelopes)
     ]
+
+
+def _put_into_outbox(unit: UnitOfWork, envelopes: Sequence[Envelope], events: Sequence[_RoutedEvent]) -> None:
+    """Store the messages of the events that leave for other programs."""
+    routed = {event.position: event for event in reversed(events)}  # the first consumer's, if there are several
+    rows = []
+    for position, envelope in enumerate(envelopes):
+        if envelope in unit.outgoing:
+            event = routed.get(position)
+            documents = [doc for _, doc in event.documents(unit) if doc is not None] if event else []
+            body: dict[str, Any] = {
+                "event_type": envelope.event_type,
+                "event_id": envelope.event_id,
+                "timestamp": utc_text(envelope.timestamp),
+                "version": f"{envelope.version}.0",  # other programs know it as text
+                "round": max((doc.round for doc in documents), default=0),
+                "attempt": max((doc.attempt_count for doc in documents), default=0),
+                "idempotency_key": event.key if event else idempotency_key(envelope.event_type, envelope.data),
+            }
+            if envelope.trace is not None:
+                body["trace"] = envelope.trace
+            # The data are JSON already.
+            text = f'{json.dumps(body, separators=(",", ":"))[:-1]},"data":{envelope.data}}}'
+            due = unit.now + envelope.due_in
+            rows.append((envelope.event_id, envelope.routing_key, text, due, due))
+    if rows:
+        unit.db.bulk("insert_outgoing", rows)
+        unit.woken.add(OUTBOX)
 
 
 def _ids(envelope: Envelope, subscription: Subscription) -> list[str]:

@@ -15,6 +15,7 @@ from onward.ledger.claim import Deliveries
 from onward.ledger.dialect import Bus, Database
 from onward.ledger.document_actions import DocumentActions, merge_status_counts
 from onward.ledger.ledger_queries import LedgerQueries
+from onward.ledger.outbox import Outbox
 from onward.ledger.reader import DocumentQueries
 from onward.ledger.requeue import DeadLetters, return_claims
 from onward.ledger.retry_job_state import RetryJobState
@@ -41,6 +42,7 @@ class Store(
     DocumentActions,
     DeadLetters,
     LedgerQueries,
+    Outbox,
     RetryJobState,
     Breakers,
     Subscriptions,
@@ -150,6 +152,7 @@ class Store(
         unit.db.send("forget_foreign_events", unit.now - KEEP_FOREIGN_EVENTS_SECONDS)
         unit.db.send("keep_last_served", None, unit.now - KEEP_WORKERS_SECONDS)
         unit.db.send("forget_workers", unit.now - KEEP_WORKERS_SECONDS)
+        unit.db.send("prune_unroutable", unit.now - KEEP_UNROUTED_SECONDS, MAX_UNROUTED)
         page = unit.db.read_unlocked("status_counts_page", self._merged_up_to, MAX_MERGED_ROWS)
         for source, is_scattered in page:
             if is_scattered:

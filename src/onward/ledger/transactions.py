@@ -14,6 +14,7 @@ from onward.ledger.reader import Reader
 from onward.ledger.store_errors import StoreConflict
 from onward.ledger.unit_of_work import UnitOfWork
 from onward.model.clock import Clock
+from onward.model.ledger import NOTHING_LEAVES
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -30,6 +31,7 @@ class TransactionalStore(Reader):
     def __init__(self, db: Database, clock: Clock | None = None) -> None:
         super().__init__(db)
         self.clock = clock or db.clock()
+        self.outgoing = NOTHING_LEAVES  # Which events of this process are put into the outbox
 
     @property
     def remote(self) -> bool:
@@ -71,7 +73,7 @@ def transactional(method: Callable[Concatenate[S, UnitOfWork, P], T]) -> Callabl
     @wraps(method)
     def whole(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         def steps() -> T:
-            unit = UnitOfWork(self.db, self.now())
+            unit = UnitOfWork(self.db, self.now(), self.outgoing)
             self.db.notify_on_commit(unit.woken)
             result = method(self, unit, *args, **kwargs)
             unit.write()

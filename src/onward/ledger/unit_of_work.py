@@ -15,7 +15,7 @@ from onward.ledger.failure_groups import CountedFailure, write_failures
 from onward.ledger.records import DocumentRecord, RowRecord
 from onward.model.breaker import Breaker, current
 from onward.model.documents import DocumentKey, Status
-from onward.model.ledger import NewDocument, RowState, Subscription
+from onward.model.ledger import NOTHING_LEAVES, NewDocument, OutgoingEvents, RowState, Subscription
 from onward.model.metric_catalogue import bucket_label
 
 MAX_OPENINGS = 1_000  # Openings of a breaker that are kept, for each dependency
@@ -30,6 +30,7 @@ class UnitOfWork:
 
     db: Database
     now: float
+    outgoing: OutgoingEvents = NOTHING_LEAVES
     docs: dict[DocumentKey, DocumentRecord | None] = field(default_factory=dict)
     rows: dict[int, RowRecord | None] = field(default_factory=dict)
     woken: set[str] = field(default_factory=set)  # Services that got a new or returned row

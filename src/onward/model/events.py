@@ -86,7 +86,7 @@ class Event(BaseModel):
         super().__init_subclass__(**kwargs)
         cls.notice = notice
         cls.event_type = type or cls.__name__
-        cls.routing_key = routing_key or _dotted(cls.event_type)
+        cls.routing_key = routing_key or dotted(cls.event_type)
         cls.version = version
 
     @classmethod
@@ -119,7 +119,8 @@ class Event(BaseModel):
         return next((field for field, named in cls.naming.items() if named == collection), None)
 
 
-def _dotted(camel: str) -> str:
+def dotted(camel: str) -> str:
+    """Return the routing key of an event type: lower case, with dots between its words."""
     words = ""
     for position, letter in enumerate(camel):
         neighbours = camel[position - 1 : position], camel[position + 1 : position + 2]
@@ -143,6 +144,7 @@ class Envelope:
     due_in: float = 0.0
     notice: bool = False
     foreign: bool = False  # Its id was given by another program, which may send it again
+    routing_key: str = ""  # Under which it leaves for other programs; empty: it does not leave
 
     @classmethod
     def of(
@@ -154,9 +156,14 @@ class Envelope:
         priority: int = 0,
         due_in: float = 0.0,
         trace: str | None = None,
+        leaves: bool = True,
     ) -> list[Envelope]:
-        """Wrap an event, cut into several where it names more documents than one may."""
-        context = (event.version, trace, source, priority, due_in, event.notice)
+        """Wrap an event, cut into several where it names more documents than one may.
+
+        With `leaves`, a gateway publishes it to other programs.
+        """
+        key = event.routing_key if leaves else ""
+        context = (event.version, trace, source, priority, due_in, event.notice, False, key)
         return [cls(event.event_type, _data_of(piece), new_id(), now, *context) for piece in _cut(event)]
 
 

@@ -50,6 +50,52 @@ class Subscription:
     was: tuple[str, ...] = ()  # Former names of the service, whose rows it takes over
 
 
+@dataclass(frozen=True, slots=True)
+class OutgoingEvents:
+    """The event types that leave for other programs; None: all."""
+
+    types: frozenset[str] | None = frozenset()
+
+    def __bool__(self) -> bool:
+        return self.types is None or bool(self.types)
+
+    def __contains__(self, envelope: Envelope) -> bool:
+        return bool(envelope.routing_key) and (self.types is None or envelope.event_type in self.types)
+
+
+NOTHING_LEAVES = OutgoingEvents()
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingEvent:
+    """An event in the outbox: the body of its message, and the routing key."""
+
+    id: int
+    event_id: str
+    routing_key: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayReport:
+    """What the process that has the gateway last reported."""
+
+    holder: str = ""
+    at: float = 0.0
+    trouble: str = ""  # Why no events arrive or leave; empty: nothing is wrong
+    emptied_at: float = 0.0  # When the inbox was last found empty, with everything from it stored
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxStatus:
+    """How far the outbox is behind."""
+
+    waiting: int
+    oldest: float | None  # When the oldest event that waits was put into the outbox
+    unroutable: int  # Events that no queue of the broker takes
+    gateway: GatewayReport
+
+
 class InputStatus(StrEnum):
     """The status of a document for the delivery that names it."""
 

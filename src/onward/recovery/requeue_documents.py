@@ -116,8 +116,10 @@ class DocumentRequeue:
 
         for service, event, states in plan.events:
             self.store.make_pending([(state.collection, state.id) for state in states if state.status in FINAL])
+            # Other programs have had this event: putting it back is no new fact.
+            now, trace = self.store.now(), requeued_trace(states)
             published = self.store.publish(
-                Envelope.of(event, now=self.store.now(), priority=priority, trace=requeued_trace(states))
+                Envelope.of(event, now=now, priority=priority, trace=trace, leaves=False)
             )
             if any(result.rows or result.duplicates for result in published):
                 report(states, f"for {service.name}")

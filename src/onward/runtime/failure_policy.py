@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from onward.ledger.store_errors import StoreUnavailable
-from onward.model.events import Envelope, new_id
+from onward.model.events import Envelope, dotted, new_id
 from onward.model.failures import Failure
 from onward.model.ledger import (
     MAX_DEATHS,
@@ -333,5 +333,6 @@ def _notice(opened: OpenDelivery, ids: Ids, failure: Failure, charge: Charge) ->
         "retry_count": delivery.tries + delivery.not_ready + (charge is not Charge.NOTHING),
         "failed_at": failure.at,
     }
-    trace = parent_of(delivery.trace)
-    return Envelope(service.notice_type(), json.dumps(data), new_id(), failure.at, trace=trace, notice=True)
+    kind, trace = service.notice_type(), parent_of(delivery.trace)
+    key = f"{dotted(kind)}.notice"
+    return Envelope(kind, json.dumps(data), new_id(), failure.at, trace=trace, notice=True, routing_key=key)

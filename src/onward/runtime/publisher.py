@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from onward.ledger.store_errors import StoreFull, StoreUnavailable
@@ -25,6 +25,15 @@ MAX_ID = 200
 
 class PublishRefused(OnwardError, ValueError):
     """Something cannot be published as it was given; nothing was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignMessage:
+    """A message of another program."""
+
+    raw: bytes
+    message_id: str = ""
+    properties: dict[str, Any] | None = None
 
 
 def priority_problem(given: object) -> str:
@@ -110,6 +119,13 @@ def enter_foreign_event(
     except Exception as error:
         store.keep_malformed(raw, Failure.of(error, at=store.now(), service=""), event_type=event_type)
         return None
+
+
+def enter_foreign_events(
+    store: Store, events: Iterable[type[Event]], messages: Sequence[ForeignMessage]
+) -> list[Published | None]:
+    kinds = list(events)
+    return [enter_foreign_event(store, kinds, one.raw, message_id=one.message_id) for one in messages]
 
 
 def _envelope(kind: type[Event], envelope: dict[str, Any], message_id: str, now: float) -> Envelope:

@@ -56,4 +56,4 @@ def test_rabbitmq_comes_to_the_same(
     tmp_path: Path, embedded: dict[str, list[Any]], postgres_url: str, rabbit_url: str
 ) -> None:
     assert len(embedded["chunks"]) > 1
-    assert ingested(tmp_path / "home", ONWARD_STORE=postgres_url, ONWARD_BUS=rabbit_url) == embedded
+    assert ingested(tmp_path / "home", ONWARD_STORE=postgres_url, ONWARD_GATEWAY=rabbit_url) == embedded

@@ -26,7 +26,7 @@ from onward.settings import Settings, named_by, variable
 router = APIRouter()
 
 GROUPS = {
-    "Where things are": ("home", "store", "bus", "blobs", "vectors", "rabbitmq_"),
+    "Where things are": ("home", "store", "gateway", "bus", "blobs", "vectors", "rabbitmq_"),
     "Workers": ("concurrency", "time_limit_", "keep_completed_"),
     "Retrying": ("retry_", "max_retries"),
     "Models and chunks": ("embedder", "summarizer", "chunk_"),
