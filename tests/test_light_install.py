@@ -114,6 +114,16 @@ def test_an_app_can_be_tested(python: Path, shop: Path) -> None:
     assert done.stdout == "{'2': 'processed'}\n", done.stderr
 
 
+def test_a_new_service_is_written_and_works(python: Path, tmp_path: Path) -> None:
+    command = python.with_name("onward")
+    assert run(tmp_path, command, "new-service", "invoice-reading").returncode == 0
+    assert run(tmp_path, python, "invoice_reading.py", "hello").returncode == 0
+    done = run(tmp_path, command, "worker", "--app", "invoice_reading:app", "--until-idle", "0")
+    assert done.returncode == 0, done.stderr
+    found = run(tmp_path, python, "-c", "from invoice_reading import *; print(app.store.document_counts())")
+    assert "invoice_reading_results" in found.stdout, found.stderr
+
+
 def test_metrics_that_are_asked_for_need_their_extra(python: Path, shop: Path) -> None:
     done = work(python, shop, METRICS_BACKEND="prometheus")
     assert (done.returncode, "pip install 'onward[metrics]'" in done.stderr) == (2, True)

@@ -130,6 +130,17 @@ def test_schema(home: Path) -> None:
     text.check()
 
 
+def test_new_service(tmp_path: Path) -> None:
+    text = Transcript("new-service", tmp_path)
+    args = ("new-service", "invoice-reading", "--into", str(tmp_path / "services"))
+    text.run(*args, "--dry-run")
+    text.run(*args)
+    text.run(*args, code=2)
+    text.run("new-service", "InvoiceReading", code=2)
+    text.run("new-service", "email", code=2)
+    text.check()
+
+
 def test_status(tmp_path: Path, shop: Path, library: Path) -> None:
     text = Transcript("status", shop)
     text.run("status")

@@ -1,4 +1,4 @@
-"""The dashboards in `deploy/grafana`: whole, about metrics that exist, and answered from a real worker."""
+"""The dashboards in `deploy/grafana` and of a new service: about metrics that exist, answered by a real worker."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from onward import App
+from onward.cli.new_service import render
 from onward.model.metric_catalogue import CATALOGUE
 from onward.settings import load_settings
 from tests.observe import bustling
@@ -28,6 +29,10 @@ ROOT = Path(__file__).parents[2]
 GRAFANA = ROOT / "deploy" / "grafana"
 FILES = sorted((GRAFANA / "dashboards").glob("*.json"))
 BOARDS: dict[str, dict[str, Any]] = {one.name: json.loads(one.read_text()) for one in FILES}
+NEW_SERVICE = "reading"  # a service of the worker below, as `onward new-service reading` makes its dashboard
+ALL_BOARDS = BOARDS | {
+    name: json.loads(text) for name, text in render(NEW_SERVICE).items() if name.endswith(".json")
+}
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 COLUMNS = 24
 PATIENCE = 120.0
@@ -85,7 +90,7 @@ def base(name: str) -> str:
 
 ALL_QUERIES = [
     pytest.param(expression, id=f"{board['title']}: {title} {number}")
-    for board in BOARDS.values()
+    for board in ALL_BOARDS.values()
     for number, (title, expression) in enumerate(queries(board))
 ]
 
@@ -104,9 +109,9 @@ def test_there_are_three_dashboards() -> None:
     assert all(board["schemaVersion"] >= 38 for board in BOARDS.values())
 
 
-@pytest.mark.parametrize("name", list(BOARDS))
+@pytest.mark.parametrize("name", list(ALL_BOARDS))
 def test_panels_have_ids_of_their_own_and_do_not_overlap(name: str) -> None:
-    all_panels = BOARDS[name]["panels"]
+    all_panels = ALL_BOARDS[name]["panels"]
     ids = [panel["id"] for panel in all_panels]
     assert len(ids) == len(set(ids))
     taken: dict[tuple[int, int], str] = {}
@@ -120,11 +125,11 @@ def test_panels_have_ids_of_their_own_and_do_not_overlap(name: str) -> None:
                 taken[x, y] = panel["title"]
 
 
-@pytest.mark.parametrize("name", list(BOARDS))
+@pytest.mark.parametrize("name", list(ALL_BOARDS))
 def test_panels_say_what_they_show(name: str) -> None:
-    titles = [panel["title"] for panel in panels(BOARDS[name])]
+    titles = [panel["title"] for panel in panels(ALL_BOARDS[name])]
     assert len(titles) == len(set(titles))
-    for panel in panels(BOARDS[name]):
+    for panel in panels(ALL_BOARDS[name]):
         defaults = panel["fieldConfig"]["defaults"]
         assert panel["description"].endswith("."), panel["title"]
         assert defaults["unit"], panel["title"]
@@ -135,9 +140,9 @@ def test_panels_say_what_they_show(name: str) -> None:
         assert len(refs) == len(set(refs)), panel["title"]
 
 
-@pytest.mark.parametrize("name", list(BOARDS))
+@pytest.mark.parametrize("name", list(ALL_BOARDS))
 def test_a_legend_names_labels_that_its_query_keeps(name: str) -> None:
-    for panel in panels(BOARDS[name]):
+    for panel in panels(ALL_BOARDS[name]):
         for target in panel["targets"]:
             kept = {
                 one.strip() for found in re.findall(r"by \(([^)]*)\)", target["expr"]) for one in found.split(",")
@@ -145,9 +150,9 @@ def test_a_legend_names_labels_that_its_query_keeps(name: str) -> None:
             assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= kept, panel["title"]
 
 
-@pytest.mark.parametrize("name", list(BOARDS))
+@pytest.mark.parametrize("name", list(ALL_BOARDS))
 def test_whoever_looks_chooses_the_data_source(name: str) -> None:
-    board = BOARDS[name]
+    board = ALL_BOARDS[name]
     chosen = variables(board)["datasource"]
     assert (chosen["type"], chosen["query"]) == ("datasource", "prometheus")
     asked = [panel["datasource"] for panel in panels(board)]
@@ -156,11 +161,11 @@ def test_whoever_looks_chooses_the_data_source(name: str) -> None:
     assert all(one == DATASOURCE for one in asked)
 
 
-@pytest.mark.parametrize("name", list(BOARDS))
+@pytest.mark.parametrize("name", list(ALL_BOARDS))
 def test_every_variable_is_declared_and_used(name: str) -> None:
-    text = " ".join(expression for _, expression in queries(BOARDS[name]))
+    text = " ".join(expression for _, expression in queries(ALL_BOARDS[name]))
     used = set(re.findall(r"\$\{?(\w+)", text)) - {"__rate_interval"}
-    assert used | {"datasource"} == variables(BOARDS[name]).keys()
+    assert used | {"datasource"} == variables(ALL_BOARDS[name]).keys()
 
 
 # -- what they ask
@@ -345,7 +350,7 @@ def test_every_query_of_every_dashboard_has_an_answer(
     app, address = worker
     open_questions = {
         f"{board['title']}: {title}: {expression}": asked(expression)
-        for board in BOARDS.values()
+        for board in ALL_BOARDS.values()
         for title, expression in queries(board)
     }
     total, begun = len(open_questions), time.monotonic()

@@ -40,6 +40,7 @@ COMMANDS = {  # the module of each command, and its summary
     "actions": ("status", "List what operators did."),
     "policies": ("reference", "Show what is retried when, and until when."),
     "schema": ("reference", "Print JSON Schemas of events and documents."),
+    "new-service": ("new_service", "Write a new service with its tests and dashboard."),
     "torture": ("torture", "Kill and pause workers, and count what is lost."),
     "doctor": ("doctor", "Check the installation, and say what to repair."),
 }
