@@ -20,9 +20,9 @@ from fastapi.routing import APIRoute
 
 import onward
 from onward import App, DeadLetter, DocumentState, Status, Work
+from onward.cli import COMMANDS
 from onward.console import api, pages
 from onward.console.api import schemas
-from onward.gateway import gateway
 from onward.model.metric_catalogue import CATALOGUE
 from onward.ops.queries.document_details import document_facts
 from onward.ops.queries.failure_groups import batch_facts
@@ -30,7 +30,7 @@ from onward.pipeline.app import build
 from onward.pipeline.documents import Archive, Chunk
 from onward.retry.policy import Reason
 from onward.settings import Settings, load_settings, variable
-from tests.docs.test_reference import COMMANDS, DOCUMENTS, EVENTS, command, options, subcommands
+from tests.docs.test_reference import DOCUMENTS, EVENTS, command, options, subcommands
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "seeds.md"
@@ -98,7 +98,8 @@ def words() -> set[str]:
     archive = Archive(id="archive", source="s", source_id="s", kind="mbox", submission=1)
     chunk = Chunk(id="chunk", message_id="m", thread_id="t", position=0, start=0, end=1, text="a", tokens=1)
     app.add(archive, chunk)
-    found: set[str] = {gateway.EXCHANGE, gateway.INBOX, *Status, *Reason}
+    gateway = "".join(file.read_text() for file in (ROOT / "src" / "onward" / "gateway").glob("*.py"))
+    found: set[str] = {*Status, *Reason, *re.findall(r'Final = "([\w.]+)"', gateway)}
     for kind in EVENTS:
         found |= {kind.event_type, kind.routing_key, *kind.model_fields}
     for document in DOCUMENTS:
@@ -109,7 +110,7 @@ def words() -> set[str]:
     app.close()
     for model in vars(schemas).values():
         if inspect.isclass(model) and issubclass(model, schemas.ApiResponse | schemas.ApiRequest):
-            found |= set(model.model_fields)
+            found |= {given.serialization_alias or name for name, given in model.model_fields.items()}
     found |= {field.name for kind in (DocumentState, DeadLetter) for field in fields(kind)}
     found |= set(re.findall(r'"(\w+)":', inspect.getsource(batch_facts)))
     return found | set(get_args(schemas.Progress))
@@ -128,7 +129,7 @@ def routes() -> set[tuple[str, str]]:
         for router in (*api.ROUTERS, *pages.ROUTERS)
         for route in router.routes
         if isinstance(route, APIRoute)
-        for method in route.methods
+        for method in route.methods or ()
     }
 
 
@@ -220,9 +221,11 @@ def test_what_is_not_there_yet_is_named_and_not_there() -> None:
 
 
 def test_names_that_are_made_up_are_found_out() -> None:
-    made_up = ("ONWARD_STROE", "RETRY_MAX_ATTEMPTS=9", "METRICS_BACKEND=carrier-pigeon", "queue_width")
-    made_up += ("queue_depth{service}", "/v3/cats", "PUT /v3/documents", "onward sing", "--sing", "RetryPolizy")
-    made_up += ("work.sing", "app.service(name, sings=…)", "docs/cats.md", "onward.testing.Cats", "documentz")
+    made_up = [
+        *("ONWARD_STROE", "RETRY_MAX_ATTEMPTS=9", "METRICS_BACKEND=carrier-pigeon", "queue_width", "RetryPolizy"),
+        *("queue_depth{service}", "/v3/cats", "PUT /v3/documents", "onward sing", "--sing", "docs/cats.md"),
+        *("work.sing", "app.service(name, sings=…)", "onward.testing.Cats", "documentz"),
+    ]
     for name in made_up:
         with suppress(onward.OnwardError):
             assert not exists(name), name
