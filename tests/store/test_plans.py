@@ -59,6 +59,11 @@ HOT = {
     "take_status_counts": "PRIMARY KEY (source=?)",
     "documents_of_source": "documents_source (source=?)",
     "rows_of_source": "ledger_source (source=?)",
+    # what leaves for other programs
+    "due_outgoing": "outbox_due (due>? AND due<?)",
+    "delete_outgoing": "INTEGER PRIMARY KEY",
+    "oldest_outgoing": "outbox_oldest",
+    "reroute_outgoing": "outbox_unroutable (routing_key=?)",
     # dead letters
     "find_dead_letters": "ledger_dead (id>?)",
     "find_dead_letters_of_service": "ledger_dead_service (service=? AND id>?)",
@@ -125,7 +130,7 @@ ORDERED = (
     "prune_unrouted", "due_batches", "idle_items", "document_page", "dead_letters", "find_dead_letters",
     "find_archived_dead_letters", "failure_groups", "actions",
 )  # fmt: skip
-STORED = "ledger|completed|documents|bodies|keys"
+STORED = "ledger|completed|documents|bodies|keys|outbox"
 
 
 class Planner(Protocol):
@@ -168,7 +173,9 @@ class SQLitePlanner:
 
     def wastes(self, name: str) -> list[str]:
         steps = self.plan(name)
-        scans = [step for step in steps if re.match(r"SCAN (ledger|documents|bodies|d|b)\b(?! USING)", step)]
+        scans = [
+            step for step in steps if re.match(r"SCAN (ledger|documents|bodies|outbox|d|b)\b(?! USING)", step)
+        ]
         return scans + [step for step in steps if "TEMP B-TREE" in step and name in HOT]
 
     def drop(self, index: str) -> None:
@@ -228,7 +235,7 @@ class PostgresPlanner:
         query = """SELECT indexrelid::regclass::text FROM pg_index WHERE indrelid = ANY ($1::regclass[])
                    AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conindid = indexrelid)"""
         tables = "{documents,ledger,completed,failed_batches,failure_groups,keys,actions,foreign_events,vectors,"
-        tables += "removed_vectors,openings}"
+        tables += "removed_vectors,openings,outbox}"
         return sorted(name for (name,) in self.connection.execute(query.encode(), [tables]).fetchall())
 
 
@@ -271,6 +278,8 @@ INSERT INTO status_counts (source, collection, status, shard, n)
 SELECT 'source ' || n / 8, 'pages', 'pending', n % 8, n FROM generate_series(1, 8000) n;
 INSERT INTO actions (at, who, via, action, about, touched)
 SELECT n, 'ada', 'cli', 'reset', '{}', 1 FROM generate_series(1, 2000) n;
+INSERT INTO outbox (at, due, event_id, routing_key, body)
+SELECT n, CASE WHEN n % 2 = 0 THEN n END, 'event ' || n, 'key ' || n % 50, '{}' FROM generate_series(1, 8000) n;
 VACUUM ANALYZE
 """
 

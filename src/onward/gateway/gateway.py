@@ -73,6 +73,8 @@ def queue_arguments(version: tuple[int, ...]) -> dict[str, Any]:
 class Part(Protocol):
     """The inbox or the outbox, each with a connection of its own."""
 
+    needs_inbox: bool  # whether it uses the inbox queue, not only the exchange
+
     async def open(self, connection: BrokerConnection, end: Callable[[str], None]) -> None:
         """Begin with a new connection; call `end` with the reason if it cannot be used any more."""
 
@@ -301,7 +303,7 @@ class Gateway:
             if self._troubles.pop(name, "") and not self._troubles:
                 self._trouble_since = None
                 _log.info("connected to RabbitMQ again")
-            tasks = [asyncio.create_task(part.run()), asyncio.create_task(self._declare_again(connection))]
+            tasks = [asyncio.create_task(part.run()), asyncio.create_task(self._declare_again(connection, part))]
             for task in tasks:
                 task.add_done_callback(lambda done: end(connection.end_reason(done)))
             await asyncio.wait({ended})  # not `await ended`: a stop would cancel it
@@ -323,13 +325,13 @@ class Gateway:
         try:
             async with asyncio.timeout(OPEN_SECONDS):
                 await connection.open()
-                await self._declare(connection)
+                await self._declare(connection, inbox=part is None or part.needs_inbox)
                 if part is not None and end is not None:
                     await part.open(connection, end)
         except TimeoutError as error:
             raise connection.explain(error) from error
 
-    async def _declare(self, connection: BrokerConnection) -> None:
+    async def _declare(self, connection: BrokerConnection, *, inbox: bool) -> None:
         """Declare missing queues and exchanges; raise `BrokerError` with the remedy."""
         version = connection.version
         if version and version < (3, 8):
@@ -338,6 +340,8 @@ class Gateway:
         try:
             async with connection.short_channel() as channel:
                 await channel.exchange_declare(EXCHANGE, exchange_type="topic", durable=True)
+                if not inbox:
+                    return
                 arguments = queue_arguments(() if self._has_delivery_limit else version)
                 await channel.queue_declare(INBOX, durable=True, arguments=arguments)
                 for key in self._routing_keys:
@@ -354,15 +358,15 @@ class Gateway:
                 "deliveries; delete the queue when it is empty, and it will be made again without a limit",
                 INBOX,
             )
-            await self._declare(connection)
+            await self._declare(connection, inbox=inbox)
         except (exceptions.AMQPError, exceptions.ChannelInvalidStateError) as error:
             raise connection.explain(error) from error
 
-    async def _declare_again(self, connection: BrokerConnection) -> None:
+    async def _declare_again(self, connection: BrokerConnection, part: Part) -> None:
         while True:
             await asyncio.sleep(CHECK_SECONDS)
             async with asyncio.timeout(CHECK_SECONDS):
-                await self._declare(connection)
+                await self._declare(connection, inbox=part.needs_inbox)
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:

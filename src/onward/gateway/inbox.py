@@ -43,6 +43,8 @@ class Inbox:
     _store_thread: Executor
     _on_empty: Callable[[], None]  # called when the queue was found empty and every message from it is stored
 
+    needs_inbox = True
+
     def __post_init__(self) -> None:
         self._channel: Channel | None = None
         self._messages: asyncio.Queue[DeliveredMessage] = asyncio.Queue()

@@ -53,6 +53,8 @@ class Outbox:
     _store_thread: Executor
     _bus_thread: Executor
 
+    needs_inbox = False
+
     def __post_init__(self) -> None:
         self._connection: BrokerConnection | None = None
         self._channel: Channel | None = None
