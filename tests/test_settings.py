@@ -54,6 +54,7 @@ NAMED_IN_THE_MANUAL = {
     "ONWARD_CONCURRENCY": 3,
     "ONWARD_MAX_RETRIES": 3,
     "ONWARD_RETRY_BACKOFF_SECONDS": 5,
+    "ONWARD_FETCH_BACKOFF_SECONDS": 2,
     "ONWARD_TIME_LIMIT_SECONDS": 600,
     "ONWARD_KEEP_COMPLETED_SECONDS": 3600,
     "ONWARD_KEEP_COMPLETED_COUNT": 1000,
@@ -158,7 +159,9 @@ def test_another_file_can_be_named_and_must_then_exist(tmp_path: Path) -> None:
         ("RETRY_MAX_ATTEMPTS", "-1", "a whole number of at least 0"),
         ("ONWARD_CONCURRENCY", "0", "a whole number of at least 1"),
         ("RETRY_BACKOFF_FACTOR", "0.5", "a number of at least 1"),
-        ("RETRY_TTL_MINUTES", "nan", "a number above 0"),
+        ("RETRY_TTL_MINUTES", "nan", "a number of at least 0"),
+        ("RETRY_TTL_MINUTES", "-1", "a number of at least 0"),
+        ("ONWARD_FETCH_BACKOFF_SECONDS", "0", "a number above 0"),
         ("RETRY_JOB_MAX_DELAY_SECONDS", "inf", "a number above 0"),
         ("METRICS_BACKEND", "statsd", "one of prometheus, prometheus_pushgateway, noop"),
         ("ERROR_REPORTER_TYPE", "mail", "one of store, http, sentry, noop"),
@@ -397,6 +400,7 @@ def test_each_number_reaches_its_rung() -> None:
             "RETRY_TTL_MINUTES": "1",
             "ONWARD_MAX_RETRIES": "4",
             "ONWARD_RETRY_BACKOFF_SECONDS": "1",
+            "ONWARD_FETCH_BACKOFF_SECONDS": "3",
             "RETRY_JOB_BASE_DELAY_SECONDS": "10",
             "RETRY_JOB_MAX_DELAY_SECONDS": "25",
             "RETRY_JOB_MAX_ATTEMPTS_CHUNKS": "9",
@@ -405,7 +409,7 @@ def test_each_number_reaches_its_rung() -> None:
     assert ladder.not_ready.schedule(9) == ((0, 0.1), (0, 0.2))
     assert ladder.not_ready.max_elapsed == 60
     assert ladder.transient.schedule(9) == ((1, 1), (2, 2), (4, 4))
-    assert ladder.fetching.schedule(9) == ((2, 2), (4, 4), (8, 8))
+    assert ladder.fetching.schedule(9) == ((3, 3), (6, 6), (12, 12))
     assert [high for _, high in ladder.retry_job.schedule(3)] == [10, 20, 25]
     assert (ladder.max_rounds("chunks"), ladder.max_rounds("archives")) == (9, 3)
 

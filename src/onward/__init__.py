@@ -77,8 +77,8 @@ if TYPE_CHECKING:
         Unavailable,
         classify,
     )
-    from onward.retry.policy import Exponential, Ladder, RetryPolicy, Schedule
-    from onward.retry.retry_call import RetryConfig, handle_event_with_retry, retrying
+    from onward.retry.policy import Exponential, Ladder, RetryConfig, RetryPolicy, Schedule
+    from onward.retry.retry_call import handle_event_with_retry, retrying
     from onward.runtime.work import Work
     from onward.settings import Settings
 

@@ -24,9 +24,8 @@ from urllib.parse import quote, urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
 from onward.retry.errors import OnwardError
-from onward.retry.policy import Exponential, Ladder, RetryPolicy
+from onward.retry.policy import Exponential, Ladder, RetryConfig, RetryPolicy
 from onward.retry.redact import redact
-from onward.retry.retry_call import RetryConfig
 
 FILE = "onward.toml"
 PREFIX = "ONWARD_"  # the prefix of the variables that only Onward uses
@@ -99,6 +98,7 @@ CountOrNone = Annotated[int, _NUMBER, Field(ge=0, description="a whole number of
 ChunkTokens = Annotated[int, _NUMBER, Field(ge=32, description="a whole number of at least 32")]
 Port = Annotated[int, _NUMBER, Field(ge=1, le=65535, description="a port from 1 to 65535")]
 Positive = Annotated[float, _NUMBER, Field(gt=0, allow_inf_nan=False, description="a number above 0")]
+NotNegative = Annotated[float, _NUMBER, Field(ge=0, allow_inf_nan=False, description="a number of at least 0")]
 Factor = Annotated[float, _NUMBER, Field(ge=1, allow_inf_nan=False, description="a number of at least 1")]
 _ESCAPED = "in a password, / ? # @ are written %2F %3F %23 %40"
 StoreUrl = Annotated[
@@ -134,7 +134,7 @@ class _Shared(BaseModel):
     retry_base_delay_ms: Positive = 250.0
     retry_backoff_factor: Factor = 2.0
     retry_max_delay_seconds: Positive = 60.0
-    retry_ttl_minutes: Positive = 30.0
+    retry_ttl_minutes: NotNegative = 30.0
 
     retry_job_interval_seconds: Positive = 900.0
     retry_job_base_delay_seconds: Positive = 300.0
@@ -192,6 +192,7 @@ class Settings(_Shared):
     fetch_allow_private: bool = False
     fetch_max_bytes: Count = 2_000_000_000
     fetch_seconds: Positive = 300.0
+    fetch_backoff_seconds: Positive = 2.0
     fetch_max_redirects: CountOrNone = 10
     unpack_max_bytes: Count = 50_000_000_000
     log_format: Literal["auto", "text", "json"] = "auto"
@@ -228,10 +229,10 @@ class Settings(_Shared):
         not_ready = {one.name: getattr(self, f"retry_{one.name}") for one in fields(RetryConfig)}
         rounds = Exponential(self.retry_job_base_delay_seconds, cap=self.retry_job_max_delay_seconds)
         return Ladder(
-            not_ready=RetryConfig(**not_ready).policy(),
+            not_ready=RetryPolicy(RetryConfig(**not_ready)),
             # The name `max_retries` is older than its meaning: it counts the first try too.
             transient=RetryPolicy(Exponential(self.retry_backoff_seconds), self.max_retries, name="transient"),
-            fetching=RetryPolicy(usual.fetching.backoff, self.max_retries, name="fetching"),
+            fetching=RetryPolicy(Exponential(self.fetch_backoff_seconds), self.max_retries, name="fetching"),
             retry_job=RetryPolicy(rounds, name="retry job"),
             rounds={name: getattr(self, f"retry_job_max_attempts_{name}") for name in usual.rounds},
         )

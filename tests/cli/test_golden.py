@@ -121,6 +121,7 @@ def test_policies(home: Path) -> None:
     text.run("policies")
     text.run("policies", more={"ONWARD_MAX_RETRIES": "2", "RETRY_JOB_MAX_DELAY_SECONDS": "1e9"})
     text.run("policies", more={"ONWARD_MAX_RETRIES": "1"})
+    text.run("policies", more={"RETRY_TTL_MINUTES": "0", "ONWARD_FETCH_BACKOFF_SECONDS": "0.5"})
     text.check()
 
 

@@ -66,5 +66,16 @@ def test_settings_change_the_rungs(tmp_path: Path) -> None:
     assert "archives 4," in found["retry job"]["gives_up"]
 
 
+def test_the_base_delay_of_fetching_is_a_setting() -> None:
+    found = rungs(ONWARD_FETCH_BACKOFF_SECONDS="0.5")
+    assert found["fetching"]["waits"] == fixed(0.5, 1)
+    assert found["transient"]["waits"] == fixed(5, 10)
+
+
+def test_without_time_to_live_rung_1_has_one_try() -> None:
+    found = rungs(RETRY_TTL_MINUTES="0")["not ready"]
+    assert (found["waits"], found["gives_up"]) == ([], "after 1 try")
+
+
 def test_without_retries_there_is_no_wait() -> None:
     assert rungs(ONWARD_MAX_RETRIES="1")["transient"]["waits"] == []

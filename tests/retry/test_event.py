@@ -126,6 +126,15 @@ def test_a_number_that_is_none_is_refused_by_the_name_of_its_variable(value: str
         RetryConfig.from_env({"RETRY_MAX_ATTEMPTS": value})
 
 
+def test_no_time_to_live_means_one_try() -> None:
+    config = RetryConfig.from_env({"RETRY_TTL_MINUTES": "0"})
+    service = Service(DocumentNotFoundError("no m1"))
+    assert service.receive(config) is False
+    [letter] = service.dead_letters
+    assert (letter["attempt_count"], letter["abandoned_reason"]) == (1, "ttl_exceeded")
+    assert service.time.slept == []
+
+
 def test_a_negative_number_of_retries_is_refused() -> None:
     with pytest.raises(ValueError, match="max_attempts=-1"):
         RetryConfig(max_attempts=-1)

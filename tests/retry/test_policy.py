@@ -14,11 +14,13 @@ from onward.retry import (
     Exponential,
     GiveUp,
     Kind,
+    Ladder,
     Malformed,
     NotReady,
     Permanent,
     Reason,
     Retry,
+    RetryConfig,
     RetryPolicy,
     Unavailable,
 )
@@ -33,7 +35,7 @@ policies = st.builds(
     RetryPolicy,
     st.builds(Exponential, st.floats(0, 1e6), cap=st.floats(0, 1e6), jitter=st.booleans()),
     max_tries=st.none() | st.integers(1, 20),
-    max_elapsed=st.none() | st.floats(min_value=0.001, max_value=1e6),
+    max_elapsed=st.none() | st.floats(min_value=0, max_value=1e6),
     max_hint=st.floats(0, 1e6),
 )
 
@@ -128,6 +130,34 @@ def test_the_schedule_shows_the_waits_there_are() -> None:
     assert RetryPolicy(Exponential(0.25, jitter=True)).schedule(2) == ((0.0, 0.25), (0.0, 0.5))
 
 
+def test_no_time_to_retry_means_one_try() -> None:
+    policy = RetryPolicy(doubling, max_tries=9, max_elapsed=0)
+    assert policy.decide(1, random=random) == GiveUp(Reason.TTL_EXCEEDED)
+    assert policy.schedule(9) == ()
+
+
+def test_a_retry_config_makes_a_policy() -> None:
+    """The numbers of the event-retry design, by name or by their defaults."""
+    assert RetryPolicy(RetryConfig()) == Ladder().not_ready
+    config = RetryConfig(max_attempts=8, base_delay_ms=250, backoff_factor=2.0, max_delay_seconds=4, ttl_minutes=5)
+    policy = RetryPolicy(config)
+    assert [high for _, high in policy.schedule(99)] == [0.25, 0.5, 1, 2, 4, 4, 4, 4]
+    assert (policy.max_tries, policy.max_elapsed) == (9, 300)
+    assert isinstance(policy.decide(8, elapsed=290, random=random), Retry)
+    assert policy.decide(9, random=random) == GiveUp(Reason.MAX_ATTEMPTS_EXCEEDED)
+
+
+def test_an_argument_of_the_policy_wins_over_its_retry_config() -> None:
+    policy = RetryPolicy(RetryConfig(), max_tries=3, max_elapsed=0, name="own")
+    assert (policy.max_tries, policy.max_elapsed, policy.name) == (3, 0, "own")
+    assert policy.backoff == Exponential(0.25, cap=60.0, jitter=True)
+
+
+def test_a_retry_config_is_a_backoff_by_itself() -> None:
+    assert RetryConfig().bounds(3) == (0.0, 1.0)
+    assert 0 <= RetryConfig().delay(3, random) <= 1
+
+
 def test_many_retries_call_for_an_operator() -> None:
     policy = RetryPolicy(doubling, persistent_from=10)
     assert not policy.persistent(9)
@@ -142,7 +172,7 @@ def test_many_retries_call_for_an_operator() -> None:
         {"max_tries": True},
         {"max_tries": 2.5},
         {"persistent_from": 0},
-        {"max_elapsed": 0.0},
+        {"max_elapsed": -1.0},
         {"max_elapsed": math.nan},
         {"max_hint": -1.0},
         {"max_hint": math.inf},

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from onward import DocumentNotFoundError, Exponential, NotReady, RetryPolicy, Status, Work
+from onward import App, DocumentNotFoundError, Exponential, NotReady, RetryPolicy, Status, Work
+from onward.settings import load_settings
 from onward.testing import Simulation
 from tests.support.page_app import (
     HOUR,
@@ -156,6 +157,16 @@ def test_it_gives_up_after_half_an_hour_of_being_able_to_try() -> None:
         assert world.run_for(2 * HOUR) == 4, "at 0, 10, 20 and 30 minutes"
         (letter,) = world.dead_letters()
         assert letter.abandoned_reason == "ttl_exceeded"
+
+
+def test_a_time_to_live_of_zero_means_one_try() -> None:
+    app = App(settings=load_settings({"RETRY_TTL_MINUTES": "0"}))
+    app.service("reading", on=PagesFound, finishes=Page)(lambda page, work: None)
+    with Simulation(app, retry_job=False) as world:
+        app.publish(PagesFound(page_ids=["never"]))
+        world.drain()
+        (letter,) = world.dead_letters()
+        assert (letter.attempt_count, letter.abandoned_reason) == (1, "ttl_exceeded")
 
 
 def test_an_outage_does_not_count_as_being_able_to_try() -> None:

@@ -14,9 +14,9 @@ from onward.retry.errors import (
     Unavailable,
     classify,
 )
-from onward.retry.policy import Exponential, GiveUp, Ladder, Reason, Retry, RetryPolicy, Schedule
+from onward.retry.policy import Exponential, GiveUp, Ladder, Reason, Retry, RetryConfig, RetryPolicy, Schedule
 from onward.retry.redact import redact, redact_error
-from onward.retry.retry_call import RetryConfig, handle_event_with_retry, retrying
+from onward.retry.retry_call import handle_event_with_retry, retrying
 
 __all__ = ["Classified", "DocumentNotFoundError", "Kind", "Malformed", "NotReady", "OnwardError", "Permanent"]
 __all__ += ["Unavailable", "classify", "redact", "redact_error"]

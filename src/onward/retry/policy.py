@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from random import Random
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from onward.retry.errors import Classified, Kind, classify
 
@@ -125,7 +126,8 @@ _PERMANENT, _MALFORMED = Kind.PERMANENT, Kind.MALFORMED
 class RetryPolicy:
     """Decides whether to retry, and when; it reads no clock and does no I/O.
 
-    Without `max_tries` and `max_elapsed` (seconds) it never gives up. A dependency's Retry-After replaces
+    Without `max_tries` and `max_elapsed` (seconds; 0: one try) it never gives up; a `RetryConfig` in place of
+    the backoff sets both, unless they are given. A dependency's Retry-After replaces
     the backoff, up to `max_hint` seconds. From retry number `persistent_from` on, a failure is shown to the
     operator as persistent, and is still retried.
     """
@@ -138,12 +140,18 @@ class RetryPolicy:
     name: str = ""
 
     def __post_init__(self) -> None:
+        if isinstance(config := self.backoff, RetryConfig):
+            numbers = {"max_tries": config.max_attempts + 1, "max_elapsed": config.ttl_minutes * 60}
+            for name, value in {**numbers, "name": "not ready"}.items():
+                if getattr(self, name) in (None, ""):
+                    object.__setattr__(self, name, value)
+            object.__setattr__(self, "backoff", config.backoff())
         for name in ("max_tries", "persistent_from"):
             count = getattr(self, name)
             if count is not None and (type(count) is not int or count < 1):
                 raise ValueError(f"RetryPolicy({name}={count!r}): must be a whole number from 1, or None for none")
-        if self.max_elapsed is not None and not self.max_elapsed > 0:
-            raise ValueError(f"RetryPolicy(max_elapsed={self.max_elapsed!r}): must be seconds above 0, or None")
+        if self.max_elapsed is not None and not self.max_elapsed >= 0:
+            raise ValueError(f"RetryPolicy(max_elapsed={self.max_elapsed!r}): must be seconds from 0, or None")
         if not (self.max_hint >= 0 and math.isfinite(self.max_hint)):
             raise ValueError(f"RetryPolicy(max_hint={self.max_hint!r}): must be finite seconds of at least 0")
 
@@ -192,8 +200,57 @@ class RetryPolicy:
 
     def schedule(self, n: int) -> tuple[tuple[float, float], ...]:
         """Return the bounds of the first `n` waits, or of all of them if there are fewer."""
+        if self.max_elapsed == 0:
+            return ()
         waits = n if self.max_tries is None else min(n, self.max_tries - 1)
         return tuple(self.backoff.bounds(k) for k in range(1, waits + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class RetryConfig:
+    """How an event that came too early is retried; each field is a `RETRY_…` variable.
+
+    `max_attempts` counts the retries, so the handler runs at most `max_attempts + 1` times; `ttl_minutes=0`
+    means one try. `RetryPolicy(config)` makes the policy with these numbers: full jitter, capped, within the
+    time to live.
+    """
+
+    max_attempts: int = 8
+    base_delay_ms: float = 250.0
+    backoff_factor: float = 2.0
+    max_delay_seconds: float = 60.0
+    ttl_minutes: float = 30.0
+
+    def __post_init__(self) -> None:
+        if type(self.max_attempts) is not int or self.max_attempts < 0:
+            raise ValueError(
+                f"RetryConfig(max_attempts={self.max_attempts!r}): must be a whole number of at least 0"
+            )
+        RetryPolicy(self)  # raises if a number makes no sense
+
+    def backoff(self) -> Exponential:
+        return Exponential(self.base_delay_ms / 1000, self.backoff_factor, cap=self.max_delay_seconds, jitter=True)
+
+    def delay(self, n: int, random: Random) -> float:
+        return self.backoff().delay(n, random)
+
+    def bounds(self, n: int) -> tuple[float, float]:
+        return self.backoff().bounds(n)
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] = os.environ) -> RetryConfig:
+        """Read `RETRY_MAX_ATTEMPTS`, `RETRY_BASE_DELAY_MS`, …; variables that are not set keep their default."""
+        values: dict[str, Any] = {}  # int or float, by field
+        for item in fields(cls):
+            variable, whole = f"RETRY_{item.name.upper()}", item.name == "max_attempts"
+            text = environ.get(variable, "").strip()
+            try:
+                if text:
+                    values[item.name] = int(text) if whole else float(text)
+            except ValueError:
+                kind = "a whole number" if whole else "a number"
+                raise ValueError(f"{variable} is {text!r}, but must be {kind}") from None
+        return cls(**values)
 
 
 # -- the ladder: one policy for each time scale

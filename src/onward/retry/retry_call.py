@@ -7,17 +7,16 @@ import functools
 import inspect
 import itertools
 import logging
-import os
 import time
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, fields
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from random import Random
 from typing import Any, ParamSpec, TypeVar, cast
 
 from onward.retry.errors import Classified, Classifier, Kind, classify
-from onward.retry.policy import Exponential, GiveUp, Ladder, RetryPolicy
+from onward.retry.policy import GiveUp, Ladder, RetryConfig, RetryPolicy
 from onward.retry.redact import redact_error
 
 E = TypeVar("E")
@@ -163,51 +162,6 @@ class Attempt:
 # -- one event
 
 
-@dataclass(frozen=True, slots=True)
-class RetryConfig:
-    """How an event that came too early is retried; each field is a `RETRY_…` variable.
-
-    `max_attempts` counts the retries, so the handler runs at most `max_attempts + 1` times.
-    """
-
-    max_attempts: int = 8
-    base_delay_ms: float = 250.0
-    backoff_factor: float = 2.0
-    max_delay_seconds: float = 60.0
-    ttl_minutes: float = 30.0
-
-    def __post_init__(self) -> None:
-        if type(self.max_attempts) is not int or self.max_attempts < 0:
-            raise ValueError(
-                f"RetryConfig(max_attempts={self.max_attempts!r}): must be a whole number of at least 0"
-            )
-        self.policy()  # raises if a number makes no sense
-
-    def policy(self) -> RetryPolicy:
-        """Return the policy with these numbers: full jitter, capped, within the time to live."""
-        return RetryPolicy(
-            Exponential(self.base_delay_ms / 1000, self.backoff_factor, cap=self.max_delay_seconds, jitter=True),
-            max_tries=self.max_attempts + 1,
-            max_elapsed=self.ttl_minutes * 60,
-            name="not ready",
-        )
-
-    @classmethod
-    def from_env(cls, environ: Mapping[str, str] = os.environ) -> RetryConfig:
-        """Read `RETRY_MAX_ATTEMPTS`, `RETRY_BASE_DELAY_MS`, …; variables that are not set keep their default."""
-        values: dict[str, Any] = {}  # int or float, by field
-        for item in fields(cls):
-            variable, whole = f"RETRY_{item.name.upper()}", item.name == "max_attempts"
-            text = environ.get(variable, "").strip()
-            try:
-                if text:
-                    values[item.name] = int(text) if whole else float(text)
-            except ValueError:
-                kind = "a whole number" if whole else "a number"
-                raise ValueError(f"{variable} is {text!r}, but must be {kind}") from None
-        return cls(**values)
-
-
 def handle_event_with_retry(
     handler: Callable[[E], object],
     event: E,
@@ -227,7 +181,7 @@ def handle_event_with_retry(
     with it, and the function returns False. Without `dead_letter` the error is raised. `clock` returns Unix
     seconds.
     """
-    policy = (config or RetryConfig()).policy()
+    policy = RetryPolicy(config or RetryConfig())
     random = random or Random()
     errors: list[dict[str, Any]] = []
     started = clock()

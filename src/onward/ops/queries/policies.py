@@ -66,6 +66,8 @@ def describe_archive(ladder: Ladder) -> str:
 
 
 def _limits(policy: RetryPolicy) -> str:
+    if policy.max_elapsed == 0:
+        return "after 1 try"
     tries = {None: "", 1: "1 try"}.get(policy.max_tries, f"{policy.max_tries} tries")
     time = f"{policy.max_elapsed / 60:g} min of being able to try" if policy.max_elapsed is not None else ""
     limits = " or ".join(filter(None, (tries, time)))
