@@ -153,8 +153,7 @@ def test_the_last_problem_is_read_from_the_log(tmp_path: Path) -> None:
     id = "0123456789abcdef" * 2
     with file.open("a") as log:
         log.write("2026-03-02 09:00:01,000 INFO    nothing falls due within 60 s\n")
-        log.write(
-            f"2026-03-02 09:00:02,000 WARNING embedding: {id}, {id} failed, again in 5.0 s: Oops\nTraceback\n"
-        )
+        said = f"embedding: {id}, {id} failed, again in 5.0 s, key {id}: Oops"
+        log.write(f"2026-03-02 09:00:02,000 WARNING {said}\nTraceback\n")
     assert problems.read() == "embedding: 01234567 and others failed, again in 5.0 s: Oops"
     assert problems.read() == "embedding: 01234567 and others failed, again in 5.0 s: Oops"

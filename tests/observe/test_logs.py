@@ -9,6 +9,7 @@ import logging
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -19,7 +20,18 @@ from typing import Any
 import pytest
 import structlog
 
-from onward import Event, Exponential, RetryPolicy, Work
+from onward import (
+    App,
+    Document,
+    DocumentNotFoundError,
+    Event,
+    Exponential,
+    RetryPolicy,
+    Settings,
+    Status,
+    Work,
+    names,
+)
 from onward.cli.pipeline_run import Problems, _logging_to
 from onward.observe.logs import LogHandler, set_up_logs
 from onward.retry.redact import HIDDEN
@@ -173,6 +185,90 @@ def test_a_retry_is_info_the_last_chance_a_warning_and_the_end_one_error_with_it
     assert 'raise ConnectionError("reset")' in end["traceback"]
 
 
+def test_a_success_after_retries_says_how_many_tries_and_how_long(lines: Lines) -> None:
+    """The example of the event-retry design: three retries, after 250 ms, 500 ms and 1 s."""
+    app, errors = new_app(), [DocumentNotFoundError("no messages found")] * 3
+    waits = RetryPolicy(Exponential(0.25), max_tries=9)
+
+    @app.service("chunking", on=PagesFound, finishes=Page, not_ready=waits)
+    def chunk(page: Page, work: Work) -> None:
+        if errors:
+            raise errors.pop()
+
+    with Simulation(app, retry_job=False) as world:
+        bring(world, "123")
+        world.run_for(HOUR)
+    *retried, done = [one for one in lines() if one["level"] != "debug"]
+    assert [one["level"] for one in (*retried, done)] == ["info"] * 4
+    assert [one["attempts"] for one in retried] == [1, 2, 3]
+    assert [one["retry_in_seconds"] for one in retried] == [0.25, 0.5, 1.0]
+    key = done["idempotency_key"]
+    assert {one["idempotency_key"] for one in retried} == {key}
+    assert retried[2]["message"].startswith(
+        f"chunking: 123 failed, try 3 of 9, again in 1.0 s, key {key}: NotReady"
+    )
+    assert (done["attempts"], done["latency_seconds"]) == (4, pytest.approx(1.75, abs=0.01))
+    assert re.search(
+        r"^chunking: 123 processed after 4 tries, 1\.75\d* s after the first failure, key ", done["message"]
+    )
+
+
+@pytest.mark.parametrize("level", (logging.INFO, logging.DEBUG))
+def test_a_start_and_a_plain_success_are_debug(level: int, stream: io.StringIO) -> None:
+    set_up_logs(level, format="json", stream=stream)
+    app = new_app()
+    app.service("reading", on=PagesFound, finishes=Page)(lambda page, work: None)
+    with Simulation(app, retry_job=False) as world:
+        bring(world, "a")
+        world.drain()
+    found = [json.loads(line) for line in stream.getvalue().splitlines()]
+    if level == logging.INFO:
+        assert found == []
+        return
+    start, end = found
+    assert start["message"].startswith("reading: try 1 of a begins, key ")
+    assert end["message"].startswith("reading: a processed at try 1, in ")
+    assert (start["attempt"], end["attempts"], start["level"], end["level"]) == (1, 1, "debug", "debug")
+
+
+class Archive(Document, collection="archives"):
+    url: str
+
+
+class ArchiveFound(Event):
+    archive_id: str = names(Archive)
+
+
+@pytest.mark.parametrize("tool", ("grep", "jq"))
+def test_the_recipe_of_the_manual_shows_each_try_of_a_document(tool: str, tmp_path: Path) -> None:
+    """A URL that is never fetched: three tries, 2 s and 4 s apart, then its document is marked failed."""
+    if shutil.which(tool) is None:
+        pytest.skip(f"{tool} is not installed")
+    app = App(settings=Settings(retry_job_max_attempts_archives=1))
+
+    @app.service("ingestion", on=ArchiveFound, finishes=Archive, rung="fetching")
+    def fetch(archive: Archive, work: Work) -> None:
+        raise ConnectionError("getaddrinfo ENOTFOUND")
+
+    with (tmp_path / "worker.log").open("w") as file:
+        set_up_logs(logging.DEBUG, format="json", stream=file)
+        with Simulation(app) as world:
+            archive = Archive(id="8f2c1d", url="https://this-domain-does-not-exist-12345.invalid")
+            app.publish(ArchiveFound.of(archive), documents=[archive])
+            world.run_for(HOUR)
+            assert world.status(archive) == Status.FAILED_MAX_RETRIES
+    manual = (Path(__file__).parents[2] / "docs" / "how-to" / "logs.md").read_text()
+    (block,) = [one for one in re.findall(r"```sh\n(.*?)```", manual, re.DOTALL) if "archives/8f2c1d" in one]
+    command = next(one for one in re.split(r"\n(?! )", block) if one.startswith(tool))
+    shown = subprocess.run(["sh", "-c", command], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    if tool == "grep":
+        tries = [line for n in (1, 2, 3) for line in (f'"attempt": {n}', f'"attempts": {n}')]
+        assert shown.splitlines() == [*tries, '"status": "failed_max_retries"']
+    else:
+        (example,) = [one for one in re.findall(r"```json\n(.*?)```", manual, re.DOTALL) if "retry_in" in one]
+        assert [*map(json.loads, shown.splitlines())] == [*map(json.loads, example.splitlines())]
+
+
 def test_an_exception_that_a_handler_logs_is_one_line(lines: Lines) -> None:
     for logger in (log, structlog.get_logger("shop.parcels")):
         try:
@@ -188,7 +284,9 @@ def test_an_exception_that_a_handler_logs_is_one_line(lines: Lines) -> None:
 
 def test_a_field_of_the_user_s_does_not_hide_one_of_ours(lines: Lines) -> None:
     structlog.get_logger("shop").info("sold", level="top", service="till", total=float("nan"), at={"x": {1}})
-    (line,) = lines()
+    structlog.get_logger("shop").info("packed", attempt=2, idempotency_key="k")
+    line, packed = lines()
+    assert (packed["attempt"], packed["idempotency_key"]) == (2, "k"), "only lines of ours have these fields"
     assert (line["level"], line["level_"], line["service_"]) == ("info", "top", "till")
     assert (line["total"], line["at"]) == ("nan", {"x": [1]})
 
@@ -268,7 +366,7 @@ def test_text_elsewhere_has_no_colours_and_says_which_call(stream: io.StringIO) 
     said = stream.getvalue()
     assert ESCAPE not in said
     assert " INFO    read words=7 (reading: pages/a)\n" in said
-    assert " ERROR   reading: a given up (non_retryable): KeyError: 'ink'\n  Traceback (most" in said
+    assert " ERROR   reading: a given up (non_retryable) at try 1 of 3, key " in said
 
 
 def test_without_a_terminal_it_is_json_by_itself(stream: io.StringIO) -> None:

@@ -245,6 +245,6 @@ def test_retries_are_logged_without_secrets(time: FakeTime, caplog: pytest.LogCa
     flaky = Flaky(OSError("no answer from amqp://app:hunter2@mq"), OSError("again"))
     retrying(POLICY, clock=time.clock, sleep=time.sleep)(flaky)()
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
-        ("INFO", "Try 1 failed and is repeated in 5 s: OSError: no answer from amqp://app:***@mq"),
-        ("WARNING", "Try 2 failed and is repeated in 10 s, for the last time: OSError: again"),
+        ("INFO", "Try 1 of 3 failed and is repeated in 5 s: OSError: no answer from amqp://app:***@mq"),
+        ("WARNING", "Try 2 of 3 failed and is repeated in 10 s, for the last time: OSError: again"),
     ]

@@ -8,10 +8,17 @@ from typing import Any
 
 import pytest
 
+from onward import App, Settings
 from onward.retry import DocumentNotFoundError, Malformed, RetryConfig, handle_event_with_retry
+from onward.runtime.metrics import Counted, Metrics
 from tests.retry.fake_time import FakeTime
 
 EVENT = {"event_type": "JSONParsed", "data": {"message_doc_ids": ["m1"]}}
+
+
+class LongestWaits(Random):
+    def random(self) -> float:
+        return 1.0
 
 
 class Service:
@@ -20,13 +27,14 @@ class Service:
     def __init__(self, *errors: Exception) -> None:
         self.time = FakeTime(now=1_768_626_000.0)
         self.errors = list(errors)
+        self.random = Random(1)
         self.dead_letters: list[dict[str, Any]] = []
 
     def handle(self, event: dict[str, Any]) -> None:
         if self.errors:
             raise self.errors.pop(0)
 
-    def receive(self, config: RetryConfig | None = None) -> bool:
+    def receive(self, config: RetryConfig | None = None, metrics: Metrics | None = None) -> bool:
         return handle_event_with_retry(
             self.handle,
             EVENT,
@@ -34,9 +42,10 @@ class Service:
             idempotency_key="chunking-m1",
             service_name="chunking",
             dead_letter=self.dead_letters.append,
+            metrics_collector=metrics,
             clock=self.time.clock,
             sleep=self.time.sleep,
-            random=Random(1),
+            random=self.random,
         )
 
 
@@ -111,6 +120,76 @@ def test_levels_rise_as_patience_ends_and_secrets_stay_out(caplog: pytest.LogCap
     assert "password=***" in caplog.text
     assert "password=***" in service.dead_letters[0]["last_error"]
     assert "hunter2" not in caplog.text + str(service.dead_letters)
+
+
+def test_each_line_has_the_number_of_the_try_and_the_key(caplog: pytest.LogCaptureFixture) -> None:
+    """The example of the event-retry design: done after three retries, 1.75 s after the first try."""
+    caplog.set_level(logging.DEBUG, "onward.retry")
+    service = Service(*[DocumentNotFoundError("no m1")] * 3)
+    service.random = LongestWaits()  # 250 ms, 500 ms, 1 s
+    assert service.receive()
+    starts = [message for message in caplog.messages if message.endswith("begins")]
+    assert starts == [f"chunking: try {n} of event chunking-m1 begins" for n in (1, 2, 3, 4)]
+    *_, third, done = [one for one in caplog.records if one.levelno == logging.INFO]
+    assert third.getMessage() == "chunking: event chunking-m1 failed, try 3 of 9, again in 1 s: NotReady: no m1"
+    ended = "chunking: event chunking-m1 processed after 4 tries, 1.75 s after the first failure"
+    assert done.getMessage() == ended
+    fields = {"service": "chunking", "idempotency_key": "chunking-m1", "attempts": 4, "latency_seconds": 1.75}
+    assert vars(done)["onward"] == fields
+
+
+# -- metrics
+
+
+def test_a_success_after_retries_is_measured() -> None:
+    metrics, service = Metrics(), Service(*[DocumentNotFoundError("no m1")] * 2)
+    service.random = LongestWaits()
+    service.receive(metrics=metrics)
+    counted = metrics.counted()
+    labels = (("attempt", "3"), ("service", "chunking"))
+    assert counted.counters == {("event_retry_success_total", labels): 1}
+    assert sums(counted) == {"event_retry_attempt_count": 3, "event_retry_latency_seconds": 0.75}
+
+
+def test_a_plain_success_counts_its_one_try() -> None:
+    metrics = Metrics()
+    Service().receive(metrics=metrics)
+    assert (metrics.counted().counters, sums(metrics.counted())) == ({}, {"event_retry_attempt_count": 1})
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "tries"),
+    ((DocumentNotFoundError(), "max_attempts_exceeded", 9), (TypeError("a bug"), "non_retryable", 1)),
+)
+def test_a_dead_letter_is_measured_with_its_reason(error: Exception, reason: str, tries: int) -> None:
+    metrics, service = Metrics(), Service(*[error] * 99)
+    service.receive(metrics=metrics)
+    labels = (("reason", reason), ("service", "chunking"))
+    assert metrics.counted().counters == {("event_retry_dlq_total", labels): 1}
+    assert sums(metrics.counted()) == {"event_retry_attempt_count": tries}
+
+
+def test_the_metrics_of_an_app_take_them() -> None:
+    app = App(settings=Settings())
+    assert Service(DocumentNotFoundError("no m1")).receive(metrics=app.metrics)
+    assert sums(app.metrics.counted())["event_retry_attempt_count"] == 2
+
+
+class BrokenCollector(Metrics):
+    def observe(self, name: str, value: float, /, **labels: str) -> None:
+        raise OSError("no room")
+
+
+def test_a_collector_that_fails_does_not_fail_the_event(caplog: pytest.LogCaptureFixture) -> None:
+    assert Service().receive(metrics=BrokenCollector()) is True
+    assert "the metrics collector failed: OSError: no room" in caplog.text
+
+
+def sums(counted: Counted) -> dict[str, float]:
+    return {name: round(seen.sum, 6) for (name, labels), seen in counted.histograms.items() if labels}
+
+
+# -- settings
 
 
 def test_the_numbers_come_from_the_environment() -> None:

@@ -221,15 +221,15 @@ def test_the_log_speaks_up_as_it_gets_serious(caplog: pytest.LogCaptureFixture) 
     with caplog.at_level(logging.DEBUG, "onward"), Simulation(app, retry_job=False) as world:
         bring(world, "a")
         world.run_for(HOUR)
-    said = [(record.levelname, record.getMessage()) for record in caplog.records]
+        (letter,) = world.dead_letters()
+    key = letter.idempotency_key
+    said = [(record.levelname, record.getMessage()) for record in caplog.records if record.levelno > logging.DEBUG]
     first, second, third = said
-    assert first == ("INFO", "reading: a failed, again in 5.0 s: ConnectionError: reset by peer")
-    assert second == (
-        "WARNING",
-        "reading: a failed, again in 10.0 s, for the last time: ConnectionError: reset by peer",
-    )
+    problem = f"key {key}: ConnectionError: reset by peer"
+    assert first == ("INFO", f"reading: a failed, try 1 of 3, again in 5.0 s, {problem}")
+    assert second == ("WARNING", f"reading: a failed, try 2 of 3, again in 10.0 s, for the last time, {problem}")
     assert third[0] == "ERROR"
-    assert third[1].startswith("reading: a given up (max_attempts_exceeded): ConnectionError: reset by peer\n")
+    assert third[1].startswith(f"reading: a given up (max_attempts_exceeded) at try 3 of 3, {problem}\n")
     assert 'raise ConnectionError("reset by peer")' in third[1], "with its traceback"
 
 
@@ -269,6 +269,10 @@ def test_what_is_given_up_before_any_call_is_logged_too(caplog: pytest.LogCaptur
     with Simulation(app, retry_job=False) as world:
         app.publish(PagesFound(page_ids=["never"]))
         world.run_for(HOUR)
+        key = world.dead_letters()[0].idempotency_key
     warning, error = caplog.records
-    assert "for the last time: NotReady: pages not found: never" in warning.getMessage()
-    assert error.getMessage().startswith("reading: never given up (max_attempts_exceeded)")
+    assert ": never failed, try 8 of 9, again in " in warning.getMessage()
+    assert warning.getMessage().endswith(f"for the last time, key {key}: NotReady: pages not found: never")
+    assert error.getMessage().startswith(
+        f"reading: never given up (max_attempts_exceeded) at try 9 of 9, key {key}"
+    )

@@ -41,6 +41,7 @@ MAX_PROCESSES = 4  # by default; more are of no use on one store
 RESUME_HINT = "Nothing is lost: `onward ingest` or `onward worker` goes on where it stopped."
 _PROBLEM = re.compile(r"^[\d-]+ [\d:,.]+ (INFO|WARNING|ERROR) +(.*?(?:failed|given up|set aside|died|hangs).*)$")
 _IDS = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{24}\b((?:, [0-9a-f]{32})*)")
+_KEY = re.compile(r", key [0-9a-f]{32}\b")
 _READ_BYTES = 64_000
 
 
@@ -172,7 +173,9 @@ class Problems:
         self._at += end or (len(data) if len(data) == _READ_BYTES else 0)
         for line in data[:end].decode("utf-8", "replace").splitlines():
             if found := _PROBLEM.match(line):
-                self._last = _IDS.sub(lambda ids: ids[1] + (" and others" if ids[2] else ""), found[2])
+                self._last = _IDS.sub(
+                    lambda ids: ids[1] + (" and others" if ids[2] else ""), _KEY.sub("", found[2])
+                )
         return self._last
 
 

@@ -33,6 +33,10 @@ MAX_CHARACTERS: Final = 100_000  # of one field; the middle of a longer one is l
 MAX_ITEMS: Final = 50
 MAX_DEPTH: Final = 4
 _CALL_FIELDS: Final = ("worker", "service", "event", "documents", "document_count", "round", "try", "trace")
+# Of lines about starts and outcomes, whose messages contain them; users may log fields of the same names.
+_OUTCOME_FIELDS: Final = (
+    *("idempotency_key", "attempt", "attempts", "retry_in_seconds", "latency_seconds", "status"),
+)
 _RESERVED: Final = frozenset({"timestamp", "level", "logger", "message", "error_type", "traceback", *_CALL_FIELDS})
 # The attributes of every record; the others are what a user gave as `extra`.
 _RECORD_ATTRIBUTES: Final = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"})
@@ -176,7 +180,11 @@ class _Formatter(logging.Formatter):
             "message": self._clean(message),
         }
         call = {"worker": self._worker} | call
-        line |= {name: self._plain(call[name]) for name in _CALL_FIELDS if call.get(name) not in (None, "", [])}
+        line |= {
+            name: self._plain(call[name])
+            for name in (*_CALL_FIELDS, *_OUTCOME_FIELDS)
+            if call.get(name) not in (None, "", [])
+        }
         if found := _TRACEPARENT.match(str(line.get("trace", ""))):
             line["trace"] = found[1]
         if kind := type(error).__name__ if error else call.get("error_type"):
@@ -184,7 +192,7 @@ class _Formatter(logging.Formatter):
         for name, value in list(fields.items())[:MAX_ITEMS]:
             key = self._clean(_text(name))
             # A user's field with the name of one of ours is kept under another name.
-            line[f"{key}_" if key in _RESERVED else key] = self._field(key, value)
+            line[f"{key}_" if key in _RESERVED or key in line else key] = self._field(key, value)
         if trace:
             line["traceback"] = self._clean(trace)
         return line
@@ -238,8 +246,10 @@ def _as_text(record: logging.LogRecord, line: Fields, *, colours: bool) -> str:
 
     level = paint(_COLOURS.get(record.levelname, ""), f"{record.levelname:<7}")
     parts = [paint(_DIM, _CLOCK.formatTime(record)), level, _escape(str(line["message"]))]
-    parts += [_escape(f"{name}={value}") for name, value in line.items() if name not in _RESERVED]
-    if record.name.partition(".")[0] != "onward" and "service" in line:
+    ours = record.name.partition(".")[0] == "onward"
+    said = (*_RESERVED, *_OUTCOME_FIELDS) if ours else _RESERVED
+    parts += [_escape(f"{name}={value}") for name, value in line.items() if name not in said]
+    if not ours and "service" in line:
         documents = line.get("documents") or [line.get("event", "")]
         tries = f", try {line['try']}" if line.get("try", 1) != 1 else ""
         call = f"{line['service']}: {', '.join(map(str, documents[:3]))}{tries}"

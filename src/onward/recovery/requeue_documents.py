@@ -112,7 +112,8 @@ class DocumentRequeue:
         def report(states: list[DocumentState], how: str) -> None:
             for state in states:
                 back[state.collection] = back.get(state.collection, 0) + 1
-                log.info("%s/%s is requeued %s", state.collection, state.id, how)
+                name = f"{state.collection}/{state.id}"
+                log.info("%s is requeued %s", name, how, extra={"onward": {"documents": [name]}})
 
         for service, event, states in plan.events:
             self.store.make_pending([(state.collection, state.id) for state in states if state.status in FINAL])

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from onward.ledger.store_errors import StoreError, StoreFull, StoreUnavailable
-from onward.model.documents import DocumentKey, DocumentState
+from onward.model.documents import DocumentKey, DocumentState, Status
 from onward.model.ledger import BACKGROUND, FailedBatch
 from onward.recovery.next_step import describe_error
 from onward.recovery.requeue_documents import DocumentRequeue, RequeuePlan
@@ -267,7 +267,9 @@ class RetryJob:
                 exhausted.append(key)
                 run.exhausted[state.collection] = run.exhausted.get(state.collection, 0) + 1
                 error = describe_error(state.last_error)[:500] or "none"
-                log.error("%s is given up: %s; last error: %s", name, decision.why, error)
+                fields = {"documents": [name], "round": state.round, "status": Status.FAILED_MAX_RETRIES}
+                text = "%s is given up and marked failed_max_retries: %s; last error: %s"
+                log.error(text, name, decision.why, error, extra={"onward": fields})
         if exhausted:
             self.store.mark_out_of_rounds(exhausted)
         self.store.defer_checks(checks)

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from random import Random
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 from onward.retry.errors import Classified, Classifier, Kind, classify
 from onward.retry.policy import GiveUp, Ladder, RetryConfig, RetryPolicy
@@ -26,6 +26,7 @@ T = TypeVar("T")
 log = logging.getLogger("onward.retry")
 _RANDOM = Random()
 MAX_ERRORS = 20  # errors kept in a dead letter: the first and the latest
+MAX_ATTEMPT_LABEL = 20  # more tries than this have the label `more`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,10 +129,11 @@ class Retrying:
             tries = "1 try" if n == 1 else f"{n} tries"
             error.add_note(f"Given up after {tries} over {elapsed:.3g} s: {decision.reason}.")
             return None
+        most = self.policy.max_tries
         log.log(
             logging.WARNING if decision.last else logging.INFO,
-            "Try %d failed and is repeated in %.3g s%s: %s: %s",
-            *(n, decision.after, ", for the last time" if decision.last else ""),
+            "Try %d%s failed and is repeated in %.3g s%s: %s: %s",
+            *(n, f" of {most}" if most else "", decision.after, ", for the last time" if decision.last else ""),
             *(type(error).__name__, redact_error(str(error))),
         )
         return decision.after
@@ -162,6 +164,38 @@ class Attempt:
 # -- one event
 
 
+class MetricsCollector(Protocol):
+    """Counts events; `app.metrics` is one."""
+
+    def increment(self, name: str, by: float = 1.0, /, **labels: str) -> None: ...
+
+    def observe(self, name: str, value: float, /, **labels: str) -> None: ...
+
+
+def attempt_label(tries: int) -> str:
+    """Return the label `attempt` of `event_retry_success_total`; its number of values is bounded."""
+    return str(tries) if tries <= MAX_ATTEMPT_LABEL else "more"
+
+
+def _measure(
+    collector: MetricsCollector, service: str, tries: int, *, reason: str = "", seconds: float | None = None
+) -> None:
+    """Count how an event ended; a collector that fails never fails the event."""
+    try:
+        collector.observe("event_retry_attempt_count", tries, service=service)
+        if reason:
+            collector.increment("event_retry_dlq_total", service=service, reason=reason)
+        if seconds is not None:
+            collector.increment("event_retry_success_total", service=service, attempt=attempt_label(tries))
+            collector.observe("event_retry_latency_seconds", seconds, service=service)
+    except Exception as error:
+        log.error("the metrics collector failed: %s", redact_error(f"{type(error).__name__}: {error}"))
+
+
+_USUAL = Ladder().not_ready
+_policy_of = functools.lru_cache(maxsize=64)(RetryPolicy)  # making one costs more than a call that succeeds
+
+
 def handle_event_with_retry(
     handler: Callable[[E], object],
     event: E,
@@ -170,6 +204,7 @@ def handle_event_with_retry(
     idempotency_key: str,
     service_name: str,
     dead_letter: Callable[[dict[str, Any]], object] | None = None,
+    metrics_collector: MetricsCollector | None = None,
     on: Classifier = classify,
     clock: Callable[[], float] = time.time,
     sleep: Callable[[float], object] = time.sleep,
@@ -178,20 +213,26 @@ def handle_event_with_retry(
     """Run `handler(event)`, and again while it raises `NotReady`; return True when it succeeded.
 
     After any other error, or one `NotReady` too many, the event is a dead letter: `dead_letter` is called
-    with it, and the function returns False. Without `dead_letter` the error is raised. `clock` returns Unix
-    seconds.
+    with it, and the function returns False. Without `dead_letter` the error is raised. `metrics_collector`
+    gets the `event_retry_…` metrics. `clock` returns Unix seconds.
     """
-    policy = RetryPolicy(config or RetryConfig())
-    random = random or Random()
+    policy = _USUAL if config is None else _policy_of(config)
     errors: list[dict[str, Any]] = []
     started = clock()
+    first_failure = 0.0
     n = 0
+    debug = log.isEnabledFor(logging.DEBUG)
+    call = {"service": service_name, "idempotency_key": idempotency_key}
     while True:
         n += 1
+        if debug:
+            extra = {"onward": {**call, "attempt": n}}
+            log.debug("%s: try %d of event %s begins", service_name, n, idempotency_key, extra=extra)
         try:
             handler(event)
         except Exception as error:
             now = clock()
+            first_failure = first_failure or now
             kind, text = type(error).__name__, redact_error(f"{type(error).__name__}: {error}")
             timestamp = datetime.fromtimestamp(now, UTC).isoformat().replace("+00:00", "Z")
             errors.append({"timestamp": timestamp, "error_type": kind, "error": text})
@@ -200,10 +241,14 @@ def handle_event_with_retry(
             found = on(error)
             if found.kind is Kind.TRANSIENT:  # only `NotReady` is retried in place
                 found = Classified(Kind.PERMANENT)
-            decision = policy.decide(n, elapsed=now - started, error=found, random=random)
+            decision = policy.decide(n, elapsed=now - started, error=found, random=random or _RANDOM)
+            extra = {"onward": {**call, "attempts": n, "error_type": kind}}
+            tried = f"{service_name}: event {idempotency_key}", n, policy.max_tries
             if isinstance(decision, GiveUp):
                 trace = redact_error("".join(traceback.format_exception(error)))
-                log.error("%s gave up event %s: %s\n%s", service_name, idempotency_key, decision.reason, trace)
+                log.error("%s given up at try %d of %d: %s\n%s", *tried, decision.reason, trace, extra=extra)
+                if metrics_collector is not None:
+                    _measure(metrics_collector, service_name, n, reason=decision.reason.value)
                 if dead_letter is None:
                     raise
                 dead_letter(
@@ -220,12 +265,17 @@ def handle_event_with_retry(
                     }
                 )
                 return False
-            log.log(
-                logging.WARNING if decision.last else logging.INFO,
-                "%s retries event %s in %.3g s after try %d%s: %s",
-                *(service_name, idempotency_key, decision.after, n),
-                *(", for the last time" if decision.last else "", text),
-            )
+            level, ending = (logging.WARNING, ", for the last time") if decision.last else (logging.INFO, "")
+            retried = (*tried, decision.after, ending, text)
+            log.log(level, "%s failed, try %d of %d, again in %.3g s%s: %s", *retried, extra=extra)
         else:
+            seconds = None
+            if n > 1:
+                seconds = clock() - first_failure
+                extra = {"onward": {**call, "attempts": n, "latency_seconds": round(seconds, 3)}}
+                text = "%s: event %s processed after %d tries, %.3g s after the first failure"
+                log.info(text, service_name, idempotency_key, n, seconds, extra=extra)
+            if metrics_collector is not None:
+                _measure(metrics_collector, service_name, n, seconds=seconds)
             return True
         sleep(decision.after)

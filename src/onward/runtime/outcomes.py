@@ -9,15 +9,24 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from onward.model.documents import Status
 from onward.model.failures import Failure
-from onward.model.ledger import Charge, CommitResult, CommitStatus, DeadLettered, InFailedBatch, Processed
+from onward.model.ledger import (
+    Charge,
+    CommitResult,
+    CommitStatus,
+    DeadLettered,
+    InFailedBatch,
+    Processed,
+    RetryLater,
+)
 from onward.model.metric_catalogue import buckets_of
 from onward.retry import Reason
+from onward.retry.retry_call import attempt_label
 from onward.runtime.metrics import Counted, Distribution, Metrics
 from onward.runtime.tracing import parent_of
 
 if TYPE_CHECKING:
-    from onward.model.ledger import RetryLater
     from onward.runtime.handler_call import Call, FinishedCall, OpenDelivery
 
 log = logging.getLogger("onward")
@@ -112,16 +121,17 @@ class Hooks:
 
 
 def report(hooks: Hooks, done: Sequence[tuple[FinishedCall, CommitResult]]) -> None:
+    debug = log.isEnabledFor(logging.DEBUG)  # asked once: plain successes come by the thousand
     for item, result in done:
         if result.status is not CommitStatus.COMMITTED:
             name = item.of.service.name
             log.info("%s: a work was dropped, its delivery is %s", name, result.status)
             hooks(Dropped(name, item.settlement.row, tuple(item.of.ids), result.status))
         elif item.reply is None:  # a checkpoint is no outcome
-            report_outcome(hooks, item, result)
+            report_outcome(hooks, item, result, debug=debug)
 
 
-def report_outcome(hooks: Hooks, item: FinishedCall, result: CommitResult) -> None:
+def report_outcome(hooks: Hooks, item: FinishedCall, result: CommitResult, *, debug: bool = False) -> None:
     """Log and signal what a call, or the opening of a delivery, led to."""
     of, settlement, delivery = item.of, item.settlement, item.of.delivery
     name, row = of.service.name, settlement.row
@@ -129,10 +139,13 @@ def report_outcome(hooks: Hooks, item: FinishedCall, result: CommitResult) -> No
     for part in settlement.parts if result.parts is None else result.parts:
         ids = tuple(part.ids)
         if isinstance(part, Processed):
-            if hooks.observers and (ids or not of.ids):
+            if ids or not of.ids:
                 failed_at = delivery.failed_at
                 retried_for = None if failed_at is None else max(0.0, of.opened.context.now() - failed_at)
-                hooks(Finished(name, row, ids, of.seconds, tries, result.duplicates, retried_for))
+                if debug or tries > 1:
+                    _log_success(of, ids, tries, retried_for)
+                if hooks.observers:
+                    hooks(Finished(name, row, ids, of.seconds, tries, result.duplicates, retried_for))
             continue
         failure = part.failure
         if failure is not None:
@@ -146,24 +159,67 @@ def report_outcome(hooks: Hooks, item: FinishedCall, result: CommitResult) -> No
             hooks(Retried(name, row, ids, kind, part.after, part.charge is Charge.NOT_READY, failure))
 
 
+def log_start(call: Call) -> None:
+    attempt = call.delivery.tries + call.delivery.not_ready + 1
+    fields = _outcome_fields(call, call.ids, attempt=attempt)
+    text = (call.service.name, attempt, _named(call.ids), fields["idempotency_key"])
+    log.debug("%s: try %d of %s begins, key %s", *text, extra={"onward": fields})
+
+
+def _log_success(of: Call | OpenDelivery, ids: Sequence[str], tries: int, retried_for: float | None) -> None:
+    what, fields = f"{of.service.name}: {_named(ids)}", _outcome_fields(of, ids, attempts=tries)
+    extra, key = {"onward": fields}, fields["idempotency_key"]
+    if tries == 1:
+        log.debug("%s processed at try 1, in %.3g s, key %s", what, of.seconds, key, extra=extra)
+    else:
+        seconds = fields["latency_seconds"] = round(retried_for or 0.0, 3)
+        text = "%s processed after %d tries, %g s after the first failure, key %s"
+        log.info(text, what, tries, seconds, key, extra=extra)
+
+
 def _log_failure(
     of: Call | OpenDelivery, part: RetryLater | DeadLettered | InFailedBatch, failure: Failure
 ) -> None:
-    what = f"{of.service.name}: {', '.join(list(part.ids)[:3]) or 'event'}"
-    problem = f"{failure.error_type}: {failure.message}"
-    fields = log_fields(of, part.ids) | {"error_type": failure.error_type}
-    extra = {"onward": fields}
+    what, fields = f"{of.service.name}: {_named(part.ids)}", _outcome_fields(of, part.ids)
+    problem = f"key {fields['idempotency_key']}: {failure.error_type}: {failure.message}"
+    fields["error_type"], extra = failure.error_type, {"onward": fields}
+    if isinstance(part, RetryLater) and part.given_back:
+        log.info("%s waits for its dependency, uncharged, %s", what, problem, extra=extra)
+        return
+    tried = ""
+    charge = Charge.TRY if isinstance(part, InFailedBatch) else part.charge
+    if charge is not Charge.NOTHING:
+        delivery, service, ladder = of.delivery, of.service, of.opened.context.ladder
+        fields["attempts"] = delivery.tries + delivery.not_ready + 1
+        if charge is Charge.NOT_READY:
+            n, policy = delivery.not_ready + 1, service.not_ready or ladder.not_ready
+        else:
+            n, policy = delivery.tries + 1, service.policy or getattr(ladder, service.rung)
+        tried = f"try {n}" if policy.max_tries is None else f"try {n} of {policy.max_tries}"
     if isinstance(part, InFailedBatch):
-        log.error("%s set aside: %s", what, problem, extra=extra)
+        log.error("%s set aside at %s, %s", what, tried, problem, extra=extra)
     elif isinstance(part, DeadLettered):
         fields["traceback"] = failure.traceback
-        log.error("%s given up (%s): %s\n%s", what, part.reason, problem, failure.traceback, extra=extra)
-    elif any(part is chance for chance in of.opened.last_chances):
-        log.warning("%s failed, again in %.1f s, for the last time: %s", what, part.after, problem, extra=extra)
-    elif part.given_back:
-        log.info("%s waits for its dependency, uncharged: %s", what, problem, extra=extra)
+        if part.final and part.ids:
+            fields["status"] = Status.FAILED
+        tried = f" at {tried}" if tried else ""
+        what = f"{what} given up ({part.reason}){tried}"
+        log.error("%s, %s\n%s", what, problem, failure.traceback, extra=extra)
     else:
-        log.info("%s failed, again in %.1f s: %s", what, part.after, problem, extra=extra)
+        fields["retry_in_seconds"] = round(part.after, 3)
+        tried = f", {tried}" if tried else ""
+        last = any(part is chance for chance in of.opened.last_chances)
+        level, ending = (logging.WARNING, ", for the last time") if last else (logging.INFO, "")
+        text = (what, tried, part.after, ending, problem)
+        log.log(level, "%s failed%s, again in %.1f s%s, %s", *text, extra=extra)
+
+
+def _named(ids: Sequence[str]) -> str:
+    return ", ".join(ids[:3]) or "event"
+
+
+def _outcome_fields(of: Call | OpenDelivery, ids: Sequence[str], **more: Any) -> dict[str, Any]:
+    return log_fields(of, ids) | {"idempotency_key": of.delivery.key.partition("/")[0]} | more
 
 
 def log_fields(of: Call | OpenDelivery, ids: Sequence[str]) -> dict[str, Any]:
@@ -182,7 +238,6 @@ def log_fields(of: Call | OpenDelivery, ids: Sequence[str]) -> dict[str, Any]:
 
 # -- metrics
 
-MOST_TRIES = 20  # more tries than this have the label `more`
 _TOOK, _TRIES = "processing_duration_seconds", "event_retry_attempt_count"
 _TOOK_LIMITS, _TRIES_LIMITS = buckets_of(_TOOK), buckets_of(_TRIES)
 
@@ -220,8 +275,7 @@ class Measuring:
             if signal.duplicates:
                 metrics.increment("event_duplicates_total", signal.duplicates, service=service)
             if signal.retried_for is not None:
-                attempt = str(tries) if tries <= MOST_TRIES else "more"
-                metrics.increment("event_retry_success_total", service=service, attempt=attempt)
+                metrics.increment("event_retry_success_total", service=service, attempt=attempt_label(tries))
                 metrics.observe("event_retry_latency_seconds", signal.retried_for, service=service)
         elif isinstance(signal, Retried | SetAside | GaveUp):
             metrics.increment("failures_total", service=signal.service, error_type=signal.error_type or "unknown")

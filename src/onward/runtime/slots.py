@@ -21,6 +21,7 @@ from typing import Any, Self
 
 from onward.model.ledger import Settlement
 from onward.runtime.handler_call import Call, FinishedCall
+from onward.runtime.outcomes import log_start
 from onward.runtime.service import Service
 
 log = logging.getLogger("onward")
@@ -123,6 +124,8 @@ class ServiceSlots:
                     self.running[slot] = call
             if not call.opened.lost:
                 self.record.begin(slot, call.delivery.row, call.time_limit)
+                if log.isEnabledFor(logging.DEBUG):
+                    log_start(call)
                 return call
         self._busy.discard(slot)
         return None
