@@ -11,7 +11,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -21,12 +21,14 @@ from onward.blobs import Blobs
 from onward.model.clock import Clock
 from onward.model.documents import Document, DocumentState
 from onward.model.events import Event
-from onward.model.failures import Failure
+from onward.model.failures import Failure, place_of
 from onward.model.ledger import OutgoingEvents, Published
 from onward.retry import Classified, OnwardError, RetryPolicy, classify, redact_error
+from onward.retry.plain_data import context_json
 from onward.retry.redact import hide_addresses
 from onward.runtime import publisher
 from onward.runtime.engine import Ending, Engine, EngineSettings
+from onward.runtime.handler_call import CURRENT
 from onward.runtime.metrics import Metrics, NoMetrics
 from onward.runtime.outcomes import AnySignal, GaveUp, Hook, Hooks, Measuring, Retried, SetAside
 from onward.runtime.service import Dependency, PeriodicJob, Registry, Requeue, Service
@@ -212,17 +214,27 @@ class App:
             opened: T = self._opened[name]
             return opened
 
-    def report_error(self, error: BaseException, *, service: str) -> None:
-        """Report an error of your own code, under the name of a service that need not be one of the app's.
+    def report_error(
+        self, error: BaseException, *, context: Mapping[str, Any] | None = None, service: str = ""
+    ) -> None:
+        """Report an error of your own code, with what was known of its circumstances.
 
-        It is counted in its failure group: `onward failures list --all` shows it. This neither waits nor raises.
+        `context` may have any values; it is stored without secrets, shortened to `MAX_CONTEXT` characters of
+        JSON. `service` need not be one of the app's; by default it is the one whose handler is running, or
+        the package that raised the error. It is counted in its failure group: `onward failures list --all`
+        shows it. This neither waits nor raises.
         """
         try:
+            if not service:
+                call = CURRENT.get()
+                package = place_of(error).partition(":")[0].partition(".")[0]
+                service = package or "app" if call is None else call.service.name
             from onward.runtime.error_reporter import ErrorReport
 
             at = time.time() if self._store is None else self._store.now()
             worker = f"{socket.gethostname()}:{os.getpid()}"
-            failure = Failure.of(error, at=at, service=service, worker=worker, version=self.version)
+            given = context_json(context) if context else ""
+            failure = Failure.of(error, at=at, service=service, worker=worker, version=self.version, context=given)
             self.reporter.put(ErrorReport(failure, service))
         except Exception as broken:
             what = redact_error(f"{type(broken).__name__}: {broken}")

@@ -298,6 +298,12 @@ def test_failures(tmp_path: Path) -> None:
     text.run("failures", "show", "beef", code=2)
     text.run("failures", "show", scenes.BROKEN.fingerprint)
     text.run("failures", "retry", "cafe", "--canary", "1", code=3)
+    reported = tmp_path / "reported"
+    with scenes.stage_an_hour_ago(reported) as stage:
+        context = '{"event": {"event_type": "ChunksPrepared"}, "retry_count": 3}'
+        stage.store.report_failure("embedding", replace(scenes.BROKEN, context=context))
+    text.scene("an error that was reported with its context", reported)
+    text.run("failures", "show", "beef")
     outage = tmp_path / "outage"
     scenes.model_outage(outage)
     text.scene("an outage that was noticed at once", outage)

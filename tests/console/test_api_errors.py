@@ -111,13 +111,90 @@ def test_stats_tell_what_was_reported(site: Site) -> None:
     assert [one["id"] for one in get(site, "/api/errors?service=mail")["errors"]] == ["r-3"]
 
 
+# -- one error, or many
+
+
+@pytest.mark.parametrize(
+    "body",
+    (
+        REPORT,
+        [REPORT, REPORT | {"id": "r-2"}],
+        {"errors": [REPORT, REPORT | {"id": "r-2"}]},
+    ),
+)
+def test_one_error_or_many_are_taken(site: Site, body: Any) -> None:
+    answer = site.client.post("/api/errors", json=body)
+    assert answer.status_code == 202
+    taken = 1 if body is REPORT else 2
+    assert answer.json() == {"taken": taken, "known": 0, "refused": []}
+    (group,) = site.app.store.failure_groups()
+    assert group.failures == taken
+
+
+def test_a_bad_error_does_not_stop_the_others(site: Site) -> None:
+    bad = [{"id": "r-9", "message": "no type"}, "an error", REPORT | {"fingerprint": "<b>"}]
+    answer = site.client.post("/api/errors", json=[bad[0], REPORT, *bad[1:]])
+    assert answer.status_code == 202
+    told = answer.json()
+    assert (told["taken"], told["known"]) == (1, 0)
+    assert [(one["index"], one["id"]) for one in told["refused"]] == [(0, "r-9"), (2, ""), (3, "r-1")]
+    assert [one["problem"].partition(" is ")[0] for one in told["refused"]] == ["error_type", "it", "fingerprint"]
+    assert [one["id"] for one in get(site, "/api/errors")["errors"]] == ["r-1"]
+
+
+def test_the_context_of_an_error_is_kept_without_secrets(site: Site) -> None:
+    """The context that the design of the error reporter gives as its example: the event and the retries."""
+    event = {"event_type": "ChunksPrepared", "data": {"chunk_ids": ["chunk-123", "chunk-456"], "token": "tinder"}}
+    assert report(site, REPORT | {"context": {"event": event, "retry_count": 3}}) == (1, 0)
+    context = {
+        "event": event | {"data": {"chunk_ids": ["chunk-123", "chunk-456"], "token": "***"}},
+        "retry_count": 3,
+    }
+    (kept,) = get(site, "/api/errors")["errors"]
+    assert kept["context"] == context
+    (group,) = site.app.store.failure_groups()
+    assert group.context == context
+    assert get(site, f"/v3/failures/{group.fingerprint}")["context"] == context
+    page = site.client.get(f"/failures/{group.fingerprint}").text
+    assert "chunk-456" in page
+    assert "tinder" not in page
+
+
+def test_the_context_of_another_onward_arrives(site: Site) -> None:
+    sender = App(settings=Settings(error_reporter_type="http", error_reporter_url=site.url))
+    sender.report_error(TimeoutError("no answer"), context={"retry_count": 3}, service="embedding")
+    sender.stop_reporting()
+    (group,) = site.app.store.failure_groups()
+    assert (group.service, group.context) == ("embedding", {"retry_count": 3})
+
+
 def test_bad_reports_are_told_what_is_wrong(site: Site) -> None:
     def send(body: Any) -> Any:
         return site.client.post("/api/errors", json=body)
 
-    assert_problem(send({}), 422, "errors is missing")
+    assert_problem(send({}), 422, "errors.0: error_type is missing")
+    assert_problem(send("an error"), 422)
+    assert_problem(send([]), 422, "errors", "at least 1")
     assert_problem(send({"errors": []}), 422, "errors", "at least 1")
-    assert_problem(send({"errors": [{"message": "x"}]}), 422, "errors.0.error_type is missing")
+    assert_problem(send({"errors": [{"message": "x"}]}), 422, "errors.0: error_type is missing")
     assert_problem(send({"errors": [REPORT | {"fingerprint": "<b>"}]}), 422, "fingerprint", "'<b>'")
     assert_problem(send({"errors": [REPORT] * 1_001}), 422, "errors", "at most 1000")
     assert site.app.store.failure_groups() == []
+
+
+# -- the address of an error tracking service
+
+
+def test_ui_leads_to_the_page_with_reported_errors(site: Site) -> None:
+    report(site, REPORT)
+    answer = site.client.get("/ui", follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/failures?all=yes")
+    page = site.client.get("/ui", follow_redirects=True).text
+    assert "KeyError: no subject" in page
+
+
+def test_ui_needs_a_login_like_every_page(site: Site) -> None:
+    with serving(site.app, token="s3cret-token") as guarded:
+        answer = guarded.client.get("/ui", headers={"accept": "text/html"}, follow_redirects=False)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/login?next=%2Fui")
+        assert guarded.client.get("/ui").status_code == 401

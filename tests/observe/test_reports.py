@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from onward.model.failures import Failure
 from onward.model.ledger_views import FailureGroup
 from onward.recovery.background_jobs import RetryJobThread
 from onward.recovery.retry_job import RetryJob
+from onward.retry.plain_data import MAX_CONTEXT
 from onward.runtime import error_reporter, outcomes
 from onward.runtime.error_reporter import DeliveryFailed, ErrorReport, ReportThread
 from onward.runtime.outcomes import AnySignal
@@ -132,6 +133,90 @@ def test_an_error_of_your_own_code_is_counted_in_its_group() -> None:
         assert group.place.endswith("test_reports:charge")
         assert "hunter2" not in group.traceback
         assert (group.last_seen, group.versions) == (world.clock.now(), {world.app.version: 2})
+
+
+# The example of the error reporter's design: the event that was handled, and the retries that were made.
+EVENT = {
+    "event_type": "EmbeddingGenerationFailed",
+    "data": {"chunk_ids": ["chunk-123", "chunk-456"], "error_type": "TimeoutError", "retry_count": 3},
+}
+
+
+def test_a_context_is_stored_with_the_error() -> None:
+    with Simulation(new_app()) as world:
+        world.app.report_error(TimeoutError("no answer"), context={"event": EVENT, "retry_count": 3})
+        world.app.stop_reporting()
+        assert only_group(world).context == {"event": EVENT, "retry_count": 3}
+        world.app.report_error(TimeoutError("no answer"))
+        world.app.stop_reporting()
+        assert only_group(world).context["retry_count"] == 3, "the last one that was given"
+        assert only_group(world).failures == 2
+
+
+class Unshowable:
+    def __str__(self) -> str:
+        raise RuntimeError("no")
+
+
+class Odd(dict[str, Any]):
+    def items(self) -> Any:
+        raise RuntimeError("no")
+
+
+def test_any_value_can_be_in_a_context_and_no_secret_stays_in_it() -> None:
+    context: dict[Any, Any] = {
+        "password": "hunter2",
+        "url": "postgres://app:hunter2@db/x",
+        "event": PagesFound(page_ids=["a"]),
+        "at": datetime(2024, 1, 15, 10, 30, tzinfo=UTC),
+        "raw": b"\xff",
+        "nan": float("nan"),
+        "huge": 10**5000,
+        "odd": [Unshowable(), Odd(), {1}, "\0\ud800"],
+        7: OSError("api_key=hunter2"),
+    }
+    context["self"] = context
+    with Simulation(new_app()) as world:
+        world.app.report_error(TimeoutError("no answer"), context=context)
+        world.app.stop_reporting()
+        found = only_group(world).context
+    assert "hunter2" not in json.dumps(found)
+    assert (found["password"], found["url"]) == ("***", "postgres://app:***@db/x")
+    assert found["event"] == {"page_ids": ["a"], "found_by": ""}
+    assert (found["at"], found["nan"], found["7"]) == ("2024-01-15 10:30:00+00:00", "nan", "OSError: api_key=***")
+    assert found["huge"] == "<int that cannot be shown: ValueError>"
+    assert found["odd"][:3] == [
+        "<Unshowable that cannot be shown: RuntimeError>",
+        "<Odd that cannot be shown: RuntimeError>",
+        [1],
+    ]
+
+
+@pytest.mark.parametrize("context", ({"text": "x" * 10**6}, {str(n): ["y" * 300] * 50 for n in range(50)}))
+def test_a_long_context_is_shortened(context: dict[str, Any]) -> None:
+    with Simulation(new_app()) as world:
+        world.app.report_error(TimeoutError("no answer"), context=context)
+        world.app.stop_reporting()
+        found = only_group(world).context
+    assert 0 < len(json.dumps(found)) <= MAX_CONTEXT
+    assert found.keys() in (context.keys(), {"shortened"})
+
+
+def test_without_a_service_the_error_belongs_to_the_one_that_runs_or_to_its_package() -> None:
+    app = new_app()
+
+    @app.service("reading", on=PagesFound, finishes=Page)
+    def read(page: Page, work: Work) -> None:
+        app.report_error(OSError("a slow disk"))
+
+    with Simulation(app, retry_job=False) as world:
+        bring(world, "a")
+        world.drain()
+        report(app, service="")
+        app.report_error(ValueError("never raised"))
+        app.stop_reporting()
+        groups = {one.error_type: one.service for one in world.store.failure_groups()}
+    assert groups == {"OSError": "reading", "LookupError": "tests", "ValueError": "app"}
 
 
 def test_mail_addresses_are_hidden_if_that_is_set() -> None:
@@ -248,6 +333,7 @@ def test_a_report_by_hand_is_sent_and_counted(receiver: Receiver) -> None:
             "no account at postgres://app:***@db/x for ***@***",
         )
         assert "documents" not in sent
+        assert "context" not in sent
     new_app()
 
 
@@ -483,10 +569,11 @@ def test_sentry_gets_an_error_of_your_own_code_and_the_store_counts_it(sentry: S
     with Simulation(
         App(settings=Settings(error_reporter_type="sentry", sentry_dsn=SecretStr(sentry.dsn)))
     ) as world:
-        report(world.app)
+        world.app.report_error(TimeoutError("no answer"), context={"retry_count": 3}, service="billing")
         world.app.stop_reporting()
         assert only_group(world).failures == 1
-    assert [event["tags"]["service"] for event in sentry.events] == ["billing"]
+    (event,) = sentry.events
+    assert (event["tags"]["service"], event["extra"]["context"]) == ("billing", {"retry_count": 3})
 
 
 def test_a_dsn_that_is_none_stops_the_start() -> None:

@@ -183,6 +183,11 @@ def _print_group(app: App, evidence: Evidence, verdict: Diagnosis) -> None:
         out.write("The last one" if len(lines) <= _TRACEBACK_LINES else "The end of the last one", style="bold")
         for line in lines[-_TRACEBACK_LINES:]:
             out.write(f"  {line}", style="dim")
+    if group.context:
+        out.print()
+        out.write("The context of the last report", style="bold")
+        for line in harmless(groups.context_text(group)).splitlines():
+            out.write(f"  {line}", style="dim")
     example = _print_documents(app, out, group, short)
     if not example and (found := app.store.find_dead_letters(fingerprint=group.fingerprint, limit=1)):
         example = f"onward failed inspect {found[0].row}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
@@ -64,10 +64,8 @@ def problem_of(error: Exception) -> Problem:
             return Problem(422, "This cannot be done", str(error))
         case RequestValidationError():
             errors = [_field_error(one) for one in error.errors()]
-            listed = "; ".join(f"{one['where']} {one['message']}" for one in errors[:LISTED_ERRORS])
-            return Problem(
-                422, "This cannot be used", listed or "The request makes no sense.", errors=errors[:100]
-            )
+            listed = describe_field_errors(error.errors()) or "The request makes no sense."
+            return Problem(422, "This cannot be used", listed, errors=errors[:100])
         case HTTPException():
             status, detail = HTTPStatus(error.status_code), str(error.detail)
             if status == HTTPStatus.NOT_FOUND:
@@ -78,6 +76,12 @@ def problem_of(error: Exception) -> Problem:
         case _:
             log.error("a request failed: %s", redact_error(f"{type(error).__name__}: {error}"), exc_info=error)
             return Problem(500, "Internal error", "The log of the server has the details.")
+
+
+def describe_field_errors(errors: Sequence[Any]) -> str:
+    """Return what is wrong with a body, from the errors that pydantic lists."""
+    found = (_field_error(one) for one in errors[:LISTED_ERRORS])
+    return "; ".join(f"{one['where']} {one['message']}" for one in found)
 
 
 def _field_error(one: Mapping[str, Any]) -> dict[str, str]:

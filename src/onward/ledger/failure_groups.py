@@ -32,13 +32,14 @@ def write_failures(db: Database, counted: Sequence[CountedFailure]) -> None:
         service, collection, last, _ = same[-1]
         failures = [failure for _, _, failure, _ in same]
         tracebacks = [failure.traceback for failure in failures if failure.traceback] or [""]
+        contexts = [failure.context for failure in failures if failure.context] or ["{}"]
         about = (service, collection, last.error_type, last.message, last.place, tracebacks[-1])
         first_seen, documents = min(failure.at for failure in failures), sum(number for *_, number in same)
         names = zip(*((failure.kind, failure.version, failure.dependency) for failure in failures), strict=True)
         before = stored.get(fingerprint, ({}, {}, {}))
         maps = [json.dumps(_counted(counts, more)) for counts, more in zip(before, names, strict=True)]
         done = processed.get(collection or "", 0)
-        rows.append((fingerprint, *about, first_seen, last.at, len(same), documents, *maps, done))
+        rows.append((fingerprint, *about, first_seen, last.at, len(same), documents, *maps, done, contexts[-1]))
     db.bulk("count_failures", rows)
     if new:
         db.send("prune_groups", MAX_GROUPS)

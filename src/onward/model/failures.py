@@ -77,6 +77,7 @@ class Failure:
     # `not_ready`, `transient`, `permanent`, `malformed`, `unavailable`, `rate_limited`, `timeout`, `crash`
     kind: str = ""
     place: str = ""  # The innermost frame of user code, as `module:function`
+    context: str = ""  # The JSON object that was reported with an error of other code
     trace: str = ""  # Its place in a trace, as two `traceparent`s: the parent span of the try, then the try itself
 
     def as_dict(self) -> dict[str, Any]:
@@ -93,6 +94,7 @@ class Failure:
         version: str = "",
         classified: Classified | None = None,
         trace: str = "",
+        context: str = "",
     ) -> Failure:
         """Describe an error without its secrets and without the memory it holds on to."""
         # Cut first, as looking for secrets takes a while; but further on: a secret cut in two is not recognised.
@@ -110,6 +112,7 @@ class Failure:
             kind=kind_of(error, classify(error) if classified is None else classified),
             place=place_of(error),
             trace=trace,
+            context=context,
         )
 
 

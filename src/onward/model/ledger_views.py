@@ -25,6 +25,7 @@ class FailureGroup:
     last_seen: float
     failures: int
     documents: int  # Different documents that have failed like this; events, if the service finishes none
+    context: Mapping[str, Any] = field(default_factory=dict)  # Given with the last report that had one
     kinds: Mapping[str, int] = field(default_factory=dict)  # Failures of each kind: `permanent`, `timeout`, …
     versions: Mapping[str, int] = field(default_factory=dict)
     dependencies: Mapping[str, int] = field(default_factory=dict)

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import os
 import re
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import lru_cache, partial
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, Final, Literal, TextIO
 
-from onward.retry.redact import HIDDEN, redact, redact_error
+from onward.retry.plain_data import MAX_ITEMS, plain_data, plain_field, plain_text
+from onward.retry.redact import redact, redact_error
 from onward.runtime.handler_call import CURRENT
 from onward.runtime.outcomes import log_fields
 from onward.settings import Settings
@@ -29,9 +29,6 @@ from onward.settings import Settings
 LogFormat = Literal["auto", "text", "json"]
 Fields = dict[str, Any]  # Any: users log what they like
 
-MAX_CHARACTERS: Final = 100_000  # of one field; the middle of a longer one is left out
-MAX_ITEMS: Final = 50
-MAX_DEPTH: Final = 4
 _CALL_FIELDS: Final = ("worker", "service", "event", "documents", "document_count", "round", "try", "trace")
 # Of lines about starts and outcomes, whose messages contain them; users may log fields of the same names.
 _OUTCOME_FIELDS: Final = (
@@ -155,7 +152,7 @@ class _Formatter(logging.Formatter):
                 message = record.getMessage()
             return self._render(record, self._line(record, message, fields))
         except Exception as error:  # arguments that do not fit the message, fields that raise
-            message = f"{_text(record.msg)} (the rest cannot be shown: {type(error).__name__})"
+            message = f"{plain_text(record.msg)} (the rest cannot be shown: {type(error).__name__})"
             return self._render(record, self._line(record, message, {}))
 
     def _line(self, record: logging.LogRecord, message: str, fields: Fields) -> Fields:
@@ -165,13 +162,13 @@ class _Formatter(logging.Formatter):
         if not isinstance(call, dict):
             call = {} if current is None else log_fields(current, current.ids)
         # For other formatters, the traceback follows the message.
-        message, trace = _text(message), call.get("traceback")
+        message, trace = plain_text(message), call.get("traceback")
         if trace is not None:
             message = message.removesuffix(trace).rstrip("\n")
         else:
             message, *rest = _TRACEBACK.split(message, maxsplit=1)
             trace = "".join(rest)
-        traces = [trace, "".join(traceback.format_exception(error)) if error else "", _text(stack or "")]
+        traces = [trace, "".join(traceback.format_exception(error)) if error else "", plain_text(stack or "")]
         trace = "\n".join(filter(None, traces))
         line: Fields = {
             "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
@@ -181,7 +178,7 @@ class _Formatter(logging.Formatter):
         }
         call = {"worker": self._worker} | call
         line |= {
-            name: self._plain(call[name])
+            name: plain_data(call[name], self._clean)
             for name in (*_CALL_FIELDS, *_OUTCOME_FIELDS)
             if call.get(name) not in (None, "", [])
         }
@@ -190,27 +187,12 @@ class _Formatter(logging.Formatter):
         if kind := type(error).__name__ if error else call.get("error_type"):
             line["error_type"] = kind
         for name, value in list(fields.items())[:MAX_ITEMS]:
-            key = self._clean(_text(name))
+            key = self._clean(plain_text(name))
             # A user's field with the name of one of ours is kept under another name.
-            line[f"{key}_" if key in _RESERVED or key in line else key] = self._field(key, value)
+            line[f"{key}_" if key in _RESERVED or key in line else key] = plain_field(key, value, self._clean)
         if trace:
             line["traceback"] = self._clean(trace)
         return line
-
-    def _field(self, key: str, value: Any, depth: int = 0) -> Any:
-        return HIDDEN if _is_secret(key) and value is not None else self._plain(value, depth)
-
-    def _plain(self, value: Any, depth: int = 0) -> Any:
-        """Return a value that JSON can hold, without secrets."""
-        if value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
-            return value
-        if isinstance(value, Mapping) and depth < MAX_DEPTH:
-            items = [(self._clean(_text(key)), item) for key, item in list(value.items())[:MAX_ITEMS]]
-            return {key: self._field(key, item, depth + 1) for key, item in items}
-        if isinstance(value, list | tuple | set | frozenset) and depth < MAX_DEPTH:
-            return [self._plain(item, depth + 1) for item in list(value)[:MAX_ITEMS]]
-        text = _text(value)
-        return self._clean(f"{type(value).__name__}: {text}" if isinstance(value, BaseException) else text)
 
 
 def _exception(exc_info: Any) -> BaseException | None:
@@ -220,22 +202,6 @@ def _exception(exc_info: Any) -> BaseException | None:
     elif exc_info and not isinstance(exc_info, BaseException):
         exc_info = sys.exc_info()[1]
     return exc_info if isinstance(exc_info, BaseException) else None
-
-
-def _text(value: object) -> str:
-    try:
-        text = str(value)
-    except Exception as error:
-        return f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"
-    if len(text) > MAX_CHARACTERS:
-        text = f"{text[: MAX_CHARACTERS // 2]} … {text[-MAX_CHARACTERS // 2 :]}"
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
-@lru_cache(maxsize=1024)
-def _is_secret(name: str) -> bool:
-    """Return whether values of this name are hidden."""
-    return redact(f"{name}=x") != f"{name}=x"
 
 
 def _as_text(record: logging.LogRecord, line: Fields, *, colours: bool) -> str:

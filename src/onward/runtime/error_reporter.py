@@ -67,6 +67,7 @@ class ErrorReport:
         fields["at"] = datetime.fromtimestamp(self.failure.at, UTC).isoformat()
         fields["documents"] = [redact_error(id) for id in self.documents[:MAX_DOCUMENTS]]
         fields["document_count"] = len(self.documents)
+        fields["context"] = json.loads(self.failure.context) if self.failure.context else None
         return {name: value for name, value in fields.items() if value not in ("", None, [], 0)}
 
 
@@ -262,7 +263,7 @@ class SentryClient:
     def put(self, report: ErrorReport) -> None:
         fields = report.as_json()
         tags = ("service", "kind", "dependency", "collection", "worker")
-        extra = ("documents", "document_count", "place", "traceback")
+        extra = ("documents", "document_count", "place", "traceback", "context")
         self._client.capture_event(
             {
                 "event_id": fields["id"],

@@ -177,6 +177,13 @@ def test_a_report_is_counted_in_its_group_without_an_event(stage: Stage, clock: 
     assert group.versions == {"1.0": 1, "1.1": 1}
 
 
+def test_a_group_keeps_the_context_of_the_last_report_that_had_one(stage: Stage) -> None:
+    for context in ("", '{"retry_count": 2}', '{"retry_count": 3, "text": "\\u00e9 \\\\x00"}', ""):
+        stage.store.report_failure("billing", replace(BROKEN, context=context))
+    assert only_group(stage).context == {"retry_count": 3, "text": "é \\x00"}
+    assert stage.store.failure_group("f00d") == only_group(stage)
+
+
 def test_a_report_joins_the_failures_of_events(stage: Stage) -> None:
     give_up(stage, "a")
     stage.store.report_failure("reading", BROKEN, collection="pages")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
@@ -15,10 +16,12 @@ from fastapi import APIRouter, Query, Request
 from onward.app import App
 from onward.console.api import schemas
 from onward.console.api.openapi import problems, reads
+from onward.console.problems import LISTED_ERRORS, Problem, describe_field_errors
 from onward.console.request_context import Onward
 from onward.model.failures import MAX_MESSAGE, MAX_SHAPE, MAX_TRACEBACK, Failure, shape_of
 from onward.ops.text.format import iso
 from onward.retry import redact_error
+from onward.retry.plain_data import context_json
 
 router = APIRouter(prefix="/api", tags=["Errors"])
 
@@ -47,6 +50,7 @@ class Errors:
             def count() -> None:
                 for one in new.values():
                     fields = one.model_dump(include={field.name for field in dataclasses.fields(Failure)})
+                    fields["context"] = json.dumps(one.context) if one.context else ""
                     failure = Failure(**fields | {"at": datetime.fromisoformat(one.at).timestamp()})
                     app.store.report_failure(one.service, failure, collection=one.collection)
 
@@ -74,6 +78,7 @@ def _without_secrets(one: schemas.ErrorReport, now: float) -> schemas.ErrorRepor
     fields["message"] = _clean(one.message)[:MAX_MESSAGE]
     fields["traceback"] = _clean(one.traceback)[-MAX_TRACEBACK:]
     fields["documents"] = [_clean(id) for id in one.documents]
+    fields["context"] = json.loads(context_json(one.context)) if one.context else None
     try:
         at = datetime.fromisoformat(one.at)
         fields["at"] = iso(min((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp(), now))
@@ -95,10 +100,21 @@ def _without_secrets(one: schemas.ErrorReport, now: float) -> schemas.ErrorRepor
 def report(request: Request, app: Onward, reports: schemas.ErrorReports) -> dict[str, Any]:
     """Count errors of another program in failure groups; `ERROR_REPORTER_TYPE=http` sends them here.
 
-    One whose id is known, because it was sent before, is not counted again.
+    The body is one error, a list of errors, or an object with `errors`. One whose id is known, because it was
+    sent before, is not counted again. Of several, invalid ones are refused and the others are taken.
     """
-    taken = request.app.state.errors.take(app, reports.errors)
-    return {"taken": taken, "known": len(reports.errors) - taken}
+    given: list[schemas.ErrorReport | schemas.InvalidReport] = list(reports.errors)
+    valid = [one for one in given if isinstance(one, schemas.ErrorReport)]
+    refused = [
+        {"index": index, "id": _clean(one.id), "problem": describe_field_errors(one.errors)}
+        for index, one in enumerate(given)
+        if isinstance(one, schemas.InvalidReport)
+    ]
+    if not valid:
+        listed = "; ".join(f"errors.{one['index']}: {one['problem']}" for one in refused[:LISTED_ERRORS])
+        raise Problem(422, "This cannot be used", listed, errors=refused[:100])
+    taken = request.app.state.errors.take(app, valid)
+    return {"taken": taken, "known": len(valid) - taken, "refused": refused}
 
 
 @reads(router, "/errors", "List reported errors", schemas.KeptErrors, 422)

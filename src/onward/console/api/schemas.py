@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from onward.ops.submissions import MAX_URL_LENGTH
 from onward.ops.text.format import iso
@@ -373,15 +385,54 @@ class ErrorReport(BaseModel):
     collection: str | None = Field(None, max_length=200)
     documents: list[Annotated[str, Field(max_length=600)]] = Field(default_factory=list, max_length=100)
     document_count: Annotated[int, Field(ge=0, le=1_000_000_000), BeforeValidator(_whole)] = 0
+    context: dict[str, Any] | None = Field(None, description="What was known of the circumstances: any data.")
+
+
+class InvalidReport(NamedTuple):
+    """A report that is refused, beside others that are taken."""
+
+    id: str
+    errors: list[Any]  # as pydantic lists them
+
+
+def _or_invalid(given: Any, validate: ValidatorFunctionWrapHandler) -> ErrorReport | InvalidReport:
+    try:
+        report: ErrorReport = validate(given)
+    except ValidationError as error:
+        id = given.get("id", "") if isinstance(given, dict) else ""
+        return InvalidReport(str(id)[:100], error.errors(include_url=False, include_context=False))
+    return report
 
 
 class ErrorReports(ApiRequest):
-    errors: list[ErrorReport] = Field(min_length=1, max_length=1_000)
+    """One error, a list of errors, or an object with the list."""
+
+    errors: list[Annotated[ErrorReport, WrapValidator(_or_invalid)]] = Field(min_length=1, max_length=1_000)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _listed(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "errors" not in given:
+            given = [given]
+        return {"errors": given} if isinstance(given, list) else given
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler.resolve_ref_schema(handler(core))
+        report = schema["properties"]["errors"]["items"]
+        return {"anyOf": [{**schema}, {"type": "array", "items": report}, report]}
+
+
+class RefusedReport(ApiResponse):
+    index: int = Field(description="Its place in the list, from 0.")
+    id: str
+    problem: str
 
 
 class ErrorsCounted(ApiResponse):
     taken: int
     known: int = Field(description="They were sent before, and not counted again.")
+    refused: list[RefusedReport] = Field(description="They are invalid, and were not counted.")
 
 
 class KeptErrors(ApiResponse):

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, FastAPI, Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from onward.app import App
 from onward.console.action_forms import clean
@@ -19,7 +19,7 @@ from onward.console.problems import Problem
 from onward.console.request_context import Onward
 from onward.model.ledger_views import FailureGroup
 from onward.ops.bad_input import BadInput
-from onward.ops.queries.failure_groups import affected, error_text, find_group, list_groups, weight
+from onward.ops.queries.failure_groups import affected, context_text, error_text, find_group, list_groups, weight
 from onward.ops.text.diagnosis import diagnosis_sentences, remedy_text
 from onward.recovery.diagnosis import Cause, Evidence, Remedy, RemedyKind, diagnose, evidence_of, remedies
 from onward.recovery.next_step import describe_error
@@ -63,6 +63,12 @@ def show(request: Request, app: Onward) -> Response:
     listing = GroupListFilter(number, given.get("all", "") == "yes", service)
     services = sorted(subscription.service for subscription in app.store.subscriptions())
     return page(request, "failures.html", listing=listing, services=services, part=_list(app, listing))
+
+
+@router.get("/ui")
+def lead_to_reported_errors() -> Response:
+    """Redirect the address of an error tracking service to the list with reported errors, which affect nothing."""
+    return RedirectResponse("/failures?all=yes", 303)
 
 
 def list_part(web: FastAPI, which: str) -> str:
@@ -147,6 +153,7 @@ def _show(app: App, group: FailureGroup) -> str:
         group=group,
         message=redact(group.message),
         traceback=redact(group.traceback).strip(),
+        context=context_text(group),
         evidence=evidence,
         diagnosis=diagnosis,
         sentences=diagnosis_sentences(diagnosis),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import islice
@@ -18,6 +19,7 @@ from onward.ops.text.diagnosis import diagnosis_sentences
 from onward.ops.text.format import SHORT_ID, counted, iso, number, one_line
 from onward.recovery.diagnosis import Diagnosis, Evidence, evidence_of, waiting_events
 from onward.recovery.next_step import describe_error
+from onward.retry.plain_data import plain_data
 from onward.retry.redact import redact
 
 KNOWN = 1000  # at most this many groups are read, the last seen first
@@ -107,6 +109,7 @@ def list_groups(
 def group_facts(evidence: Evidence, diagnosis: Diagnosis) -> dict[str, Any]:
     group = evidence.group
     return asdict(group) | {
+        "context": plain_data(group.context, redact),
         "waiting": evidence.waiting,
         "message": redact(group.message),
         "traceback": redact(group.traceback),
@@ -114,6 +117,11 @@ def group_facts(evidence: Evidence, diagnosis: Diagnosis) -> dict[str, Any]:
         "last_seen": iso(group.last_seen),
         "verdict": {"kind": str(diagnosis.kind), "sentences": diagnosis_sentences(diagnosis)},
     }
+
+
+def context_text(group: FailureGroup) -> str:
+    """Return the context of the last report, for people; empty if none was given."""
+    return json.dumps(plain_data(group.context, redact), indent=2, ensure_ascii=False) if group.context else ""
 
 
 def evidence_facts(app: App, evidence: Evidence, *, most: int | None = None) -> dict[str, Any]:

@@ -6,10 +6,10 @@ SELECT fingerprint, kinds, versions, dependencies FROM failure_groups WHERE fing
 -- name: count_failures
 INSERT INTO failure_groups AS known (fingerprint, service, collection, error_type, message, place, traceback,
                                      first_seen, last_seen, failures, documents, kinds, versions, dependencies,
-                                     processed_before)
+                                     processed_before, context)
 SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
                      $8::float8[], $9::float8[], $10::bigint[], $11::bigint[], $12::json[], $13::json[], $14::json[],
-                     $15::bigint[])
+                     $15::bigint[], $16::json[])
 ON CONFLICT (fingerprint) DO UPDATE SET
   message = excluded.message,
   place = excluded.place,
@@ -20,7 +20,8 @@ ON CONFLICT (fingerprint) DO UPDATE SET
   documents = known.documents + excluded.documents,
   kinds = excluded.kinds,
   versions = excluded.versions,
-  dependencies = excluded.dependencies;
+  dependencies = excluded.dependencies,
+  context = CASE excluded.context::text WHEN '{}' THEN known.context ELSE excluded.context END;
 
 -- name: prune_groups
 DELETE FROM failure_groups WHERE fingerprint = ANY (ARRAY (
@@ -31,7 +32,7 @@ DELETE FROM failure_groups WHERE fingerprint = ANY (ARRAY (
 -- name: failure_groups
 -- Discarded documents are not counted as affected.
 SELECT fingerprint, service, collection, error_type, message, place, traceback, first_seen, last_seen,
-       failures, documents, kinds, versions, dependencies, processed_before,
+       failures, documents, context, kinds, versions, dependencies, processed_before,
        (SELECT count(*) FROM documents d WHERE d.fingerprint = g.fingerprint AND d.status <> 'discarded'),
        (SELECT count(*) FROM ledger l WHERE l.fingerprint = g.fingerprint AND l.state = 'dead')
 FROM (SELECT * FROM failure_groups
@@ -40,7 +41,7 @@ ORDER BY last_seen DESC;
 
 -- name: failure_group :row
 SELECT fingerprint, service, collection, error_type, message, place, traceback, first_seen, last_seen,
-       failures, documents, kinds, versions, dependencies, processed_before,
+       failures, documents, context, kinds, versions, dependencies, processed_before,
        (SELECT count(*) FROM documents d WHERE d.fingerprint = g.fingerprint AND d.status <> 'discarded'),
        (SELECT count(*) FROM ledger l WHERE l.fingerprint = g.fingerprint AND l.state = 'dead')
 FROM failure_groups g WHERE fingerprint = $1;

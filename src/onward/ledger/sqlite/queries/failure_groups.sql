@@ -6,7 +6,8 @@ FROM failure_groups WHERE fingerprint IN (SELECT value FROM json_each(?));
 
 -- name: count_failures
 INSERT INTO failure_groups (fingerprint, service, collection, error_type, message, place, traceback, first_seen,
-                            last_seen, failures, documents, kinds, versions, dependencies, processed_before)
+                            last_seen, failures, documents, kinds, versions, dependencies, processed_before,
+                            context)
 VALUES {values}
 ON CONFLICT (fingerprint) DO UPDATE SET
   message = excluded.message,
@@ -18,7 +19,8 @@ ON CONFLICT (fingerprint) DO UPDATE SET
   documents = documents + excluded.documents,
   kinds = excluded.kinds,
   versions = excluded.versions,
-  dependencies = excluded.dependencies;
+  dependencies = excluded.dependencies,
+  context = CASE excluded.context WHEN '{}' THEN context ELSE excluded.context END;
 
 -- name: prune_groups
 DELETE FROM failure_groups WHERE fingerprint IN
@@ -28,7 +30,7 @@ DELETE FROM failure_groups WHERE fingerprint IN
 -- Discarded documents are not counted as affected.
 SELECT json_group_array(json_array(
          fingerprint, service, collection, error_type, message, place, traceback, first_seen, last_seen,
-         failures, documents, json(kinds), json(versions), json(dependencies), processed_before,
+         failures, documents, json(context), json(kinds), json(versions), json(dependencies), processed_before,
          (SELECT count(*) FROM documents INDEXED BY documents_fingerprint
           WHERE documents.fingerprint = g.fingerprint AND status <> 'discarded'),
          (SELECT count(*) FROM ledger INDEXED BY ledger_dead_group
@@ -39,7 +41,7 @@ FROM (SELECT * FROM failure_groups INDEXED BY failure_groups_seen
 -- name: failure_group
 SELECT json_array(
          fingerprint, service, collection, error_type, message, place, traceback, first_seen, last_seen,
-         failures, documents, json(kinds), json(versions), json(dependencies), processed_before,
+         failures, documents, json(context), json(kinds), json(versions), json(dependencies), processed_before,
          (SELECT count(*) FROM documents INDEXED BY documents_fingerprint
           WHERE documents.fingerprint = g.fingerprint AND status <> 'discarded'),
          (SELECT count(*) FROM ledger INDEXED BY ledger_dead_group
