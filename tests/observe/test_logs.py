@@ -185,8 +185,9 @@ def test_a_retry_is_info_the_last_chance_a_warning_and_the_end_one_error_with_it
     assert 'raise ConnectionError("reset")' in end["traceback"]
 
 
-def test_a_success_after_retries_says_how_many_tries_and_how_long(lines: Lines) -> None:
+def test_a_success_after_retries_says_how_many_tries_and_how_long(stream: io.StringIO) -> None:
     """The example of the event-retry design: three retries, after 250 ms, 500 ms and 1 s."""
+    set_up_logs(logging.INFO, format="json", stream=stream)
     app, errors = new_app(), [DocumentNotFoundError("no messages found")] * 3
     waits = RetryPolicy(Exponential(0.25), max_tries=9)
 
@@ -198,7 +199,7 @@ def test_a_success_after_retries_says_how_many_tries_and_how_long(lines: Lines) 
     with Simulation(app, retry_job=False) as world:
         bring(world, "123")
         world.run_for(HOUR)
-    *retried, done = [one for one in lines() if one["level"] != "debug"]
+    *retried, done = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert [one["level"] for one in (*retried, done)] == ["info"] * 4
     assert [one["attempts"] for one in retried] == [1, 2, 3]
     assert [one["retry_in_seconds"] for one in retried] == [0.25, 0.5, 1.0]
