@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onward.model.failures import Outcome
 from onward.ops.text.format import counted, shell_command
+from onward.ops.text.history import entry_text, outcome_text
+from onward.recovery.history import FAILED_FOR_GOOD, HistoryEntry
 
 
 @given(st.lists(st.text(st.characters(categories=("L", "N", "P", "S")), min_size=1)))
@@ -40,3 +43,10 @@ def test_what_nobody_can_type_is_not_suggested(word: str) -> None:
 
 def test_counts_have_their_thousands_set_apart() -> None:
     assert [counted(one, "round") for one in (1, 2, 12_000)] == ["1 round", "2 rounds", "12 000 rounds"]
+
+
+@pytest.mark.parametrize("outcome", (*Outcome, FAILED_FOR_GOOD))
+def test_every_outcome_has_words(outcome: str) -> None:
+    """`processed` is a word; a code with an underscore is none."""
+    assert outcome_text(outcome) != outcome or outcome == Outcome.PROCESSED
+    assert "_" not in entry_text(HistoryEntry("outcome", outcome=outcome)).text

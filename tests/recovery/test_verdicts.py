@@ -21,7 +21,7 @@ from onward.recovery.diagnosis import (
     evidence_of,
 )
 from onward.testing import Simulation
-from tests.support.page_app import DAY, HOUR, MINUTE, Page, PagesFound, bring_apart, new_app
+from tests.support.page_app import DAY, HOUR, MINUTE, Page, PagesFound, bring_apart, new_app, statuses
 
 NOON = 1_800_000_000.0
 
@@ -340,6 +340,9 @@ def test_a_poison_document_is_told_from_what_the_store_holds() -> None:
         (found,) = world.store.failure_groups()
         assert found.place.endswith("read")
         assert (found.failures, found.kinds) == (3, {"transient": 3})
+        world.run_for(DAY)
+        assert statuses(world, "bad") == {"bad": "failed_max_retries"}
+        assert verdict_in(world).kind is Cause.POISON, "that it was given up for good was no try"
 
 
 def test_an_outage_is_told_from_what_the_store_holds() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from onward.model.documents import FINAL, Status
-from onward.model.failures import GIVEN_BACK, Failure, outcomes, read_history, remember
+from onward.model.failures import Failure, Outcome, outcomes, read_history, remember
 
 
 @dataclass(slots=True)
@@ -53,12 +53,12 @@ class DocumentRecord:
         """Add an outcome to its history."""
         self.attempts = json.dumps(remember(read_history(self.attempts), outcome))
 
-    def record_failure(self, failure: Failure, outcome: str, **more: Any) -> None:
+    def record_failure(self, failure: Failure, outcome: Outcome, **more: Any) -> None:
         """Add a failed try to its history. It becomes the last error, unless it was given back."""
         about = failure.as_dict() | {"outcome": outcome, "round": self.round, **more}
         about.pop("traceback", None)
         self.record(about)
-        if outcome != GIVEN_BACK:
+        if outcome is not Outcome.GIVEN_BACK:
             self.last_error = json.dumps(about)
             self.fingerprint = failure.fingerprint
 

@@ -11,7 +11,7 @@ from onward.ledger.records import DocumentRecord
 from onward.ledger.transactions import TransactionalStore, transactional
 from onward.ledger.unit_of_work import UnitOfWork, observe_total
 from onward.model.documents import DocumentKey, DocumentState, Status
-from onward.model.failures import outcomes
+from onward.model.failures import Outcome, outcomes
 from onward.model.ledger import FailedBatch, RowState
 
 _LIVE = (RowState.WAITING, RowState.CLAIMED)
@@ -63,7 +63,7 @@ class RetryJobState(TransactionalStore):
         for key, doc in found:
             doc.status = Status.FAILED_MAX_RETRIES
             doc.retry_at = None
-            doc.record({"at": unit.now, "outcome": "gave_up_for_good", "round": doc.round})
+            doc.record({"at": unit.now, "outcome": Outcome.GAVE_UP_FOR_GOOD, "round": doc.round})
             unit.leave_batch(doc)
             unit.change(key)
         return len(found)

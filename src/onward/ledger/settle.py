@@ -21,7 +21,7 @@ from onward.ledger.unit_of_work import UnitOfWork
 from onward.model.breaker import Strike
 from onward.model.documents import Document, DocumentKey, Status
 from onward.model.events import Envelope
-from onward.model.failures import GIVEN_BACK, Failure, outcomes, read_history, remember
+from onward.model.failures import Failure, Outcome, outcomes, read_history, remember
 from onward.model.ledger import (
     MAX_RAW_BYTES,
     Charge,
@@ -244,7 +244,7 @@ class AppliedSettlement:
     def _finish(self, part: Processed) -> None:
         settlement = self.settlement
         about = {"worker": settlement.worker, "version": settlement.version}
-        outcome = {"at": self.unit.now, "outcome": "processed", **about}
+        outcome = {"at": self.unit.now, "outcome": Outcome.PROCESSED, **about}
         first: dict[int, str] = {}
         for key, doc in self._owned(part.ids):
             doc.status = Status.PROCESSED
@@ -319,9 +319,9 @@ class AppliedSettlement:
         for key, doc in owned:
             doc.row = row.id
             if part.failure is not None and part.charge is not Charge.NOTHING:
-                self._record_failure(doc, part.failure, "retried", row)
+                self._record_failure(doc, part.failure, Outcome.RETRIED, row.tries)
             elif part.failure is not None and part.given_back:
-                doc.record_failure(part.failure, GIVEN_BACK, **{"try": row.tries})
+                doc.record_failure(part.failure, Outcome.GIVEN_BACK, **{"try": row.tries})
             self.unit.change(key)
         # Not for the halves of a batch: their failure is not charged to a document yet.
         if part.failure is not None and (part.charge is not Charge.NOTHING or part.given_back):
@@ -358,7 +358,7 @@ class AppliedSettlement:
                 doc.status = Status.FAILED
                 self.unit.leave_batch(doc)
             if part.failure is not None:
-                self._record_failure(doc, part.failure, "gave_up", row)
+                self._record_failure(doc, part.failure, Outcome.GAVE_UP, row.tries)
             self.unit.change(key)
         if part.failure is not None:
             self._count_failure(part.failure, ids)
@@ -396,7 +396,7 @@ class AppliedSettlement:
         for key, doc in self._owned(part.ids):
             doc.row = None
             self._close_dead_letter(doc)
-            self._record_failure(doc, part.failure, "set_aside", self.row)
+            self._record_failure(doc, part.failure, Outcome.SET_ASIDE, self.origin.tries + 1)
             doc.failed_batch = self._join_failed_batch(doc.source, part)
             self.unit.change(key)
         self._count_failure(part.failure, part.ids)
@@ -413,13 +413,13 @@ class AppliedSettlement:
         db.send("set_aside", id, service, source, json.dumps(errors), now + part.after, now)
         return id
 
-    def _record_failure(self, doc: DocumentRecord, failure: Failure, outcome: str, row: RowRecord) -> None:
+    def _record_failure(self, doc: DocumentRecord, failure: Failure, outcome: Outcome, tries: int) -> None:
         """Record a failure that is charged to a document."""
-        more = {"try": row.tries}
-        if self.attribution.known_as_own or (outcome != "retried" and self.attribution.others_succeeded):
+        more = {"try": tries}
+        if self.attribution.known_as_own or (outcome is not Outcome.RETRIED and self.attribution.others_succeeded):
             more[OTHERS_SUCCEEDED] = True
         self.first_failures += not any(
-            kept.get("fingerprint") == failure.fingerprint and kept.get("outcome") != GIVEN_BACK
+            kept.get("fingerprint") == failure.fingerprint and kept.get("outcome") != Outcome.GIVEN_BACK
             for kept in outcomes(read_history(doc.attempts))
         )
         doc.record_failure(failure, outcome, **more)

@@ -15,6 +15,7 @@ from onward.ledger.failure_groups import CountedFailure, write_failures
 from onward.ledger.records import DocumentRecord, RowRecord
 from onward.model.breaker import Breaker, current
 from onward.model.documents import DocumentKey, Status
+from onward.model.failures import Outcome
 from onward.model.ledger import NOTHING_LEAVES, NewDocument, OutgoingEvents, RowState, Subscription
 from onward.model.metric_catalogue import bucket_label
 
@@ -101,7 +102,7 @@ class UnitOfWork:
         )
         if document.failure is not None:
             doc.status = Status.FAILED
-            doc.record_failure(document.failure, "gave_up")
+            doc.record_failure(document.failure, Outcome.GAVE_UP)
         self._new[key] = document
         return True
 

@@ -9,6 +9,7 @@ import re
 import sysconfig
 import traceback
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,6 @@ MAX_MESSAGE = 2_000
 MAX_TRACEBACK = 8_000
 KEPT_OUTCOMES = 20  # Outcomes of a document that are kept: the first and the last ones; the total is counted
 
-GIVEN_BACK = "given_back"  # The outcome of a try that a dependency made fail: kept, but not charged
 MAX_SHAPE = 500
 _NAMED_IDS = 20
 
@@ -182,6 +182,17 @@ def _is_user_code(module: str, file: str) -> bool:
     if file.startswith("<frozen") or _INSTALLED.search(file):
         return False
     return not os.path.normcase(file).startswith(_STANDARD)
+
+
+class Outcome(StrEnum):
+    """The outcome of a try, as the history of a document stores it."""
+
+    RETRIED = "retried"
+    GIVEN_BACK = "given_back"  # a dependency made it fail: kept, but not charged
+    GAVE_UP = "gave_up"
+    SET_ASIDE = "set_aside"
+    PROCESSED = "processed"
+    GAVE_UP_FOR_GOOD = "gave_up_for_good"  # no try: the retry job found that no round is left
 
 
 def remember(history: dict[str, Any] | None, outcome: dict[str, Any]) -> dict[str, Any]:

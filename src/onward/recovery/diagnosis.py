@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from onward.model.failures import GIVEN_BACK, outcomes
+from onward.model.failures import Outcome, outcomes
 from onward.model.ledger_views import FailureGroup
 
 if TYPE_CHECKING:
@@ -190,12 +190,12 @@ def waiting_events(store: Store, groups: Iterable[FailureGroup]) -> dict[str, in
 
 
 def _outcomes(attempts: dict[str, Any], fingerprint: str) -> tuple[int, int]:
-    """Count the outcomes of a document with this fingerprint, and all of them, since it last succeeded."""
+    """Count the failed tries of a document with this fingerprint, and all of them, since it last succeeded."""
     since: list[dict[str, Any]] = []
     for outcome in outcomes(attempts):
-        if outcome.get("outcome") == "processed":
+        if outcome.get("outcome") == Outcome.PROCESSED:
             since.clear()
-        elif outcome.get("outcome") != GIVEN_BACK:
+        elif outcome.get("outcome") not in (Outcome.GIVEN_BACK, Outcome.GAVE_UP_FOR_GOOD):
             since.append(outcome)
     return sum(outcome.get("fingerprint") == fingerprint for outcome in since), len(since)
 

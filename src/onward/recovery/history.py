@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from onward.model.documents import DocumentState
-from onward.model.failures import outcomes
+from onward.model.failures import Outcome, outcomes
 from onward.model.ledger import DeadLetter, FailedBatch
 from onward.model.ledger_views import LedgerRow
 
@@ -26,7 +26,7 @@ class HistoryEntry:
     at: float | None = None
     round: int = 0
     attempt: int = 0  # the number of the try in its round
-    # As stored (`retried`, `given_back`, `gave_up`, `set_aside`, `processed`), or `FAILED_FOR_GOOD`.
+    # An `Outcome`, as stored, or `FAILED_FOR_GOOD`.
     outcome: str = ""
     error_type: str = ""
     message: str = ""
@@ -96,7 +96,7 @@ def _entries(state: DocumentState, events: list[LedgerRow]) -> tuple[HistoryEntr
 
 def _outcome(state: DocumentState, stored: Mapping[str, Any]) -> HistoryEntry:
     outcome = str(stored.get("outcome", ""))
-    if outcome == "gave_up" and stored.get("round", 0) == state.round and state.status == "failed":
+    if outcome == Outcome.GAVE_UP and stored.get("round", 0) == state.round and state.status == "failed":
         outcome = FAILED_FOR_GOOD
     number, attempt = int(stored.get("round") or 0), int(stored.get("try") or 0)
     texts: dict[str, Any] = {name: str(stored.get(name, "")) for name in _STORED_TEXTS}

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from onward.model.documents import DocumentState
-from onward.model.failures import outcomes
+from onward.model.failures import Outcome, outcomes
 from onward.retry import redact_error
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _last_trace(attempts: dict[str, Any]) -> str:
     found = ""
     try:
         for outcome in reversed(outcomes(attempts or None)):
-            if outcome.get("outcome") == "processed":
+            if outcome.get("outcome") == Outcome.PROCESSED:
                 break
             trace = str(outcome.get("trace", ""))
             if valid_trace(parent_of(trace)):

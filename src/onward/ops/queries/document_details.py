@@ -9,6 +9,7 @@ from typing import Any
 
 from onward.app import App
 from onward.model.documents import FINAL, DocumentState, Status
+from onward.model.failures import Outcome
 from onward.model.ledger import RowState
 from onward.ops.bad_input import NotFound
 from onward.ops.lookup import read_bodies, worker_command
@@ -249,7 +250,7 @@ class ProgressReader:
     def _own(self, state: DocumentState, step: NextStep, stage: str) -> DocumentProgress:
         total = state.attempts.get("total", 0)
         # That it was given up for good is stored as an outcome, but was no try.
-        given_up = sum(entry.get("outcome") == "gave_up_for_good" for entry in kept_outcomes(state))
+        given_up = sum(entry.get("outcome") == Outcome.GAVE_UP_FOR_GOOD for entry in kept_outcomes(state))
         tries = total - given_up if isinstance(total, int) else 0
         found = DocumentProgress(QUEUED, tries, rounds_of(state))
         if step.kind is NextStepKind.PROCESSED:

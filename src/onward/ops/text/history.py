@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from onward.model.breaker import Breaker
+from onward.model.failures import Outcome
 from onward.model.ledger import SUSPECT_DEATHS, DeadLetter
 from onward.model.ledger_views import LedgerRow
 from onward.ops.text.format import (
@@ -40,16 +41,21 @@ _BEFORE_COMMAND = {
 }
 MAX_SHOWN_BYTES = 2_000
 _NO_ERROR = "no error is known"
-_OUTCOMES = {
-    "retried": "to be tried again",
-    "given_back": "waits for its dependency, not charged",
-    "gave_up": "round given up",
-    "gave_up_for_good": "no round is left",
-    "set_aside": "set aside",
-    "processed": "processed",
+_OUTCOMES: dict[str, str] = {
+    Outcome.RETRIED: "to be tried again",
+    Outcome.GIVEN_BACK: "waits for its dependency, not charged",
+    Outcome.GAVE_UP: "round given up",
+    Outcome.GAVE_UP_FOR_GOOD: "given up: no round is left",
+    Outcome.SET_ASIDE: "set aside",
+    Outcome.PROCESSED: "processed",
     FAILED_FOR_GOOD: "failed for good",
 }
-_TONES = {"processed": "good", "retried": "warn", "set_aside": "warn"}
+_TONES: dict[str, str] = {
+    Outcome.PROCESSED: "good",
+    Outcome.RETRIED: "warn",
+    Outcome.SET_ASIDE: "warn",
+    Outcome.GAVE_UP_FOR_GOOD: "bad",
+}
 
 
 class EntryText(NamedTuple):
