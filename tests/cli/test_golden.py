@@ -412,6 +412,7 @@ def test_batches(home: Path) -> None:
     text.run("batches", "discard", other, "--dry-run")
     text.run("batches", "discard", other, "--confirm")
     with stage(home) as on:
+        assert on.store.reschedule_batch(id, 0.0)
         for number in range(10):
             assert on.store.claim_batch(id, retry_count=number, until=0.0)
     text.scene("a batch that keeps failing, and is due")

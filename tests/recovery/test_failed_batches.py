@@ -10,6 +10,8 @@ import pytest
 
 from onward import App, Permanent, Work
 from onward.model.ledger import FailedBatch
+from onward.ops.actions.action import ActionProgress, Actor
+from onward.ops.actions.failure_groups import RetryFailedBatches
 from onward.recovery.requeue_documents import DocumentRequeue, RequeuePlan
 from onward.retry import Ladder
 from onward.testing import Simulation
@@ -113,6 +115,32 @@ def test_a_batch_is_persistent_from_its_tenth_retry_on_and_never_given_up() -> N
         press.bad.clear()
         world.run_for(HOUR)
         assert world.status(page) == "processed"
+        assert world.store.failed_batches() == []
+
+
+def test_a_retry_by_hand_is_not_counted_and_the_schedule_goes_on() -> None:
+    press = Press(at_once=True)
+    by_hand, ada = RetryFailedBatches(everything=True), Actor("ada", "console")
+    with press.world as world:
+        press.fail("a", "b")
+        world.run_for(2 * MINUTE)  # the first retry, after 1 min
+        before, calls = press.batch(), len(press.calls)
+        assert before.retry_count == 1
+        for number in range(1, 13):
+            assert by_hand.run(press.app, ActionProgress(), ada).touched == 2
+            world.run_for(5.0)
+            assert len(press.calls) == calls + number
+        after = press.batch()
+        assert (after.retry_count, after.retry_after) == (1, before.retry_after)
+        assert not Ladder().failed_batch.persistent(after.retry_count), "12 retries by hand are none of its 10"
+        assert press.retries() == 1
+        world.run_for(after.retry_after - world.clock.now() + 1)
+        assert press.batch().retry_count == 2
+        assert press.batch().retry_after == pytest.approx(after.retry_after + 10 * MINUTE, abs=1)
+        press.bad.clear()
+        by_hand.run(press.app, ActionProgress(), ada)
+        world.run_for(5.0)
+        assert statuses(world, "a", "b") == {"a": "processed", "b": "processed"}
         assert world.store.failed_batches() == []
 
 

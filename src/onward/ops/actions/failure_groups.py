@@ -34,6 +34,7 @@ from onward.ops.actions.dead_letters import (
     requeue_sentences,
     skipped_sentence,
 )
+from onward.ops.actions.documents import schedule, touched
 from onward.ops.bad_input import BadInput
 from onward.ops.lookup import PAGE, pages
 from onward.ops.queries.failure_groups import affected, documents_in, error_text, find_batch, find_group
@@ -257,7 +258,7 @@ def _amount(documents: int, letters: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RetryFailedBatches(Action):
-    """Let failed batches be retried now; this is not counted as a retry."""
+    """Let the documents of failed batches be retried now; this is not counted as a retry of the batches."""
 
     ids: tuple[str, ...] = ()  # ids, or the beginnings of them
     everything: bool = False
@@ -271,20 +272,22 @@ class RetryFailedBatches(Action):
             say(*texts) if chosen else say("There are no failed batches."),
             _batch_facts(chosen),
             undo="what fails again is set aside again, and its schedule goes on.",
+            slow=documents_in(chosen) > PAGE,
         )
 
     def run(self, app: App, progress: ActionProgress, actor: Actor) -> ActionOutcome:
-        now = app.store.now()
         chosen = _chosen(app, self.ids, everything=self.everything)
-        # A batch that is gone by now has recovered.
-        retried = [batch for batch in chosen if app.store.reschedule_batch(batch.id, now)]
-        facts = _batch_facts(retried)
-        actor.log(app, "batches retry", {"batches": facts["batches"]}, facts["documents"])
+        # Each document gets a time of its own, which has precedence over that of its batch: only the retry job's own
+        # retries of a batch are counted, and its schedule goes on.
+        items = [key for batch in chosen for key in batch.items]
+        count = touched(schedule(app, items, app.store.now()))
+        facts = _batch_facts(chosen) | {"documents": count}
+        actor.log(app, "batches retry", {"batches": facts["batches"]}, count)
         sentences = say("There are no failed batches.")
-        if retried:
-            sentences = say(f"{_described(retried)} will be retried now.")
+        if chosen:
+            sentences = say(f"{_described(chosen)} will be retried now.")
             sentences += worker_hint(app, "A worker takes it within seconds.")
-        return ActionOutcome(facts["documents"], sentences, facts)
+        return ActionOutcome(count, sentences, facts)
 
 
 @dataclass(frozen=True, slots=True)
