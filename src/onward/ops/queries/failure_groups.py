@@ -192,7 +192,7 @@ def is_persistent(app: App, batch: FailedBatch) -> bool:
 
 
 def files_of(app: App, batch: FailedBatch) -> list[str]:
-    """Return the files of the source that the items came from, by the titles of their oldest ancestors."""
+    """Return the files that the items came from, sorted, by their paths in the source; without one, the source."""
     keys, roots = list(batch.items), set[DocumentKey]()
     for _ in range(_MAX_LEVELS):
         above: set[DocumentKey] = set()
@@ -205,8 +205,13 @@ def files_of(app: App, batch: FailedBatch) -> list[str]:
         if not above:
             break
         keys = sorted(above)
-    bodies = (body for _, body in read_bodies(app.store, roots))
-    return sorted({redact(str(body.get("path") or body.get("source") or "")) for body in bodies} - {""})
+    bodies = [body for _, body in read_bodies(app.store, roots)]
+    # A message has no parent, but names the place that it was read from. The archive of that place has the path.
+    origins = sorted({str(body["origin"]) for body in bodies if body.get("origin")})
+    archives = [("archives", found.id) for found in app.store.find("archives", "origin", origins)]
+    paths = {body.get("origin"): body.get("path") for _, body in read_bodies(app.store, archives)}
+    files = (paths.get(str(body.get("origin"))) or body.get("path") or body.get("source") or "" for body in bodies)
+    return sorted({redact(str(file)) for file in files} - {""})
 
 
 def item_errors(app: App, items: Sequence[DocumentKey]) -> Iterator[tuple[str, str]]:
