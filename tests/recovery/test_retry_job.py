@@ -95,6 +95,30 @@ def test_backoff_is_waited_for(app: App, read: list[str]) -> None:
         assert state(world, "a").attempt_count == 3
 
 
+def test_a_skipped_document_is_counted_once_a_run_and_only_for_its_backoff(app: App, read: list[str]) -> None:
+    def skipped(world: Simulation) -> dict[str, float]:
+        return world.store.totals().get("retry_job_documents_skipped_backoff_total", {})
+
+    with Simulation(app, retry_job=False) as world:
+        job, now = world.retry_job, world.clock.now()
+        error = '{"error_type": "ValueError", "message": "no"}'
+        write(world, "a", attempt_count=2, last_attempt_time=now, last_error=error)
+        write(world, "silent", attempt_count=1, last_attempt_time=now)  # due after the stuck threshold
+        write(world, "scheduled", attempt_count=1, last_attempt_time=now, last_error=error, retry_at=now + DAY)
+        write(world, "odd", status="cooking", attempt_count=1, last_attempt_time=now, last_error=error)
+        for _ in range(3):
+            job.run(full=False)  # as it wakes up when something is due
+        assert skipped(world) == {}
+        job.run(full=True)
+        assert skipped(world) == {"archives": 1.0}
+        world.clock.advance(5 * MINUTE)
+        job.run(full=True)
+        assert skipped(world) == {"archives": 2.0}
+        world.clock.advance(6 * MINUTE)
+        assert job.run(full=True).requeued == {"archives": 1}
+        assert skipped(world) == {"archives": 2.0}, "its backoff of 10 min has elapsed"
+
+
 def test_a_document_that_had_its_rounds_is_given_up(
     app: App, read: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:

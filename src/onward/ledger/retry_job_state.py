@@ -95,9 +95,13 @@ class RetryJobState(TransactionalStore):
             unit.change(key)
         return loose
 
-    def waiting_for_backoff(self) -> dict[str, int]:
-        """Count the unfinished documents of each collection that wait for their next round."""
-        return dict(self.db.read("waiting_for_backoff", self.now()))
+    def waiting_for_backoff(self, waits: Mapping[tuple[str, int], float]) -> dict[str, int]:
+        """Count the documents of each collection whose last round failed, and whose backoff has not elapsed.
+
+        `waits` has the seconds of the backoff, by collection and number of rounds.
+        """
+        backoffs = {f"{collection}/{rounds}": seconds for (collection, rounds), seconds in waits.items()}
+        return dict(self.db.read("waiting_for_backoff", self.now(), json.dumps(backoffs)))
 
     def stuck(self, *, before: float, max_rounds: Mapping[str, int], others: int) -> dict[str, int]:
         """Count the unfinished documents of each collection without a live row that need help.

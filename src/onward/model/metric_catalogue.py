@@ -33,7 +33,7 @@ _METRICS = (
     _counter("retry_job_documents_requeued_total", "Documents put back.", "collection"),
     _counter(
         "retry_job_documents_skipped_backoff_total",
-        "Documents that a full run found waiting for their backoff.",
+        "Documents that a full run skipped because their backoff had not elapsed.",
         "collection",
     ),
     _counter(

@@ -296,6 +296,11 @@ class RetryJob:
         stuck = self.store.stuck(
             before=now - self.rules.stuck_after, max_rounds=ladder.rounds, others=ladder.max_rounds("")
         )
+        waits = {
+            (collection, rounds): self.rules.backoff(rounds)
+            for collection in self._back.collections(self._back.down())
+            for rounds in range(1, ladder.max_rounds(collection))
+        }
         documents = self.store.document_counts()
         # Also collections that had stuck documents before, to set them to 0.
         known = self.store.totals().get("retry_job_stuck_documents", {})
@@ -305,7 +310,7 @@ class RetryJob:
                 failed = documents.get(collection, {}).get("failed_max_retries", 0)
                 self.store.set_gauge("retry_job_stuck_documents", collection, stuck.get(collection, 0))
                 self.store.set_gauge("retry_job_failed_documents", collection, failed)
-            for collection, count in self.store.waiting_for_backoff().items():
+            for collection, count in self.store.waiting_for_backoff(waits).items():
                 self.store.count("retry_job_documents_skipped_backoff_total", collection, count)
             self.store.count("retry_job_runs_total", "success")
             self.store.observe_total("retry_job_duration_seconds", took)

@@ -41,10 +41,28 @@ def test_what_is_to_be_looked_at_later_is_not_seen_before(stage: Stage) -> None:
     stage.store.defer_checks([(("pages", "a"), NOON + 300)])
     assert stage.store.due_for_check(limit=10) == []
     assert stage.store.next_check() == NOON + 300
-    assert stage.store.waiting_for_backoff() == {"pages": 1}
     stage.clock.advance(300)
     assert stage.store.due_for_check(limit=10) == [("pages", "a")]
-    assert stage.store.waiting_for_backoff() == {}
+
+
+def test_only_what_waits_for_its_backoff_is_counted_as_that(stage: Stage) -> None:
+    waits = {("pages", 1): 300.0}
+    for id in ("a", "scheduled", "begun", "other"):
+        _given_up(stage, id)
+    stage.bring("set aside", source="s")
+    stage.settle(stage.take(), InFailedBatch(["set aside"], failure()))
+    stage.store.add_documents([page("never begun")])
+    stage.store.schedule([("pages", "scheduled")], NOON + 7200)
+    stage.publish("begun")
+    row = stage.state("begun").row
+    stage.store.atomically(lambda: stage.store.db.send("delete_rows", [row]))
+    assert stage.store.clear_dangling_rows(after=0, limit=9)[1] == [("pages", "begun")]
+    ids = ("a", "scheduled", "begun", "other", "set aside", "never begun")
+    stage.store.defer_checks([(("pages", id), NOON + 7200) for id in ids])
+    assert stage.store.waiting_for_backoff({**waits, ("pages", 2): 300.0}) == {"pages": 2}, "`a` and `other`"
+    assert stage.store.waiting_for_backoff({}) == {}, "a collection that is not retried now"
+    stage.clock.advance(300)
+    assert stage.store.waiting_for_backoff(waits) == {}, "its backoff has elapsed; something else holds it up"
 
 
 def test_whatever_happens_to_a_document_is_a_reason_to_look(stage: Stage) -> None:

@@ -47,9 +47,13 @@ SELECT (SELECT max(doc) FROM looked_at),
 
 -- name: waiting_for_backoff
 SELECT collection, count(*) FROM documents
-WHERE check_at > $1::float8 AND attempt_count > 0
+WHERE check_at > $1::float8
   AND status NOT IN ('processed', 'failed', 'failed_max_retries', 'discarded')
   AND "row" IS NULL AND failed_batch IS NULL
+  AND status IN ('pending', 'processing') AND retry_at IS NULL AND last_error IS NOT NULL
+  AND last_attempt_time + ($2::jsonb ->> (collection || '/' || attempt_count))::float8 > $1
+  -- Not as JSON, for another program may have stored anything there.
+  AND coalesce(substring(last_error FROM '"round": (\d+)')::bigint, round) = round
 GROUP BY collection;
 
 -- name: stuck

@@ -50,9 +50,12 @@ SELECT json_array(
 -- name: waiting_for_backoff
 SELECT json_group_array(json_array(collection, n))
 FROM (SELECT collection, count(*) AS n FROM documents INDEXED BY documents_check
-      WHERE check_at > ? AND attempt_count > 0
+      WHERE check_at > ?1
         AND status NOT IN ('processed', 'failed', 'failed_max_retries', 'discarded')
         AND row IS NULL AND failed_batch IS NULL
+        AND status IN ('pending', 'processing') AND retry_at IS NULL AND last_error IS NOT NULL
+        AND last_attempt_time + (SELECT value FROM json_each(?2) WHERE key = collection || '/' || attempt_count) > ?1
+        AND coalesce(CASE WHEN json_valid(last_error) THEN json_extract(last_error, '$.round') END, round) = round
       GROUP BY collection);
 
 -- name: stuck
