@@ -189,7 +189,8 @@ def test_every_name_that_others_rely_on_is_there_with_its_kind_and_labels() -> N
             failures_total{service,error_type} chunks_created_total""",
         "gauge": """retry_job_stuck_documents{collection} retry_job_failed_documents{collection}
             retry_job_last_success_timestamp_seconds queue_depth{queue} queue_oldest_seconds{queue}
-            failed_queue_messages{queue} failed_batches{project} failed_batches_persistent breaker_open{dependency}
+            failed_queue_messages{queue} failed_batches{project} failed_batches_persistent
+            failed_batches_by_retries{retries} breaker_open{dependency}
                 breaker_failing_seconds{dependency} breaker_openings{dependency}
             workers_alive disk_free_bytes documents{collection,status}""",
         "histogram": """retry_job_duration_seconds event_retry_latency_seconds{service}

@@ -69,6 +69,7 @@ _METRICS = (
     _gauge("failed_queue_messages", "Dead letters in a failed queue.", "queue"),
     _gauge("failed_batches", "Failed batches of a source.", "project"),
     _gauge("failed_batches_persistent", "Failed batches that have been retried many times."),
+    _gauge("failed_batches_by_retries", "Failed batches by how often each was retried.", "retries"),
     _histogram("failed_batch_retries", "Retries that a failed batch took until it was whole again."),
     _histogram("failed_batch_recovery_seconds", "From the beginning of a failed batch to its end."),
     _gauge("documents", "Documents by where they stand.", "collection", "status"),

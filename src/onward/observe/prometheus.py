@@ -41,6 +41,7 @@ WAIT_SECONDS = 3.0  # a scrape waits this long for new values
 STALE_SECONDS = 15.0  # values older than this are not reported: no number is better than a wrong one
 PUSH_SECONDS = 15.0
 TIMEOUT_SECONDS = 5.0
+MANY_RETRIES = 10  # failed batches with as many retries or more are counted together
 _STORED_HISTOGRAMS = ("retry_job_duration_seconds", "failed_batch_retries", "failed_batch_recovery_seconds")
 
 
@@ -161,6 +162,11 @@ class StoreCollector(_Collector):
         policy = self.ladder().failed_batch
         yield _gauge("failed_batches", Counter(redact(batch.source or "") for batch in batches))
         yield _gauge("failed_batches_persistent", sum(policy.persistent(batch.retry_count) for batch in batches))
+        retried = Counter(_retries_label(batch.retry_count) for batch in batches)
+        yield _gauge(
+            "failed_batches_by_retries",
+            {_retries_label(n): retried[_retries_label(n)] for n in range(MANY_RETRIES + 1)},
+        )
         closed = {name: 0.0 for subscription in subscriptions for name in subscription.needs}
         breakers = {breaker.dependency: breaker for breaker in store.breakers()}
         yield _gauge("breaker_open", closed | {name: float(found.open) for name, found in breakers.items()})
@@ -171,10 +177,18 @@ class StoreCollector(_Collector):
         yield _gauge("workers_alive", len(alive_workers(store)))
         about = CATALOGUE["documents"]
         documents = GaugeMetricFamily("documents", about.help, labels=about.labels)
-        for collection, counts in sorted(store.document_counts().items()):
+        # Also the collections that have no documents yet: an alert compares the number now with an earlier one.
+        finished: dict[str, dict[str, int]] = {
+            subscription.finishes: {} for subscription in subscriptions if subscription.finishes
+        }
+        for collection, counts in sorted((finished | store.document_counts()).items()):
             for status in {*map(str, Status), *counts}:
                 documents.add_metric([collection, status], counts.get(status, 0))
         yield documents
+
+
+def _retries_label(retries: int) -> str:
+    return str(retries) if retries < MANY_RETRIES else f"{MANY_RETRIES}+"
 
 
 def _families(counted: Counted) -> Iterator[Metric]:
