@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli import scenes
 from tests.support.command_runs import onward
+from tests.support.console_client import pipeline
 from tests.support.failed_pages import SOURCE, stage
 
 
@@ -206,6 +207,50 @@ def test_nothing_but_what_must_stay_is_refused(library: Path, collection: str) -
     assert f" {collection} " in result.stderr
     assert "onward forget SOURCE" in result.stderr
     assert documents(library, "list", *chosen, "--json")
+
+
+# -- sources that never brought anything
+
+
+@pytest.fixture
+def unfetched(home: Path) -> Path:
+    """Three URLs whose fetch has failed for good, and a text that was read."""
+    from onward.ops.submissions import submit_text
+    from onward.pipeline.sources import submit
+
+    app = pipeline(home)
+    for name in ("a", "b", "c"):
+        submit(app, f"http://127.0.0.1:9/{name}")  # a private address: refused
+    submit(app, "http://127.0.0.1:9/c")  # once more: two tasks
+    submit_text(app, "This was read.", "note.txt")
+    app.work_until_idle()
+    app.close()
+    return home
+
+
+def test_archives_that_never_had_content_are_purged_in_bulk(unfetched: Path) -> None:
+    chosen = ("--collection", "archives", "--status", "failed")
+    removed = {"archives": 3, "tasks": 4}
+    for args, dry_run in ((("--dry-run",), True), (("--confirm",), False)):
+        found = facts(unfetched, "purge", *chosen, *args)
+        assert found["dry_run"] is dry_run
+        assert (found["documents"], found["collections"], found["left_alone"]) == (7, removed, {})
+        left = lines(documents(unfetched, "list", "--json"))
+        assert {one["source"] for one in left if "127.0.0.1" in one["source"]} == (
+            {f"http://127.0.0.1:9/{name}" for name in "abc"} if dry_run else set()
+        )
+    assert "messages" in {one["collection"] for one in left}, "what was read stays"
+    assert facts(unfetched, "purge", *chosen, "--confirm")["documents"] == 0
+
+
+def test_archives_that_never_had_content_are_archived_in_bulk(unfetched: Path, tmp_path: Path) -> None:
+    file = tmp_path / "unfetched.ndjson"
+    found = facts(unfetched, "archive", "--status", "failed", "--output", str(file))
+    assert (found["exported"], found["removed"], found["left_alone"]) == (7, 7, {})
+    written = lines(file.read_text())
+    assert [one["lastError"]["error_type"] for one in written if one["collection"] == "archives"] == [
+        "PrivateAddress"
+    ] * 3
 
 
 # -- two at once

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from onward.pipeline.app import build
+from onward.pipeline.documents import Chunk, source_id
 from onward.pipeline.sources import submit
 from onward.settings import load_settings
 from tests.support.command_runs import SAMPLE, onward
@@ -18,7 +21,44 @@ def test_failed_documents_with_their_errors(library: Path) -> None:
     assert result.exit_code == 0
     (failed,) = map(json.loads, result.stdout.splitlines())
     assert (failed["collection"], failed["status"]) == ("messages", "failed")
-    assert failed["error"]["type"] == "UnreadableMail"
+    assert failed["lastError"]["error_type"] == "UnreadableMail"
+
+
+def lines(home: Path, *args: str) -> list[dict[str, Any]]:
+    result = onward(home, "documents", *args)
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+STATE = ("status", "attemptCount", "lastAttemptTime", "lastError", "createdAt", "updatedAt")
+
+
+def test_the_fields_of_a_documents_state_have_the_same_names_everywhere(home: Path) -> None:
+    app = build(load_settings({"ONWARD_HOME": str(home)}))
+    archive = source_id(submit(app, str(SAMPLE)).source)
+    (new,) = lines(home, "--collection", "archives", "--json")
+    assert (new["status"], new["attemptCount"], new["lastError"]) == ("pending", 1, None), "a round was begun"
+    app.store.reset("archives", archive)
+    shown = json.loads(onward(home, "show", archive, "--json").stdout)
+    (exported,) = lines(home, "export", "--collection", "archives")
+    (listed,) = lines(home, "--collection", "archives", "--json")
+    for found in (shown, exported, listed):
+        state = {name: found[name] for name in STATE}
+        assert (state["status"], state["attemptCount"], state["lastAttemptTime"]) == ("pending", 0, None)
+        assert datetime.fromisoformat(state["createdAt"]) <= datetime.fromisoformat(state["updatedAt"])
+        assert datetime.fromisoformat(state["createdAt"]).utcoffset() == timedelta(0)
+        assert "embedding_generated" not in found
+    app.close()
+
+
+def test_a_chunk_says_whether_it_is_embedded(library: Path, home: Path) -> None:
+    assert {one["embedding_generated"] for one in lines(library, "--collection", "chunks", "--json")} == {True}
+    app = build(load_settings({"ONWARD_HOME": str(home)}))
+    names = {"message_id": "m", "thread_id": "t", "position": 0, "start": 0, "end": 1, "text": "a", "tokens": 1}
+    app.add(Chunk(id="new", **names))
+    app.close()
+    assert json.loads(onward(home, "show", "chunks/new", "--json").stdout)["embedding_generated"] is False
+    assert [one["embedding_generated"] for one in lines(home, "export", "--collection", "chunks")] == [False]
 
 
 def test_list_is_what_is_meant_without_a_word(library: Path) -> None:
@@ -81,4 +121,4 @@ def test_two_runs_over_the_same_source_are_exported_alike(library: Path, home: P
     assert lines == onward(library, *export).stdout.splitlines()
     assert json.loads(lines[0])["body"]["source"] == str(SAMPLE)
     timed = json.loads(onward(home, "documents", "--json").stdout.splitlines()[0])
-    assert timed["times"]["created_at"] is not None
+    assert timed["createdAt"] is not None

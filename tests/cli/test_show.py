@@ -70,8 +70,8 @@ def test_a_failed_message_with_its_error_and_its_bytes(library: Path) -> None:
     id = json.loads(failed)["id"]
     found = facts(library, id[:10])
     assert (found["id"], found["status"], found["next"]["kind"]) == (id, "failed", "failed")
-    assert found["error"]["type"] == "UnreadableMail"
-    assert "401 bytes" in found["error"]["message"]
+    assert found["lastError"]["error_type"] == "UnreadableMail"
+    assert "401 bytes" in found["lastError"]["message"]
     raw = onward(library, "show", "--raw", id).stdout_bytes
     assert len(raw) > 400
     assert raw in SAMPLE.read_bytes()
@@ -107,12 +107,10 @@ def test_an_unknown_id_and_one_too_short(library: Path) -> None:
 def test_a_failed_round_with_the_time_of_the_next(home: Path) -> None:
     run(failing_app(home, TimeoutError("too slow")), "note-1")
     found = facts(home, "note-1")
-    assert (found["status"], found["rounds"], found["body"]["text"]) == ("pending", 1, "Hello")
-    assert found["error"] == {"type": "TimeoutError", "message": "too slow"}
+    assert (found["status"], found["attemptCount"], found["body"]["text"]) == ("pending", 1, "Hello")
+    assert found["lastError"] == {"error_type": "TimeoutError", "message": "too slow"}
     assert (found["next"]["kind"], found["next"]["command"]) == ("due", "")
-    wait = datetime.fromisoformat(found["next"]["at"]) - datetime.fromisoformat(
-        found["times"]["last_attempt_time"]
-    )
+    wait = datetime.fromisoformat(found["next"]["at"]) - datetime.fromisoformat(found["lastAttemptTime"])
     assert wait.total_seconds() == pytest.approx(300, abs=5)
     created, outcome = found["life"]["moments"]
     assert (created["what"], outcome["what"]) == ("created", "outcome")
@@ -126,7 +124,7 @@ def test_what_failed_for_good_names_the_command_that_puts_it_back(home: Path) ->
     run(failing_app(home, KeyError("price")), "note-1")
     found = facts(home, "note-1")
     assert (found["next"]["kind"], found["next"]["command"]) == ("failed", "onward retry notes/note-1")
-    assert found["error"] == {"type": "KeyError", "message": "'price'"}
+    assert found["lastError"] == {"error_type": "KeyError", "message": "'price'"}
 
 
 def test_a_document_of_any_app_is_shown_as_json_that_drives_no_terminal(home: Path) -> None:
@@ -160,7 +158,7 @@ def test_a_thread_whose_messages_are_not_finished_is_not_complete(library: Path,
 def test_what_others_have_written_badly_is_shown_all_the_same(home: Path) -> None:
     invalid_fields(home)
     found = facts(home, "note-1")
-    assert (found["times"]["created_at"], found["error"]["message"]) == ("once", "oops")
+    assert (found["createdAt"], found["lastError"]["message"]) == ("once", "oops")
     assert (found["next"]["kind"], len(found["next"]["problems"])) == ("due", 3)
     assert any("'many'" in problem for problem in found["next"]["problems"])
     assert found["outcomes"] == []

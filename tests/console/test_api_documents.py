@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
+from onward import Work
 from onward.console.api import documents
 from onward.ops.queries.document_details import ProgressReader
 from onward.pipeline.documents import Archive, source_id
 from onward.pipeline.sources import submit
+from onward.recovery.retry_decision import RetryJobRules
+from onward.recovery.retry_job import RetryJob
 from tests.console.shop import ODD, open_shop
 from tests.console.test_api_submitting import assert_problem
 from tests.support.command_runs import SAMPLE
@@ -220,6 +225,39 @@ def test_a_failed_document_is_tried_again(tmp_path: Path) -> None:
         assert (told["status"], told["tries"]) == ("queued", 1)
         assert actions(site) == [("api", "retry", 1)]
     app.close()
+
+
+def test_the_tries_of_a_fetch_are_counted_until_the_third_fails_the_round(site: Site) -> None:
+    def fetch(archive: Archive, work: Work) -> None:
+        raise ConnectionError("getaddrinfo ENOTFOUND this-domain-does-not-exist-12345.invalid")
+
+    services = site.app.registry.services
+    services["ingestion"] = replace(services["ingestion"], handler=fetch)
+    url = "https://this-domain-does-not-exist-12345.invalid"
+    id = site.client.post("/v3/documents", json={"url": url, "type": "url"}).json()["id"]
+    path = f"/v3/documents/{id}"
+    told = get(site, f"{path}/status")
+    assert (told["status"], told["attemptsMade"], told["failedReason"]) == ("queued", 0, None)
+    for number in (1, 2, 3):
+        site.app.work_until_idle()
+        told = get(site, f"{path}/status")
+        assert (told["status"], told["attemptsMade"], told["rounds"]) == ("queued", number, 1)
+        assert told["failedReason"].startswith("ConnectionError: getaddrinfo ENOTFOUND")
+        assert told["failedReason"] == told["processing_metadata"]["error"]
+        assert told["next_retry"] is not None
+        site.client.post(f"{path}/retry")  # do not wait for that
+    RetryJob(site.app.store, site.app.registry, RetryJobRules(), holder="a test").run()
+    site.app.work_until_idle()
+    told = get(site, path)
+    assert (told["tries"], told["attemptsMade"]) == (4, 1), "a new round counts anew"
+    assert (told["attemptCount"], told["lastError"]["error_type"]) == (2, "ConnectionError")
+    assert all(datetime.fromisoformat(told[name]) for name in ("lastAttemptTime", "createdAt", "updatedAt"))
+
+
+def test_a_chunk_says_whether_it_is_embedded(library: Site) -> None:
+    chunks, messages = (get_list(library, collection=name) for name in ("chunks", "messages"))
+    assert {one["embedding_generated"] for one in chunks} == {True}
+    assert {one["embedding_generated"] for one in messages} == {None}
 
 
 def test_what_is_done_is_not_tried_again(site: Site) -> None:

@@ -65,6 +65,7 @@ def test_it_goes_through_every_stage_to_its_end(pipeline: Pipeline, archive: Pat
     seen.append(look(pipeline, archive).status)
     pipeline.run()
     seen.append(look(pipeline, archive).status)
+    assert look(pipeline, archive).attempts_made == 1
     assert seen == ["queued", "fetching", "extracting", "chunking", "embedding", "indexing", "done"]
 
 
@@ -74,18 +75,19 @@ def test_a_failing_fetch_is_queued_with_its_error_until_it_is_given_up(pipeline:
         for tries in (1, 2):
             assert pipeline.step("ingestion")
             now = look(pipeline, archive)
-            assert (now.status, now.tries, now.rounds) == ("queued", tries, 1)
+            assert (now.status, now.tries, now.rounds, now.attempts_made) == ("queued", tries, 1, tries)
             assert now.error == "ConnectionError: no route to host"
             assert now.next_retry is not None
             assert now.next_retry == pytest.approx(pipeline.world.clock.now() + 2.0 * 2 ** (tries - 1), abs=0.01)
             pipeline.world.clock.advance(now.next_retry - pipeline.world.clock.now())
         assert pipeline.step("ingestion")
         now = look(pipeline, archive)  # the round was given up, and the retry job begins another
-        assert (now.status, now.tries) == ("queued", 3)
+        assert (now.status, now.tries, now.attempts_made) == ("queued", 3, 3)
         assert now.next_retry == pytest.approx(pipeline.world.clock.now() + 300.0, abs=1)
         pipeline.run(within=DAY)
     now = look(pipeline, archive)
     assert (now.status, now.tries, now.rounds, now.next_retry) == ("failed", 9, 3, None)
+    assert now.attempts_made == 3, "those of the last round"
     assert now.error == "ConnectionError: no route to host"
 
 

@@ -17,7 +17,7 @@ from onward.cli.params import COUNT, SPAN, STATUS, TIME, all_of, filter_option, 
 from onward.ops import lookup
 from onward.ops.actions import documents as actions
 from onward.ops.document_export import exported
-from onward.ops.queries.document_details import state_facts
+from onward.ops.queries.document_details import TIMES, state_facts
 from onward.ops.queries.documents import (
     DocumentFilter,
     count_documents,
@@ -145,7 +145,8 @@ def _lines(
             if (body := bodies.get((state.collection, state.id))) is not None:
                 facts["body"] = body
             if without_times:
-                del facts["times"]
+                for name in TIMES:
+                    del facts[name]
                 for name in _TIMES_IN_BODIES:
                     facts.get("body", {}).pop(name, None)
             yield facts

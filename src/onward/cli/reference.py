@@ -88,7 +88,13 @@ def _declared(module: Any, base: type[Any]) -> dict[str, type[Any]]:
 
 
 def _schema_of(kind: type[Event] | type[Document]) -> dict[str, Any]:
+    from onward.ops.queries.document_details import EMBEDDED, STATE_SCHEMAS
+
     found = {"$schema": DIALECT, "title": kind.__name__, **kind.model_json_schema()}
+    if collection := getattr(kind, "collection", ""):
+        found["properties"] |= STATE_SCHEMAS
+        if collection == "chunks":
+            found["properties"][EMBEDDED] = {"type": "boolean"}
     for name in ("routing_key", "collection"):
         if value := getattr(kind, name, ""):
             found[f"x-{name.replace('_', '-')}"] = value

@@ -25,14 +25,16 @@ from onward.ops.actions.sources import CancelSource, ForgetSource, RetrySource
 from onward.ops.bad_input import NotFound
 from onward.ops.queries.document_details import (
     DONE,
+    EMBEDDED,
     FAILED,
+    STATE_SCHEMAS,
     DocumentProgress,
     ProgressReader,
     body_of,
     next_facts,
     next_step_of,
     stands_for_source,
-    time_fact,
+    state_facts,
 )
 from onward.ops.queries.documents import source_named
 from onward.ops.queries.threads import search_facts
@@ -86,7 +88,9 @@ def _status(state: DocumentState, now: DocumentProgress) -> Facts:
         "status": now.status,
         "tries": now.tries,
         "rounds": now.rounds,
+        "attemptsMade": now.attempts_made,
         "next_retry": iso(now.next_retry),
+        "failedReason": now.error or None,
         "processing_metadata": {
             "error": now.error or None,
             "failed_documents": now.failed,
@@ -96,11 +100,9 @@ def _status(state: DocumentState, now: DocumentProgress) -> Facts:
 
 
 def _brief(state: DocumentState, now: DocumentProgress) -> Facts:
-    return _status(state, now) | {
-        "source": source_name(state.source) if state.source else None,
-        "created_at": time_fact(state.created_at),
-        "updated_at": time_fact(state.updated_at),
-    }
+    facts = state_facts(state)
+    shown = {name: facts[name] for name in (*STATE_SCHEMAS, EMBEDDED) if name in facts}
+    return shown | _status(state, now) | {"source": source_name(state.source) if state.source else None}
 
 
 @reads(router, "", "List documents", schemas.Documents, 404, 422)

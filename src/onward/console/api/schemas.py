@@ -130,16 +130,29 @@ class DocumentStatus(ApiResponse):
     status: Progress = Field(description="`failed` only at the end: until then `queued`, with `next_retry`.")
     tries: int = Field(description="How often it was tried, in all rounds.")
     rounds: int
+    attemptsMade: int = Field(description="How often it was tried in the current round.")
     next_retry: Time = Field(None, description="When it is tried again, if it waits for that.")
+    failedReason: str | None = Field(None, description="Why it failed last, as `processing_metadata.error`.")
     processing_metadata: Metadata
+
+
+class LastError(ApiResponse):
+    error_type: str = Field(examples=["TimeoutError"])
+    message: str
 
 
 class DocumentBrief(DocumentStatus):
     """A document in a list."""
 
     source: str | None = None
-    created_at: Time = None
-    updated_at: Time = None
+    attemptCount: int = Field(description="Rounds that were begun.")
+    lastAttemptTime: Time = Field(None, description="When its last round began, or its last try failed.")
+    lastError: LastError | None = None
+    createdAt: Time = None
+    updatedAt: Time = None
+    embedding_generated: bool | None = Field(
+        None, description="Of a chunk: whether its vector is stored; null for others."
+    )
 
 
 class Next(ApiResponse):

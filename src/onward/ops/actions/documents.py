@@ -29,8 +29,10 @@ from onward.ops.actions.action import (
 )
 from onward.ops.bad_input import BadInput, NotFound
 from onward.ops.document_export import exported, new_file, with_descendants, write_lines
-from onward.ops.lookup import PAGE, pages, resolve, short_ids
+from onward.ops.lookup import PAGE, all_states, pages, resolve, short_ids
+from onward.ops.queries.document_details import stands_for_source
 from onward.ops.queries.documents import (
+    BESIDE_REQUEST,
     FAILED,
     GIVEN_UP,
     DocumentFilter,
@@ -387,7 +389,11 @@ def _removable(app: App, filters: DocumentFilter) -> tuple[list[DocumentState], 
     kept = Counter(collection for collection, _ in needed)
     if needed and len(needed) == len(states):
         raise BadInput(_kept_sentence(kept)[0].text)
-    return [state for state in states if (state.collection, state.id) not in needed], kept
+    chosen = [state for state in states if (state.collection, state.id) not in needed]
+    for source in [state.source for state in chosen if stands_for_source(state)]:
+        for name in BESIDE_REQUEST:
+            chosen += all_states(app.store, collection=name, source=source)
+    return chosen, kept
 
 
 def _remove(app: App, chosen: Sequence[DocumentState], progress: ActionProgress) -> bool:

@@ -277,8 +277,8 @@ class RetryFailedBatches(Action):
 
     def run(self, app: App, progress: ActionProgress, actor: Actor) -> ActionOutcome:
         chosen = _chosen(app, self.ids, everything=self.everything)
-        # Each document gets a time of its own, which has precedence over that of its batch: only the retry job's own
-        # retries of a batch are counted, and its schedule goes on.
+        # Each document gets a time of its own, which has precedence over that of its batch. Only the retry job's
+        # own retries of a batch are counted, and its schedule goes on.
         items = [key for batch in chosen for key in batch.items]
         count = touched(schedule(app, items, app.store.now()))
         facts = _batch_facts(chosen) | {"documents": count}

@@ -41,27 +41,50 @@ _ENDED = (NextStepKind.PROCESSED, NextStepKind.FAILED, NextStepKind.GIVEN_UP, Ne
 MAX_MESSAGE_IDS = 1_000  # messages of a thread that are named; `message_count` says how many there are
 
 
+# The fields of a document's state that others rely on, as JSON Schemas; a stored document need not have them.
+_TIME = {"type": "string", "format": "date-time"}
+_TIME_OR_NULL = {"anyOf": [_TIME, {"type": "null"}]}
+_TEXT = {"type": "string"}
+_ERROR = {"type": "object", "properties": {"error_type": _TEXT, "message": _TEXT}}
+STATE_SCHEMAS: dict[str, dict[str, Any]] = {
+    "status": {"type": "string", "enum": [str(status) for status in Status]},
+    "attemptCount": {"type": "integer", "minimum": 0, "default": 0},
+    "lastAttemptTime": _TIME_OR_NULL | {"default": None},
+    "lastError": {"anyOf": [_ERROR, {"type": "null"}], "default": None},
+    "createdAt": _TIME_OR_NULL,
+    "updatedAt": _TIME_OR_NULL,
+}
+EMBEDDED = "embedding_generated"  # of a chunk: whether its vector is stored
+TIMES = {
+    "createdAt": "created_at",
+    "updatedAt": "updated_at",
+    "lastAttemptTime": "last_attempt_time",
+    "retryAt": "retry_at",
+}  # the fields that differ between two runs
+
+
 def state_facts(state: DocumentState) -> dict[str, Any]:
-    """Return a document's state for programs; what differs between two runs is under `times`."""
-    times = ("created_at", "updated_at", "last_attempt_time", "retry_at")
-    return {
+    """Return a document's state for programs."""
+    facts = {
         "collection": state.collection,
         "id": state.id,
         "status": state.status,
         "source": redact(state.source) if state.source else None,
         "parent": state.parent,
         "revision": state.revision,
-        "rounds": state.attempt_count,
         "set_aside": state.failed_batch is not None,
-        "error": _error_facts(state.last_error) if state.last_error else None,
-        "times": {name: time_fact(getattr(state, name)) for name in times},
+        "attemptCount": rounds_of(state),
+        "lastError": _error_facts(state.last_error) if state.last_error else None,
     }
+    if state.collection == "chunks":
+        facts[EMBEDDED] = state.status == Status.PROCESSED
+    return facts | {name: time_fact(getattr(state, field)) for name, field in TIMES.items()}
 
 
 def _error_facts(error: object) -> dict[str, str]:
     if isinstance(error, dict):
-        return {"type": error.get("error_type", ""), "message": error.get("message", "")}
-    return {"type": "", "message": redact(str(error))}  # another program may have stored anything
+        return {name: str(error.get(name, "")) for name in ("error_type", "message")}
+    return {"error_type": "", "message": redact(str(error))}  # another program may have stored anything
 
 
 def time_fact(at: object) -> str | None:
@@ -219,8 +242,9 @@ def _read(app: App, digest: str, offset: int, length: int | None) -> Iterator[by
 @dataclass(frozen=True, slots=True)
 class DocumentProgress:
     status: str
-    tries: int = 0
+    tries: int = 0  # in all rounds
     rounds: int = 0
+    attempts_made: int = 0  # tries of the current round
     next_retry: float | None = None
     error: str = ""
     failed: int = 0  # of a source: how many of its documents were given up
@@ -250,9 +274,13 @@ class ProgressReader:
     def _own(self, state: DocumentState, step: NextStep, stage: str) -> DocumentProgress:
         total = state.attempts.get("total", 0)
         # That it was given up for good is stored as an outcome, but was no try.
-        given_up = sum(entry.get("outcome") == Outcome.GAVE_UP_FOR_GOOD for entry in kept_outcomes(state))
+        kept = [entry for entry in kept_outcomes(state) if entry.get("outcome") != Outcome.GAVE_UP_FOR_GOOD]
+        given_up = len(kept_outcomes(state)) - len(kept)
         tries = total - given_up if isinstance(total, int) else 0
-        found = DocumentProgress(QUEUED, tries, rounds_of(state))
+        numbers = (entry.get("try") for entry in kept if entry.get("round") == state.round)
+        failed = max((number for number in numbers if isinstance(number, int)), default=0)
+        made = failed + (state.status == Status.PROCESSED)
+        found = DocumentProgress(QUEUED, tries, rounds_of(state), made)
         if step.kind is NextStepKind.PROCESSED:
             return replace(found, status=DONE)
         error = describe_error(state.last_error)

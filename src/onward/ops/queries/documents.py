@@ -17,6 +17,10 @@ from onward.retry.redact import redact
 
 FAILED = (Status.FAILED, Status.FAILED_MAX_RETRIES)
 GIVEN_UP = (*FAILED, Status.DISCARDED)
+BESIDE_REQUEST = (
+    "tasks",
+    "reports",
+)  # collections that describe the ingestions of a source, removed with its request
 _TITLE_FIELDS = ("subject", "title", "name", "path", "text", "source", "url")  # the best first
 _WANTED = {
     "--group": "a fingerprint, as `onward failures list` shows it",
@@ -135,7 +139,7 @@ def needed_by_others(app: App, states: Sequence[DocumentState]) -> set[DocumentK
     """Return the documents that cannot be removed alone.
 
     Messages name their archive and thread, but were not made from them. An archive that was given up before it
-    brought any message may be removed; the archive of a whole source is never removed alone.
+    brought any message may be removed; the request of a source, if nothing else came from the source.
     """
     store = app.store
     threads = (state.id for state in states if state.collection == "threads")
@@ -148,12 +152,16 @@ def needed_by_others(app: App, states: Sequence[DocumentState]) -> set[DocumentK
     for page in pages(archives, PAGE):
         for key, body in read_bodies(store, page):
             # Without a source it is of somebody's own app, and names its parent if it has one.
-            if "source_id" in body and (archives[key] not in GIVEN_UP or _has_messages(app, key[1], body)):
+            if "source_id" in body and (archives[key] not in GIVEN_UP or _has_content(app, key[1], body)):
                 needed.add(key)
     return needed
 
 
-def _has_messages(app: App, id: str, archive: dict[str, Any]) -> bool:
+def _has_content(app: App, id: str, archive: dict[str, Any]) -> bool:
+    """Return whether an archive brought messages; the request of a source: whether it brought anything."""
+    if id == archive["source_id"]:
+        counts = app.store.document_counts(archive["source"])
+        return bool(counts.keys() - {"archives", *BESIDE_REQUEST}) or sum(counts["archives"].values()) > 1
     # A mark for an archive that is gone has no origin, but its place has one.
     places = {archive.get("origin", ""), origin_of(archive.get("source", ""), archive.get("path", ""))} - {""}
-    return id == archive["source_id"] or any(app.store.ids("messages", "origin", place) for place in places)
+    return any(app.store.ids("messages", "origin", place) for place in places)
