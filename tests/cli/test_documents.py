@@ -54,8 +54,7 @@ def test_the_fields_of_a_documents_state_have_the_same_names_everywhere(home: Pa
 def test_a_chunk_says_whether_it_is_embedded(library: Path, home: Path) -> None:
     assert {one["embedding_generated"] for one in lines(library, "--collection", "chunks", "--json")} == {True}
     app = build(load_settings({"ONWARD_HOME": str(home)}))
-    names = {"message_id": "m", "thread_id": "t", "position": 0, "start": 0, "end": 1, "text": "a", "tokens": 1}
-    app.add(Chunk(id="new", **names))
+    app.add(Chunk(id="new", message_id="m", thread_id="t", position=0, start=0, end=1, text="a", tokens=1))
     app.close()
     assert json.loads(onward(home, "show", "chunks/new", "--json").stdout)["embedding_generated"] is False
     assert [one["embedding_generated"] for one in lines(home, "export", "--collection", "chunks")] == [False]

@@ -82,9 +82,9 @@ def state_facts(state: DocumentState) -> dict[str, Any]:
 
 
 def _error_facts(error: object) -> dict[str, str]:
-    if isinstance(error, dict):
-        return {name: str(error.get(name, "")) for name in ("error_type", "message")}
-    return {"error_type": "", "message": redact(str(error))}  # another program may have stored anything
+    """Return an error without secrets; another program may have stored anything."""
+    found = error if isinstance(error, dict) else {"message": error}
+    return {name: redact(str(found.get(name, ""))) for name in ("error_type", "message")}
 
 
 def time_fact(at: object) -> str | None:
