@@ -53,7 +53,7 @@ WHERE check_at > $1::float8
   AND status IN ('pending', 'processing') AND retry_at IS NULL AND last_error IS NOT NULL
   AND last_attempt_time + ($2::jsonb ->> (collection || '/' || attempt_count))::float8 > $1
   -- Not as JSON, for another program may have stored anything there.
-  AND coalesce(substring(last_error FROM '"round": (\d+)')::bigint, round) = round
+  AND coalesce(left(substring(last_error FROM '"round": (\d+)'), 9)::bigint, round) = round
 GROUP BY collection;
 
 -- name: stuck
