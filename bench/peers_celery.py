@@ -20,10 +20,14 @@ PREFETCH = 128
 
 @dataclass(frozen=True)
 class CeleryPeer:
-    """celery with late acknowledgements, persistent messages in a durable queue, and no results."""
+    """celery with late acknowledgements, persistent messages in a durable queue, and no results.
+
+    With `results`, each task sends a message to that queue.
+    """
 
     jobs: int
     url: str
+    results: str = ""
 
     def fill(self) -> None:
         job = self._job(_ignore)
@@ -57,7 +61,12 @@ class CeleryPeer:
             worker_prefetch_multiplier=PREFETCH,
         )
 
-        return app.task(mark, name="job")
+        def job(number: int) -> None:
+            if self.results:
+                app.send_task("result", (number,), queue=self.results)
+            mark(number)
+
+        return app.task(job, name="job")
 
 
 def _ignore(number: int) -> None:

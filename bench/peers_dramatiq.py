@@ -18,10 +18,14 @@ PREFETCH = 128
 
 @dataclass(frozen=True)
 class DramatiqPeer:
-    """dramatiq as it comes: persistent messages in a durable queue, acknowledged late."""
+    """dramatiq as it comes: persistent messages in a durable queue, acknowledged late.
+
+    With `results`, each actor sends a message to that queue.
+    """
 
     jobs: int
     url: str
+    results: str = ""
 
     def fill(self) -> None:
         broker = RabbitmqBroker(url=self.url)
@@ -32,7 +36,15 @@ class DramatiqPeer:
 
     def work(self, mark: Mark) -> None:
         broker = RabbitmqBroker(url=self.url)
-        dramatiq.actor(mark, actor_name="job", queue_name=QUEUE, broker=broker)
+
+        def job(number: int) -> None:
+            if self.results:
+                broker.enqueue(dramatiq.Message(self.results, "result", (number,), {}, {}))
+            mark(number)
+
+        if self.results:
+            broker.declare_queue(self.results, ensure=True)
+        dramatiq.actor(job, actor_name="job", queue_name=QUEUE, broker=broker)
         worker = dramatiq.Worker(broker, worker_threads=THREADS)
         worker.queue_prefetch = PREFETCH  # by its own command: dramatiq_queue_prefetch
         worker.start()

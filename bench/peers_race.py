@@ -6,18 +6,25 @@ job is settled, so neither the start of a process nor its end is counted, for an
 
 from __future__ import annotations
 
+import mmap
 import multiprocessing
+import os
+import signal
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Barrier
+from pathlib import Path
 from typing import Protocol
 
 from bench.table import Row, medians
 
 OURS = "onward"
+MARKS = "BENCH_MARKS"  # names the file that `open_marks` writes into
 START_SECONDS = 60.0
 DRAIN_SECONDS = 120.0
 POLL_SECONDS = 0.005
@@ -102,6 +109,41 @@ def _end(workers: Sequence[BaseProcess]) -> None:
         if worker.pid is not None:
             worker.kill()
             worker.join()
+
+
+def open_marks(file: Path) -> Mark:
+    """Return a mark that writes into a file, for workers that are started by a command."""
+    with file.open("r+b") as opened:
+        times = memoryview(mmap.mmap(opened.fileno(), 0)).cast("d")
+
+    def mark(number: int) -> None:
+        times[number] = time.perf_counter()
+
+    return mark
+
+
+def drain_by_command(
+    command: Sequence[str], environment: Mapping[str, str], jobs: int, left: Callable[[], int]
+) -> float:
+    """Return the jobs per second of a command that works off what waits, when `left` counts no more."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "marks"
+        file.write_bytes(bytes(8 * jobs))
+        with file.open("r+b") as opened:
+            times = memoryview(mmap.mmap(opened.fileno(), 0)).cast("d")
+        process = subprocess.Popen(command, env={**environment, MARKS: str(file)}, start_new_session=True)
+        deadline = time.monotonic() + START_SECONDS + DRAIN_SECONDS
+        try:
+            while not all(times) or left():
+                if time.monotonic() > deadline or process.poll() is not None:
+                    ran = sum(1 for at in times if at)
+                    raise RuntimeError(f"{ran} of {jobs} jobs ran, {left()} are not settled")
+                time.sleep(POLL_SECONDS)
+            settled = time.perf_counter()
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        return jobs / (settled - min(times))
 
 
 def race(contestants: Mapping[str, Entry], measure: str) -> list[Row]:
