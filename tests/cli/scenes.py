@@ -21,7 +21,9 @@ from onward.model.ledger import (
     Charge,
     DeadLettered,
     DependencyReport,
+    GatewayReport,
     NewDocument,
+    OutgoingEvents,
     Processed,
     RetryLater,
     Subscription,
@@ -121,6 +123,22 @@ def retry_job(home: Path, seconds_ago: float | None) -> None:
 def retry_job_ran(home: Path, seconds_ago: float) -> None:
     app = app_of(home)
     app.store.set_gauge(LAST_RUN, "", time.time() - seconds_ago)
+    app.close()
+
+
+def outbox(home: Path, *, seconds_ago: float, trouble: str | None = None, unroutable: bool = False) -> None:
+    """Two events wait to leave for other programs; with `trouble`, a process has the gateway and reports this."""
+    app = failing_app(home, TimeoutError("too slow"), seconds_ago=seconds_ago)
+    app.store.outgoing = OutgoingEvents(None)
+    publish(app, "note-1", "note-2")
+    if unroutable:
+        app.store.settle_outgoing([], unroutable=[one.id for one in app.store.due_outgoing(limit=1)])
+    app.close()
+    app = app_of(home)
+    if trouble is not None:
+        app.store.store_name()
+        app.store.report_gateway(GatewayReport("box:17", app.store.now(), trouble))
+    app.store.register_worker("somebody", {"services": {"reading": 1}})
     app.close()
 
 

@@ -51,6 +51,16 @@ STATUS_SCENES: dict[str, Callable[[Path], None]] = {
     "the retry job ran lately": lambda home: scenes.retry_job(home, 60.0),
     "the retry job has not run for hours": lambda home: scenes.retry_job(home, 3 * scenes.HOUR),
     "documents are due to be retried, and no worker runs": lambda home: scenes.overdue(home, "note-1", "note-2"),
+    "events for other programs have just been published": lambda home: scenes.outbox(
+        home, seconds_ago=1.0, trouble="", unroutable=True
+    ),
+    "events for other programs wait for minutes, and no worker has a gateway": lambda home: scenes.outbox(
+        home, seconds_ago=400.0
+    ),
+    "events for other programs wait for a broker that is away": lambda home: scenes.outbox(
+        home, seconds_ago=400.0, trouble="nothing listens at mq:5672. Start RabbitMQ there"
+    ),
+    "events for other programs are refused": lambda home: scenes.outbox(home, seconds_ago=400.0, trouble=""),
     "a document was given up after all rounds": scenes.given_up,
     "a dead letter that only a person puts back": scenes.dead_letters_of_no_document,
     "a failed batch that keeps failing": lambda home: scenes.failed_batch(home, retries=10),
@@ -85,6 +95,7 @@ DOCTOR_SCENES: tuple[tuple[str, Callable[[Path], None], int], ...] = (
     ("dependencies are down", scenes.outages, 0),
     ("documents wait for the retry job, which has never run", lambda home: scenes.retry_job(home, None), 0),
     ("documents are due to be retried", lambda home: scenes.overdue(home, "note-1", "note-2"), 0),
+    ("events for other programs do not leave", lambda home: scenes.outbox(home, seconds_ago=400.0), 0),
     ("no database", damaged, 1),
     ("a database of another program", database_of_another_program, 1),
     ("a store of a newer version", changed_store("PRAGMA user_version = 99"), 1),

@@ -194,7 +194,7 @@ def is_alive(pid: int) -> bool:
 
 
 def test_a_worker_that_cannot_start_ends_the_console_with_an_error(home: Path) -> None:
-    with served(home, "--work", ONWARD_GATEWAY="amqp://guest@127.0.0.1:1/") as console:
+    with served(home, "--work", ONWARD_GATEWAY="amqps://guest@127.0.0.1:1/?cafile=/nowhere.pem") as console:
         assert console.process.wait(60) == 1
         assert console.ended.wait(60)
         assert "the worker has ended (exit code 1), and the console with it" in "".join(console.errors)

@@ -10,7 +10,7 @@ import pytest
 
 from onward.console.charts import BAR_WIDTH, MIN_SEGMENT_WIDTH, bar_segments
 from onward.console.pages.overview import STEP_SECONDS, STEPS, Throughput
-from onward.model.ledger import DeadLettered
+from onward.model.ledger import DeadLettered, OutgoingEvents
 from onward.ops.queries.needs import Need, NeedKind
 from onward.ops.text.needs import need_link
 from tests.console.shop import Shop, open_shop, words
@@ -54,6 +54,15 @@ def test_a_failing_batch_and_given_up_documents_lead_to_their_pages(shop: Shop) 
 def test_all_is_well_where_nothing_needs_a_person(shop: Shop) -> None:
     finish(shop.on, "good")
     assert "Nothing needs a person." in shop.words("/")
+
+
+def test_events_that_wait_to_leave_for_other_programs_are_said(shop: Shop) -> None:
+    finish(shop.on, "good")
+    assert "Other programs" not in shop.words("/")
+    shop.on.store.outgoing = OutgoingEvents(None)
+    shop.on.bring("late")
+    assert "Other programs 1 event waits to leave for other programs" in shop.words("/")
+    assert shop.site.client.get("/v3/status").json()["outbox"]["waiting"] == 1
 
 
 # -- the first minutes

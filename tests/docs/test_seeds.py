@@ -38,7 +38,6 @@ APP = App(store="sqlite://:memory:")
 SAME = "the same"  # the second column says so of what the first one names
 NOT_YET = {
     "ONWARD_FETCH_BACKOFF_SECONDS=2",
-    "ONWARD_GATEWAY",
     "/ui",
     "app.report_error(error, context=…)",
     "attemptCount",

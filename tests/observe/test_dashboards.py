@@ -271,6 +271,7 @@ def alerts() -> dict[str, str]:
         ("FailedQueuesCritical", "failed-queues", "Dead Letters"),
         ("ManyEventsGivenUp", "failed-queues", "Given Up, by Service"),
         ("OldestEventTooOld", "pipeline", "Oldest in Queue"),
+        ("OutboxBehind", "pipeline", "Outbox"),
         ("DiskAlmostFull", "pipeline", "Least Free Disk"),
     ),
 )

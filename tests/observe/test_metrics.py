@@ -5,14 +5,18 @@ from __future__ import annotations
 import pickle
 import threading
 import tracemalloc
+from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from onward import App, Settings
+from onward.model.ledger import OutgoingEvents
 from onward.model.metric_catalogue import CATALOGUE
-from onward.observe.prometheus import ProcessCollector
+from onward.observe.prometheus import ProcessCollector, StoreCollector
 from onward.runtime.metrics import LONGEST_VALUE, MOST_SERIES, Counted, Metrics, NoMetrics
+from tests.support.store_pages import Clock, Stage
 
 
 def exposed(metrics: Metrics) -> list[str]:
@@ -192,7 +196,7 @@ def test_every_name_that_others_rely_on_is_there_with_its_kind_and_labels() -> N
             failed_queue_messages{queue} failed_batches{project} failed_batches_persistent
             failed_batches_by_retries{retries} breaker_open{dependency}
                 breaker_failing_seconds{dependency} breaker_openings{dependency}
-            workers_alive disk_free_bytes documents{collection,status}""",
+            workers_alive outbox_lag_seconds disk_free_bytes documents{collection,status}""",
         "histogram": """retry_job_duration_seconds event_retry_latency_seconds{service}
             event_retry_attempt_count{service} processing_duration_seconds{service} chunk_size_tokens
             failed_batch_retries failed_batch_recovery_seconds""",
@@ -202,3 +206,28 @@ def test_every_name_that_others_rely_on_is_there_with_its_kind_and_labels() -> N
         for one in CATALOGUE.values()
     }
     assert known == {(kind, name) for kind, names in promised.items() for name in names.split()}
+
+
+def test_the_outbox_lags_as_long_as_its_oldest_event_has_waited(tmp_path: Path) -> None:
+    app = App(settings=Settings(home=tmp_path), clock=(clock := Clock()))
+    collector = StoreCollector(app.store, app.settings.ladder)
+
+    def lag() -> float:
+        (found,) = [one for one in collector._store_metrics() if one.name == "outbox_lag_seconds"]
+        (sample,) = found.samples
+        return sample.value
+
+    assert lag() == 0.0
+    app.store.outgoing = OutgoingEvents(None)
+    stage = Stage(app.store, clock)
+    stage.bring("a")
+    clock.advance(90)
+    stage.bring("b")
+    assert lag() == 90.0
+    first, second = app.store.due_outgoing(limit=10)
+    app.store.settle_outgoing([first.id])
+    clock.advance(1)
+    assert lag() == 1.0
+    app.store.settle_outgoing([], unroutable=[second.id])
+    assert lag() == 0.0, "what no queue takes does not wait"
+    app.close()

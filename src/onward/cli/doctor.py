@@ -72,7 +72,7 @@ def wrong(name: str, text: str, remedy: str) -> Check:
 @click.command()
 @json_option
 def doctor(as_json: bool) -> None:
-    """Check settings, folders, store, disk, clock, bus, models and workers, and say what to repair.
+    """Check settings, folders, store, disk, clock, gateway, models and workers, and say what to repair.
 
     For servers (PostgreSQL, RabbitMQ) it also checks rights, latency, clocks, connections and queues.
     It changes nothing.

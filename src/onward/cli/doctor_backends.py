@@ -166,7 +166,7 @@ def _quoted(name: str) -> str:
 
 
 def check_gateway(settings: Settings) -> Checks:
-    """Check that the broker, if there is one, accepts messages, and that its inbox queue is as it should be."""
+    """Check that the broker, if there is one, takes messages, and that its inbox queue is as it should be."""
     url = settings.gateway_url
     if url is None:
         yield ok("gateway", "none: no events come from other programs, and none leave")
@@ -215,7 +215,7 @@ async def _check_publishing(connection: BrokerConnection) -> Check:
     where = f"RabbitMQ {version} at {connection.url.host}:{connection.url.port}"
     if connection.blocked:
         remedy = "free memory or disk space on its machine; `rabbitmqctl status` says which is short"
-        text = f"{where} takes no messages: {connection.blocked}; other programs cannot publish events"
+        text = f"{where} takes no messages: {connection.blocked}; events of other programs cannot be published, and ours wait in the store"
         return warning("gateway", text, remedy)
     if not confirmed:
         return warning("gateway", f"{where} does not confirm messages", "see its log")
@@ -322,6 +322,7 @@ def check_contents(settings: Settings, examined: Examined) -> Checks:
         yield from _check_services(store)
         yield from _check_dependencies(store)
         yield _check_retry_job(store, RetryJobRules.of(settings))
+        yield from _check_outbox(store, settings.gateway_url is not None)
     finally:
         store.close()
 
@@ -384,3 +385,17 @@ def _check_retry_job(store: Store, rules: RetryJobRules) -> Check:
     if ago is None:
         return ok("retry job", "has not run yet; nothing waits for it")
     return ok("retry job", f"ran {duration(max(0, round(ago)))} ago")
+
+
+def _check_outbox(store: Store, has_gateway: bool) -> Checks:
+    from onward.ops.queries.outbox import read_outbox
+    from onward.ops.text.needs import outbox_sentences
+
+    found = read_outbox(store)
+    is_behind = found.late or bool(found.trouble)
+    for text in outbox_sentences(found):
+        remedy = "" if found.served else worker_command(store)
+        yield warning("outbox", text, remedy) if is_behind else ok("outbox", text)
+        is_behind = False  # what follows is about events that no queue takes, which is no fault
+    if has_gateway and not found.waiting and not found.unroutable and not found.trouble:
+        yield ok("outbox", "no event waits to leave for other programs")

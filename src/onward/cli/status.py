@@ -15,7 +15,7 @@ from onward.ops.lookup import EMPTY, store_exists, store_file
 from onward.ops.queries.ingestion_report import SkippedFiles
 from onward.ops.queries.status import SystemStatus, read_status
 from onward.ops.text.format import counted, counted_in, duration, moment, number, one_line, size, whole_duration
-from onward.ops.text.needs import need_command, need_sentence, outage_sentence
+from onward.ops.text.needs import need_command, need_sentence, outage_sentence, outbox_sentences
 from onward.retry.redact import redact
 from onward.settings import load_settings
 
@@ -167,6 +167,8 @@ def _print_waits(out: Output, system: SystemStatus) -> None:
         whose = f"{counted(item['documents'], 'document')} of {item['source'] or 'no source'}"
         text = f"{whose} set aside, retried in {duration(round(item['due_in_seconds']))}"
         lines.append(f"{text} ({counted(item['retries'], 'retry')} so far): {item['error']}")
+    # What waits for long is among the needs at the top.
+    lines += outbox_sentences(system.outbox)[system.outbox.late :]
     for line in lines:
         out.write(f"● {one_line(line, 300)}", style="yellow")
     if lines:

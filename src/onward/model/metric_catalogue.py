@@ -79,6 +79,7 @@ _METRICS = (
     ),
     _gauge("breaker_openings", "How often a breaker opened in the present episode.", "dependency"),
     _gauge("workers_alive", "Worker processes that have been heard of lately."),
+    _gauge("outbox_lag_seconds", "For how long the oldest event in the outbox has waited; 0: none waits."),
     _gauge("disk_free_bytes", "Free space where the data is kept."),
 )
 

@@ -175,6 +175,7 @@ class StoreCollector(_Collector):
         openings = {name: float(found.openings) for name, found in breakers.items()}
         yield _gauge("breaker_openings", closed | openings)
         yield _gauge("workers_alive", len(alive_workers(store)))
+        yield _gauge("outbox_lag_seconds", age(store.oldest_outgoing()))
         about = CATALOGUE["documents"]
         documents = GaugeMetricFamily("documents", about.help, labels=about.labels)
         # Also the collections that have no documents yet: an alert compares the number now with an earlier one.

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from onward.model.documents import Status
+from onward.ops.queries.outbox import OutboxBacklog
 from onward.ops.queries.services import Outage
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ class NeedKind(StrEnum):
     NOT_SERVED = "not_served"  # events of a service are due, and the workers that are alive do not run it
     OVERDUE = "overdue"  # documents are due to be retried, and no worker runs
     RETRY_JOB = "retry_job"
+    OUTBOX = "outbox"  # events for other programs do not leave
     FAILED = "failed"
     GIVEN_UP = "given_up"
     DEAD_LETTERS = "dead_letters"
@@ -39,13 +41,14 @@ class Need:
     outage: Outage | None = None
     services: tuple[tuple[str, int], ...] = ()  # with their number of events or dead letters
     retry_job_seconds_ago: float | None = None
+    outbox: OutboxBacklog | None = None
     start_worker: str = ""  # the command that starts a worker for this store
     worker_runs: bool = False
 
 
 def find_needs(status: SystemStatus) -> list[Need]:
     """Return what needs a person, the most urgent first."""
-    return [*_outage_needs(status), *_work_needs(status), *_failure_needs(status)]
+    return [*_outage_needs(status), *_work_needs(status), *_outbox_needs(status), *_failure_needs(status)]
 
 
 def due_events(status: SystemStatus) -> int:
@@ -85,6 +88,11 @@ def _work_needs(status: SystemStatus) -> list[Need]:
         return []
     ago = job.seconds_ago
     return [Need(NeedKind.RETRY_JOB, waiting, retry_job_seconds_ago=ago, start_worker=start, worker_runs=workers)]
+
+
+def _outbox_needs(status: SystemStatus) -> list[Need]:
+    outbox = status.outbox
+    return [Need(NeedKind.OUTBOX, outbox.waiting, outbox=outbox, start_worker=status.worker)] if outbox.late else []
 
 
 def _failure_needs(status: SystemStatus) -> list[Need]:

@@ -12,6 +12,7 @@ from onward.model.ledger import FailedBatch
 from onward.ops.lookup import PIPELINE_SERVICES, store_file, worker_command
 from onward.ops.queries.ingestion_report import SkippedFiles, read_skipped_files
 from onward.ops.queries.needs import Need, due_events, find_needs
+from onward.ops.queries.outbox import OutboxBacklog, read_outbox
 from onward.ops.queries.services import Outage, read_outages, runs
 from onward.ops.text.diagnosis import diagnosis_sentences
 from onward.ops.text.format import iso
@@ -87,6 +88,7 @@ class SystemStatus:
     set_aside: list[dict[str, Any]] = field(default_factory=list)
     retry_job: RetryJobStatus = field(default_factory=RetryJobStatus)
     overdue: Overdue = field(default_factory=Overdue)
+    outbox: OutboxBacklog = field(default_factory=OutboxBacklog)
     worker: str = "onward worker"  # the command that starts a worker for this store
     workers: list[dict[str, Any]] = field(default_factory=list)
 
@@ -137,6 +139,7 @@ def read_status(
     status.set_aside = _batches(store, rules, batches)
     status.stuck = _without_event(store, rules, store.now() - rules.stuck_after)
     status.retry_job = retry_job_status(store, rules)
+    status.outbox = read_outbox(store)
     status.worker = worker_command(store)
     status.workers = [
         {"worker": one["worker"], "version": one.get("version", ""), "last_seen": iso(one["last_seen"])}

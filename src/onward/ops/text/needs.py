@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from onward.model.documents import Status
 from onward.ops.queries.needs import Need, NeedKind
+from onward.ops.queries.outbox import OutboxBacklog
 from onward.ops.queries.services import Outage
 from onward.ops.text.format import be, counted, duration, number, shell_command, whole_duration
 
@@ -49,6 +50,8 @@ def need_command(need: Need) -> str:
             return shell_command("onward breakers close", need.outage.dependency)
         case NeedKind.NOT_SERVED:
             return need.start_worker or "onward services"
+        case NeedKind.OUTBOX if need.outbox is not None and need.outbox.served:
+            return "onward doctor"
         case NeedKind.RETRY_JOB if need.worker_runs:
             return need.start_worker.replace("onward worker", "onward retry-job --once")
     return _COMMANDS.get(need.kind, need.start_worker)
@@ -74,6 +77,8 @@ def need_sentence(need: Need) -> str:
             ago = need.retry_job_seconds_ago
             ran = "has never run here" if ago is None else f"has not run for {duration(ago)}"
             return f"{documents} {'waits' if count == 1 else 'wait'} for the retry job, which {ran}"
+        case NeedKind.OUTBOX if need.outbox is not None:
+            return waiting_sentence(need.outbox)
         case NeedKind.FAILED:
             return f"{documents} failed"
         case NeedKind.GIVEN_UP:
@@ -107,3 +112,28 @@ def outage_sentence(outage: Outage) -> str:
         text = f"{name} works again, after it was down"
     why = ". ".join(part for part in (outage.reason.rstrip("."), outage.remedy.rstrip(".")) if part)
     return f"{text}: {why}" if why else text
+
+
+def waiting_sentence(outbox: OutboxBacklog) -> str:
+    """Say how many events wait to leave for other programs, for how long, and why."""
+    count, lasting = outbox.waiting, whole_duration(outbox.oldest_waits_seconds)
+    whose = f"{counted(count, 'event')} {'waits' if count == 1 else 'wait'} to leave for other programs"
+    text = f"{whose}, the oldest for {lasting}"
+    if not outbox.served:
+        return f"{text}: no worker with a gateway runs; start one with ONWARD_GATEWAY set"
+    if outbox.trouble or outbox.late:
+        return f"{text}: {outbox.trouble or 'perhaps a queue of the broker is full, and refuses them'}"
+    return text
+
+
+def outbox_sentences(outbox: OutboxBacklog) -> list[str]:
+    """Say what is in the outbox, and what the gateway reports; return nothing if there is nothing to say."""
+    sentences = []
+    if outbox.waiting:
+        sentences.append(waiting_sentence(outbox))
+    elif outbox.trouble:
+        sentences.append(f"no events arrive from other programs: {outbox.trouble}")
+    if count := outbox.unroutable:
+        kept = f"{counted(count, 'event')} for other programs {be(count)} kept, because no queue of the broker"
+        sentences.append(f"{kept} takes {'it' if count == 1 else 'them'}")
+    return sentences
