@@ -138,6 +138,15 @@ def test_submitting_only_leaves_the_work_to_a_worker(home: Path, mailbox: Path) 
     assert (need["kind"], need["command"]) == ("no_worker", "onward worker")
 
 
+def test_a_broker_that_is_away_keeps_no_source_from_being_submitted(home: Path, mailbox: Path) -> None:
+    more = {"ONWARD_GATEWAY": "amqp://me@127.0.0.1:9/"}
+    assert onward(home, "ingest", "--no-wait", str(mailbox), more=more).exit_code == 0
+    status = json.loads(onward(home, "status", "--json").stdout)
+    assert (status["outbox"]["waiting"], status["outbox"]["served"]) == (1, False)
+    more = {"ONWARD_GATEWAY": "amqps://me@127.0.0.1:9/?cafile=/nowhere.pem"}
+    assert onward(home, "ingest", "--no-wait", str(mailbox), more=more).exit_code == 1, "a person has to change it"
+
+
 def test_a_missing_package_is_named_with_its_remedy(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import builtins
 

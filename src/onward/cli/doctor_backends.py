@@ -215,7 +215,8 @@ async def _check_publishing(connection: BrokerConnection) -> Check:
     where = f"RabbitMQ {version} at {connection.url.host}:{connection.url.port}"
     if connection.blocked:
         remedy = "free memory or disk space on its machine; `rabbitmqctl status` says which is short"
-        text = f"{where} takes no messages: {connection.blocked}; events of other programs cannot be published, and ours wait in the store"
+        effect = "other programs cannot publish events, and events for them wait in the store"
+        text = f"{where} takes no messages: {connection.blocked}; {effect}"
         return warning("gateway", text, remedy)
     if not confirmed:
         return warning("gateway", f"{where} does not confirm messages", "see its log")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -56,7 +57,10 @@ def ingest(sources: tuple[str, ...], no_wait: bool, processes: int | None, as_js
     with open_pipeline() as app:
         _ = app.embedder, app.summarizer  # opened now: a wrong setting is reported here, not by a worker
         if (gateway := app.gateway()) is not None:
-            gateway.check()
+            from onward.gateway import BrokerUnavailable
+
+            with suppress(BrokerUnavailable):  # the events wait in the store until it is back
+                gateway.check()
         totals_before: dict[str, dict[str, int]] = {}
         errors: dict[str, str] = {}
         for location in sources:

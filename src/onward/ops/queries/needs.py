@@ -91,8 +91,9 @@ def _work_needs(status: SystemStatus) -> list[Need]:
 
 
 def _outbox_needs(status: SystemStatus) -> list[Need]:
-    outbox = status.outbox
-    return [Need(NeedKind.OUTBOX, outbox.waiting, outbox=outbox, start_worker=status.worker)] if outbox.late else []
+    if not status.outbox.late:
+        return []
+    return [Need(NeedKind.OUTBOX, status.outbox.waiting, outbox=status.outbox, start_worker=status.worker)]
 
 
 def _failure_needs(status: SystemStatus) -> list[Need]:

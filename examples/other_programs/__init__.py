@@ -1,0 +1,1 @@
+"""Programs without Onward that exchange events with it over RabbitMQ."""
