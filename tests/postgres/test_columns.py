@@ -58,7 +58,7 @@ def written(database: PostgresDatabase, text: str, values: list[Any]) -> Any:
     table = re.search(r"INSERT INTO (\w+)", text)
     assert table is not None
     with database.connections.use() as connection:
-        connection.execute(f"TRUNCATE {table[1]}".encode())
+        connection.execute(f"TRUNCATE {table[1]} RESTART IDENTITY".encode())
         if "JOIN documents" in text:
             connection.execute(DOCUMENTS.encode(), [AWKWARD["bigint"], MANY])
         connection.execute(text.encode(), values)
