@@ -369,7 +369,8 @@ class App:
         An event that cannot be read is never dropped: it becomes a dead letter with its bytes, and the result
         is None.
         """
-        return publisher.enter_foreign_event(self.store, self.registry.events(), raw)
+        message = publisher.ForeignMessage(raw)
+        return publisher.enter_foreign_events(self.store, self.registry.events(), [message])[0]
 
     def get(self, document: type[D], id: str) -> D | None:
         """Read a document."""

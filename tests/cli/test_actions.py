@@ -28,7 +28,7 @@ def test_for_programs(home: Path) -> None:
     with stage(home) as on:
         on.store.log_action("ada", "cli", "retry", {"reset": True}, 2)
     (one,) = json.loads(onward(home, "actions", "--json").stdout)
-    assert one.pop("at").endswith("+00:00")
+    assert one.pop("at").endswith("Z")
     assert one == {"id": 1, "who": "ada", "via": "cli", "action": "retry", "about": {"reset": True}, "touched": 2}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
 
 import pytest
 
@@ -67,7 +68,7 @@ class ReadingFailed(Event):
     error_message: str
     error_type: str
     retry_count: int
-    failed_at: float
+    failed_at: datetime
 
 
 def test_secrets_are_redacted_wherever_an_error_goes(caplog: pytest.LogCaptureFixture) -> None:

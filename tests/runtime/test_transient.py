@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import datetime
 
 import pytest
 
@@ -16,7 +17,7 @@ class ReadingFailed(Event):
     error_message: str
     error_type: str
     retry_count: int
-    failed_at: float
+    failed_at: datetime
 
 
 class PageSeen(Event):
@@ -28,7 +29,7 @@ class SeeingFailed(Event):
     error_message: str
     error_type: str
     retry_count: int
-    failed_at: float
+    failed_at: datetime
 
 
 def test_it_is_tried_after_five_and_ten_seconds() -> None:
@@ -112,7 +113,7 @@ def test_giving_up_is_announced_to_whoever_wants_to_know() -> None:
         assert notice.page_ids == ["a"]
         assert (notice.error_type, notice.error_message) == ("ConnectionError", "reset by peer")
         assert notice.retry_count == 3
-        assert round(notice.failed_at - began) == 15
+        assert round(notice.failed_at.timestamp() - began) == 15
 
 
 def test_the_notice_names_documents_as_the_event_did() -> None:

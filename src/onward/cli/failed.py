@@ -16,8 +16,10 @@ from onward.cli.output import Output
 from onward.cli.params import (
     COUNT,
     DATE,
+    EventTypes,
     all_of,
     canary_option,
+    events_option,
     filter_option,
     json_option,
     output_option,
@@ -28,6 +30,7 @@ from onward.ops.actions import dead_letters as actions
 from onward.ops.queries import dead_letters as queries
 from onward.ops.text.format import counted, harmless, moment, number, one_line, size
 from onward.ops.text.history import MAX_SHOWN_BYTES, error_text, last_error_text, raw_text, reason_text, tries_text
+from onward.retry.iso_time import read_time
 from onward.retry.redact import redact
 
 if TYPE_CHECKING:
@@ -166,19 +169,23 @@ def inspect(queue: str, archived: bool, limit: int, as_json: bool) -> None:
 
 
 def _print_dead_letter(out: Output, dead_letter: DeadLetter) -> None:
-    event = dead_letter.original_event
+    facts = queries.dead_letter_facts(dead_letter)
+    event = facts["original_event"]
+    about = "" if dead_letter.unread or event is None else f"{event['event_type']} {event['event_id']}"
     out.write(f"Dead letter {dead_letter.row} in {one_line(dead_letter.failed_queue)}", style="bold")
     for name, value in (
         ("given up", f"{moment(dead_letter.timestamp)}, {reason_text(dead_letter)}"),
         ("deaths", f"{dead_letter.deaths or ''}"),
-        ("event", f"{event['event_type']} {event['event_id']} of {moment(event['timestamp'])}"),
+        ("event", about and f"{about} of {moment(read_time(event['timestamp']))}"),
         ("documents", ", ".join(f"{collection}/{id}" for collection, id in dead_letter.documents)),
         ("group", dead_letter.fingerprint),
         ("key", dead_letter.idempotency_key),
     ):
         if value:
             out.write((f"  {name:10}", "dim"), one_line(value))
-    out.write(_indented(json.dumps(event["data"], ensure_ascii=False, indent=2)))
+    shown = event if dead_letter.unread else event["data"]
+    if shown is not None:
+        out.write(_indented(json.dumps(shown, ensure_ascii=False, indent=2)))
     for error in dead_letter.errors:
         where = " ".join(one_line(str(error[name])) for name in ("worker", "version") if error.get(name))
         at, text = moment(error.get("at")), one_line(error_text(error), 1_000)
@@ -189,6 +196,9 @@ def _print_dead_letter(out: Output, dead_letter: DeadLetter) -> None:
         cut = f", of which the first {counted(MAX_SHOWN_BYTES, 'byte')}" if len(raw) > MAX_SHOWN_BYTES else ""
         out.write(f"  raw, {size(len(raw))}{cut}:", style="dim")
         out.write(_indented(raw_text(raw)))
+    if facts["properties"]:
+        out.write("  properties:", style="dim")
+        out.write(_indented(json.dumps(facts["properties"], ensure_ascii=False, indent=2)))
     out.print()
 
 
@@ -221,20 +231,24 @@ def export(queue: str | None, archived: bool, output: Path | None, **filters: An
 @_selection_options
 @rate_option
 @canary_option
+@events_option
 @runs_action()
-def requeue(rate: float | None, canary: int | None, **given: Any) -> Action:
+def requeue(rate: float | None, canary: int | None, events: EventTypes, **given: Any) -> Action:
     """Put dead letters back: each original event is tried again, in a new round of its documents.
 
     What was put back is out of the queue, so that the same command goes on where it was stopped. What
-    has recovered meanwhile is skipped.
+    has recovered meanwhile is skipped. Bytes that could not be read as an event are read again; what still
+    cannot be read stays, with the new error.
 
     \b
     Examples:
       onward failed requeue parsing.failed --dry-run
       onward failed requeue embedding.generation.failed --rate 5 --canary 3
       onward failed requeue --all --error-type TimeoutError --since yesterday
+      onward failed requeue events.failed --app shop.orders:app
     """
-    return actions.RequeueDeadLetters(queries.DeadLetterSelection(**given), canary=canary or 0, rate=rate)
+    selection = queries.DeadLetterSelection(**given)
+    return actions.RequeueDeadLetters(selection, canary=canary or 0, rate=rate, events=events)
 
 
 @failed.command()

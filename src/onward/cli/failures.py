@@ -12,7 +12,16 @@ from rich.text import Text
 from onward.cli.action_run import runs_action
 from onward.cli.app_access import open_store_app
 from onward.cli.output import Output, events_wait
-from onward.cli.params import DATE, canary_option, json_option, list_by_default, print_json, rate_option
+from onward.cli.params import (
+    DATE,
+    EventTypes,
+    canary_option,
+    events_option,
+    json_option,
+    list_by_default,
+    print_json,
+    rate_option,
+)
 from onward.ops.actions import failure_groups as actions
 from onward.ops.lookup import check_service, short_ids, show_command
 from onward.ops.queries import failure_groups as groups
@@ -225,8 +234,9 @@ def _print_documents(app: App, out: Output, group: FailureGroup, short: str) -> 
 @click.argument("group")
 @canary_option
 @rate_option
+@events_option
 @runs_action()
-def retry_group(group: str, canary: int | None, rate: float | None) -> Action:
+def retry_group(group: str, canary: int | None, rate: float | None, events: EventTypes) -> Action:
     """Put everything that a failure group affects back: dead letters and documents.
 
     With --canary it waits for the first ones, and leaves the rest where it is if one of them fails again.
@@ -237,7 +247,7 @@ def retry_group(group: str, canary: int | None, rate: float | None) -> Action:
       onward failures retry 5d41402a --canary 3
       onward failures retry 5d41402a --rate 2
     """
-    return actions.RetryFailureGroup(group, canary=canary or 0, rate=rate)
+    return actions.RetryFailureGroup(group, canary=canary or 0, rate=rate, events=events)
 
 
 @failures.command("discard")

@@ -14,6 +14,8 @@ from onward.model.documents import Status
 from onward.ops.dates import ALLOWED, SPANS, read_past, read_span, read_time
 
 if TYPE_CHECKING:
+    from onward import Event
+
     _ParamType = click.ParamType[float]
 else:
     _ParamType = click.ParamType  # older releases of click have no type arguments here
@@ -100,6 +102,22 @@ canary_option = click.option(
 )
 rate_option = click.option(
     "--rate", type=click.FloatRange(0, min_open=True), metavar="PER_SECOND", help="At most this many a second."
+)
+EventTypes = tuple["type[Event]", ...]
+
+
+def _read_events(ctx: click.Context, param: click.Parameter, reference: str | None) -> EventTypes:
+    from onward.app import load_app
+
+    return tuple(load_app(reference).registry.events()) if reference else ()
+
+
+events_option = click.option(
+    "--app",
+    "events",
+    metavar="MODULE:APP",
+    callback=_read_events,
+    help="The app whose events are read again; Onward's own pipeline by default.",
 )
 
 

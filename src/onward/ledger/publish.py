@@ -9,10 +9,10 @@ from typing import Any
 
 from onward.ledger.records import DocumentRecord
 from onward.ledger.unit_of_work import UnitOfWork
-from onward.model.clock import utc_text
-from onward.model.documents import Status
+from onward.model.documents import DocumentKey, Status
 from onward.model.events import Envelope, idempotency_key
 from onward.model.ledger import Published, RowState, Subscription
+from onward.retry.iso_time import iso_time
 
 OUTBOX = ""  # Stands for the gateway among the services that a commit wakes
 _NO_SERVICE = Subscription("", "")
@@ -28,6 +28,7 @@ class _RoutedEvent:
     ids: list[str]
     source: str | None = None
     key: str = ""
+    row: int = 0  # The ledger row that it got
 
     def documents(self, unit: UnitOfWork) -> list[tuple[str, DocumentRecord | None]]:
         collection = self.subscription.finishes
@@ -43,12 +44,13 @@ def publish(unit: UnitOfWork, envelopes: Sequence[Envelope]) -> list[Published]:
     rows = [0] * len(envelopes)
     duplicates = [0] * len(envelopes)
     unrouted: dict[int, _RoutedEvent] = {}
+    new = remember_foreign_events(unit, [envelope.event_id for envelope in envelopes if envelope.foreign])
     for position, envelope in enumerate(envelopes):
         if envelope.foreign:
-            known = unit.db.read("known_event", envelope.event_id)
-            if known or not unit.db.run("remember_foreign_event", envelope.event_id, unit.now):
+            if envelope.event_id not in new:
                 duplicates[position] += 1
                 continue
+            new.remove(envelope.event_id)  # the same id again in these events is a duplicate
         wanted = consumers.get(envelope.event_type, ())
         if not wanted and not envelope.notice:
             unrouted[position] = _RoutedEvent(
@@ -58,8 +60,7 @@ def publish(unit: UnitOfWork, envelopes: Sequence[Envelope]) -> list[Published]:
     events = _by_source(unit, events)
     for event in _insert_new(unit, events, duplicates):
         rows[event.position] += 1
-    if unrouted:
-        unit.db.bulk("insert_rows", [_row(unit, event, RowState.UNROUTED) for event in unrouted.values()])
+    _insert(unit, list(unrouted.values()), RowState.UNROUTED)
     if unit.outgoing:
         _put_into_outbox(unit, envelopes, events)
     return [
@@ -79,7 +80,7 @@ def _put_into_outbox(unit: UnitOfWork, envelopes: Sequence[Envelope], events: Se
             body: dict[str, Any] = {
                 "event_type": envelope.event_type,
                 "event_id": envelope.event_id,
-                "timestamp": utc_text(envelope.timestamp),
+                "timestamp": iso_time(envelope.timestamp),
                 "version": f"{envelope.version}.0",  # other programs know it as text
                 "round": max((doc.round for doc in documents), default=0),
                 "attempt": max((doc.attempt_count for doc in documents), default=0),
@@ -94,6 +95,35 @@ def _put_into_outbox(unit: UnitOfWork, envelopes: Sequence[Envelope], events: Se
     if rows:
         unit.db.bulk("insert_outgoing", rows)
         unit.woken.add(OUTBOX)
+
+
+def enter_event(unit: UnitOfWork, envelope: Envelope, service: str) -> list[tuple[int, list[DocumentKey]]]:
+    """Put an event on the ledger for a service, or for all its consumers if the name is empty.
+
+    Return its rows, each with its documents. An event that is waiting already gets none.
+    """
+    remember_foreign_events(unit, [envelope.event_id])
+    consumers = [one for one in unit.subscriptions() if one.event_type == envelope.event_type]
+    wanted = [one for one in consumers if service in ("", one.service)]
+    events = [_RoutedEvent(0, envelope, consumer, _ids(envelope, consumer)) for consumer in wanted]
+    if not events:
+        unrouted = _RoutedEvent(0, envelope, _NO_SERVICE, [], envelope.source, envelope.event_id)
+        _insert(unit, [unrouted], RowState.UNROUTED)
+    return [
+        (event.row, [(event.subscription.finishes, id) for id in event.ids] if event.subscription.finishes else [])
+        for event in _insert_new(unit, _by_source(unit, events), [0])
+    ]
+
+
+def remember_foreign_events(unit: UnitOfWork, ids: Sequence[str]) -> set[str]:
+    """Remember ids of other programs' events; return those that were not known.
+
+    Of two transactions with the same id, the second waits for the first. They sort them, so that no two
+    wait for each other.
+    """
+    if not ids:
+        return set()
+    return {id for (id,) in unit.db.fetch("remember_foreign_events", unit.now, sorted(set(ids)))}
 
 
 def _ids(envelope: Envelope, subscription: Subscription) -> list[str]:
@@ -147,9 +177,19 @@ def _insert_new(unit: UnitOfWork, events: list[_RoutedEvent], duplicates: list[i
         waiting[identity] = None
         fresh.append(event)
         unit.woken.add(event.subscription.service)
-    if fresh:
-        unit.db.bulk("insert_rows", [_row(unit, event, RowState.WAITING) for event in fresh])
+    _insert(unit, fresh, RowState.WAITING)
     return fresh
+
+
+def _insert(unit: UnitOfWork, events: Sequence[_RoutedEvent], state: RowState) -> None:
+    rows: dict[bool, list[tuple[Any, ...]]] = {False: [], True: []}
+    for event in events:
+        row, envelope = _row(unit, event, state), event.envelope
+        kept = envelope.raw is not None
+        rows[kept].append((*row, envelope.raw, envelope.properties) if kept else row)
+    for kept, statement in ((False, "insert_rows"), (True, "insert_rows_with_raw")):
+        if rows[kept]:
+            unit.db.bulk(statement, rows[kept])
 
 
 def _covers(unit: UnitOfWork, waiting_row: int, event: _RoutedEvent) -> bool:
@@ -163,7 +203,8 @@ def _covers(unit: UnitOfWork, waiting_row: int, event: _RoutedEvent) -> bool:
 
 def _row(unit: UnitOfWork, event: _RoutedEvent, state: RowState) -> tuple[Any, ...]:
     """Return the columns of a new row, and begin the round of its documents."""
-    row, service, collection = unit.db.reserve("ledger"), event.subscription.service, event.subscription.finishes
+    event.row = row = unit.db.reserve("ledger")
+    service, collection = event.subscription.service, event.subscription.finishes
     envelope, source = event.envelope, event.source
     priority, round = envelope.priority, 0
     named: list[tuple[str, int]] = []
@@ -200,9 +241,11 @@ def route_unrouted(unit: UnitOfWork, event_type: str) -> None:
     if not waiting:
         return
     envelopes = []
-    for _, event_id, kind, version, data, timestamp, trace, source, generation, priority, due in waiting:
+    for _, event_id, kind, version, data, timestamp, trace, source, generation, priority, due, *kept in waiting:
         if generation == unit.generation(source):
-            due_in = max(0.0, due - unit.now)
-            envelopes.append(Envelope(kind, data, event_id, timestamp, version, trace, source, priority, due_in))
+            place = (trace, source, priority, max(0.0, due - unit.now))
+            raw, properties = None if kept[0] is None else bytes.fromhex(kept[0]), kept[1]
+            found = Envelope(kind, data, event_id, timestamp, version, *place, raw=raw, properties=properties)
+            envelopes.append(found)
     unit.db.send("delete_rows", [row[0] for row in waiting])
     publish(unit, envelopes)

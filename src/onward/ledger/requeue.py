@@ -10,15 +10,17 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
-from onward.ledger.publish import begin_round
+from onward.ledger.publish import begin_round, enter_event
 from onward.ledger.records import DocumentRecord, RowRecord
 from onward.ledger.transactions import TransactionalStore, transactional
 from onward.ledger.unit_of_work import UnitOfWork
 from onward.model.breaker import MAX_ROW_OPENINGS, Strike
 from onward.model.documents import DocumentKey, Status
-from onward.model.failures import outcomes
+from onward.model.events import Envelope, decoded_object
+from onward.model.failures import Failure, outcomes
 from onward.model.ledger import DeadLetter, RowState
 from onward.model.ledger_views import DeadLetterGroup
+from onward.retry import Reason
 
 STRAY_QUEUE = "events.failed"  # The failed queue of malformed events that belong to no service
 DEAD_STATES = (RowState.DEAD, RowState.ARCHIVED)
@@ -95,6 +97,33 @@ class DeadLetters(TransactionalStore):
         return True
 
     @transactional
+    def enter_unread(
+        self, unit: UnitOfWork, row: int, envelope: Envelope
+    ) -> list[tuple[int, list[DocumentKey]]] | None:
+        """Replace a dead letter that was never read by its event, for its service or, if it has none, for all.
+
+        Return the new rows, each with its documents, or None if the row is no dead letter any more. The event
+        is entered even if its id is known: a person has decided that it is tried.
+        """
+        dead = unit.row(row)
+        if dead is None or dead.state != RowState.DEAD:
+            return None
+        unit.db.send("delete_rows", [row])
+        return enter_event(unit, envelope, dead.service)
+
+    @transactional
+    def record_unread(self, unit: UnitOfWork, row: int, failure: Failure) -> None:
+        """Add the reason why a dead letter's bytes still cannot be read to its errors."""
+        dead = unit.row(row)
+        if dead is None or dead.state != RowState.DEAD:
+            return
+        unit.read_errors([row])
+        dead.record(failure.as_dict())
+        dead.fingerprint = failure.fingerprint
+        unit.save(dead)
+        unit.failures.append((dead.service, None, failure, 0))
+
+    @transactional
     def archive_dead_letters(self, unit: UnitOfWork, rows: Sequence[int]) -> int:
         """Set dead letters aside for good; they are kept, but counted and shown no more."""
         return unit.db.run("move_dead_letters", str(RowState.DEAD), str(RowState.ARCHIVED), list(rows))
@@ -130,15 +159,17 @@ def _is_done_with(doc: DocumentRecord | None, row: RowRecord, round: int) -> boo
 
 def _read_dead_letter(values: list[Any], queues: dict[str, str]) -> DeadLetter:
     row, service, event_id, kind, version, data, timestamp, key, collection, ids, round = values[:11]
-    tries, errors, deaths, reason, raw, has_raw, settled_at = values[11:]
+    tries, errors, deaths, reason, hexadecimal, has_raw, settled_at, properties = values[11:]
     failures = outcomes(json.loads(errors)) if errors else []
     last = failures[-1] if failures else {}
+    raw = bytes.fromhex(hexadecimal) if has_raw else None
+    unread = raw is not None and _is_unread(reason, key, event_id)
     event = {"event_type": kind, "event_id": event_id, "timestamp": timestamp, "version": version, "data": data}
     return DeadLetter(
         row=row,
         failed_queue=queues.get(service) or (f"{service}.failed" if service else STRAY_QUEUE),
-        original_event=event,
-        idempotency_key=key.partition("/")[0],
+        original_event=decoded_object(raw) if unread and raw is not None else event,
+        idempotency_key=key if unread else key.partition("/")[0],
         attempt_count=tries,
         last_error=last.get("message", ""),
         error_type=last.get("error_type", ""),
@@ -150,8 +181,15 @@ def _read_dead_letter(values: list[Any], queues: dict[str, str]) -> DeadLetter:
         deaths=deaths,
         round=round,
         documents=tuple((collection, id) for id, _ in ids),
-        raw=bytes.fromhex(raw) if has_raw else None,
+        raw=raw,
+        properties=json.loads(properties) if properties else None,
+        unread=unread,
     )
+
+
+def _is_unread(reason: str | None, key: str, event_id: str) -> bool:
+    """Return whether a dead letter holds a message that was never read as an event; see `keep_malformed`."""
+    return reason == Reason.MALFORMED and key == event_id
 
 
 def requeue_uncharged(unit: UnitOfWork, row: RowRecord) -> None:

@@ -86,17 +86,29 @@ class Store(
         return publish.publish(unit, envelopes)
 
     @transactional
-    def keep_malformed(self, unit: UnitOfWork, raw: bytes, failure: Failure, *, event_type: str = "") -> None:
-        """Store bytes that are no event as a dead letter of each service that they were for."""
+    def keep_malformed(
+        self,
+        unit: UnitOfWork,
+        raw: bytes,
+        failure: Failure,
+        *,
+        event_type: str = "",
+        event_id: str = "",
+        properties: str | None = None,
+    ) -> None:
+        """Store bytes that are no event as a dead letter of each service that they were for.
+
+        The key of such a row is its event id: that is how it is known that the bytes were never read.
+        """
         services = [consumer.service for consumer in unit.subscriptions() if consumer.event_type == event_type]
         if len(raw) > MAX_RAW_BYTES:
             kept = f"; only the first {MAX_RAW_BYTES:,} of its {len(raw):,} bytes are kept"
             failure, raw = replace(failure, message=failure.message + kept), raw[:MAX_RAW_BYTES]
         errors = json.dumps(remember(None, failure.as_dict()))
         for service in services or [""]:
-            id, row, now = new_id(), unit.db.reserve("ledger"), unit.now
+            id, row, now = event_id or new_id(), unit.db.reserve("ledger"), unit.now
             columns = (row, service, id, event_type, now, id, now, errors, raw, now, failure.fingerprint)
-            unit.db.send("insert_malformed", *columns)
+            unit.db.send("insert_malformed", *columns, properties)
             unit.failures.append((service, None, failure, 1))
 
     @transactional

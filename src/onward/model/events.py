@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import time
@@ -145,6 +146,8 @@ class Envelope:
     notice: bool = False
     foreign: bool = False  # Its id was given by another program, which may send it again
     routing_key: str = ""  # Under which it leaves for other programs; empty: it does not leave
+    raw: bytes | None = None  # The bytes of another program's message, if the row would not have all of it
+    properties: str | None = None  # The properties of that message, as JSON text
 
     @classmethod
     def of(
@@ -279,6 +282,24 @@ def decode(raw: bytes | str) -> dict[str, Any]:
     return envelope
 
 
+def decoded_object(raw: bytes) -> dict[str, Any] | None:
+    """Return the JSON object in a message that cannot be read as an event, to show it; None: it is none."""
+    try:
+        text = raw.decode()
+        if _depth(text) > MAX_DEPTH:
+            return None
+        found = json.loads(text, parse_constant=str, parse_float=_number_or_text)
+        if "\\ud" in text.lower():  # perhaps half a character, which cannot be shown
+            found = json.loads(json.dumps(found, ensure_ascii=False).encode(errors="replace"))
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _number_or_text(number: str) -> float | str:
+    return found if math.isfinite(found := float(number)) else number
+
+
 def data_text(envelope: dict[str, Any]) -> str:
     """Return the data of another program's event as JSON text, or raise `Malformed` if it cannot be stored."""
     try:
@@ -295,10 +316,11 @@ def data_text(envelope: dict[str, Any]) -> str:
 def read_event(cls: type[Event], data: str) -> Event:
     """Read an event's data, or raise `Malformed` naming the fields that are wrong.
 
-    Whatever a validator of the class raises becomes `Malformed`, too: only this event cannot be read.
+    Fields that the class does not have are ignored: other programs and newer releases may send more. Whatever
+    a validator of the class raises becomes `Malformed`, too: only this event cannot be read.
     """
     try:
-        return cls.model_validate_json(data)
+        return _read_known_fields(cls, data)
     except ValidationError as error:
         wrong = "; ".join(
             f"{'.'.join(str(part) for part in problem['loc']) or 'data'}: {problem['msg']}"
@@ -310,3 +332,18 @@ def read_event(cls: type[Event], data: str) -> Event:
     except BaseException as error:
         raised = f"{type(error).__name__}: {message_of(error)}"
         raise Malformed(f"a validator of {cls.event_type} raised {raised}") from error
+
+
+def _read_known_fields(cls: type[Event], data: str) -> Event:
+    try:
+        return cls.model_validate_json(data)
+    except ValidationError as error:
+        unknown = [problem["loc"] for problem in error.errors() if problem["type"] == "extra_forbidden"]
+        if not unknown:
+            raise
+    if any(len(place) > 1 for place in unknown):
+        return cls.model_validate_json(data, extra="ignore")
+    # Not by `extra="ignore"`, which would also apply to values inside that allow more fields.
+    left_out = {name for (name,) in unknown}
+    known = {name: value for name, value in json.loads(data).items() if name not in left_out}
+    return cls.model_validate_json(json.dumps(known))

@@ -343,7 +343,7 @@ class DeadLetter:
 
     row: int
     failed_queue: str
-    original_event: dict[str, Any]
+    original_event: dict[str, Any] | None  # None: its bytes are no JSON object
     idempotency_key: str
     attempt_count: int
     last_error: str
@@ -357,6 +357,8 @@ class DeadLetter:
     round: int
     documents: tuple[tuple[str, str], ...] = ()
     raw: bytes | None = None
+    properties: dict[str, Any] | None = None  # What its transport said about it: headers, routing key, …
+    unread: bool = False  # `raw` is a message that could not be read as an event. Its key is its event id
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,11 +16,10 @@ from onward.model.documents import DocumentKey, DocumentState
 from onward.model.failures import outcomes
 from onward.ops.bad_input import BadInput
 from onward.ops.lookup import PAGE, pages, read_bodies
-from onward.ops.queries.dead_letters import dead_letter_at, error_facts
+from onward.ops.queries.dead_letters import dead_letter_at, dead_letter_facts, error_facts
 from onward.ops.queries.document_details import state_facts
-from onward.ops.text.format import iso, one_line
+from onward.ops.text.format import one_line
 from onward.retry.errors import OnwardError
-from onward.retry.redact import redact
 
 
 class CannotWrite(OnwardError):
@@ -45,12 +43,7 @@ def _dead_letter(app: App, row: int) -> dict[str, Any] | None:
         letter = dead_letter_at(app, row)
     except BadInput:
         return None  # it was removed meanwhile
-    facts = asdict(letter) | {
-        "timestamp": iso(letter.timestamp),
-        "last_error": redact(letter.last_error),
-        "errors": [error_facts(error) for error in letter.errors],
-        "raw": letter.raw.decode("utf-8", "backslashreplace") if letter.raw is not None else None,
-    }
+    facts = dead_letter_facts(letter)
     del facts["row"]
     return facts
 

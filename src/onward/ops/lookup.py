@@ -58,8 +58,12 @@ def check_store(store: str) -> None:
 
 def worker_command(store: Store) -> str:
     """Return the command that starts a worker for this store, which may be that of another app."""
+    return "onward worker" if is_pipeline_store(store) else "onward worker --app MODULE:APP"
+
+
+def is_pipeline_store(store: Store) -> bool:
     services = {subscription.service.partition(".")[0] for subscription in store.subscriptions()}
-    return "onward worker" if services <= set(PIPELINE_SERVICES) else "onward worker --app MODULE:APP"
+    return services <= set(PIPELINE_SERVICES)
 
 
 def resolve_source(app: App, location: str) -> str:

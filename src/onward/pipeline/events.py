@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from datetime import UTC, datetime
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
 
 from onward import Event, names
 from onward.pipeline.documents import Archive, Chunk, Message, Thread
+
+EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+def _in_utc(at: datetime) -> datetime:
+    return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+UTCTime = Annotated[datetime, AfterValidator(_in_utc)]
+"""A point in time. As JSON it is ISO 8601; seconds since the epoch, as in older notices, are read as well."""
 
 
 class SourceSubmitted(Event):
@@ -60,7 +73,7 @@ class _GivenUp(Event, notice=True):
     error_message: str = ""
     error_type: str = ""
     retry_count: int = 0
-    failed_at: float = 0.0
+    failed_at: UTCTime = EPOCH
 
 
 class ArchiveIngestionFailed(_GivenUp, notice=True, routing_key="archive.ingestion.failed.notice"):

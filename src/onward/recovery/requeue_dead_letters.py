@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from enum import StrEnum
 from itertools import islice
@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 
 from onward.ledger.store_errors import StoreFull, StoreUnavailable
 from onward.model.documents import DocumentKey, DocumentState, Status
+from onward.model.events import Envelope, Event
+from onward.model.failures import Failure
 from onward.model.ledger import DeadLetter, RowState
-from onward.retry import Reason
+from onward.retry import Malformed, OnwardError
 from onward.retry.redact import redact
 from onward.runtime.process_identity import alive_workers
+from onward.runtime.publisher import ForeignMessage, read_foreign_event
 
 if TYPE_CHECKING:
     from onward.ledger.store import Store
@@ -23,6 +26,7 @@ MOST_AT_ONCE = 50  # dead letters in one transaction
 POLL_SECONDS = 0.5
 PATIENCE_SECONDS = 15 * 60.0
 NO_WORKER = "no worker is alive; start one: onward worker (with --app, for an app of your own)"
+EventClasses = Callable[[], Iterable[type[Event]]]
 _SETTLED_WELL = (Status.PROCESSED, Status.DISCARDED)
 
 
@@ -59,23 +63,56 @@ def matching_dead_letters(
         yield from earlier
 
 
-def service_names(store: Store) -> set[str]:
-    return {subscription.service for subscription in store.subscriptions()}
+class Refused(OnwardError):
+    """A dead letter cannot be requeued."""
 
 
-def refusal(dead_letter: DeadLetter, services: Collection[str]) -> str:
-    """Return why a dead letter cannot be requeued for one of these services; empty: it can."""
-    if not dead_letter.service_name:
-        return "it was for no service, so no worker would ever take it; export it, or purge it"
-    if dead_letter.service_name not in services:
-        return (
-            f"its service {dead_letter.service_name!r} was retired; start it again, declare its successor with "
-            f"was={dead_letter.service_name!r}, or purge the dead letter"
-        )
-    unreadable = dead_letter.raw and not dead_letter.original_event["data"]
-    if dead_letter.abandoned_reason == Reason.MALFORMED and unreadable:
-        return "its bytes could not be read as an event; export it, publish it anew, then purge it"
-    return ""
+class EventReader:
+    """Decides whether dead letters can be requeued, and reads the bytes of those that were never read.
+
+    `events` returns the known event classes. The data of other types that a service takes is checked by its worker.
+    """
+
+    def __init__(self, store: Store, events: EventClasses) -> None:
+        self._store, self._events = store, events
+        self._types = {subscription.service: subscription.event_type for subscription in store.subscriptions()}
+        self._kinds: dict[str, type[Event] | None] = {}
+
+    def refusal(self, dead_letter: DeadLetter) -> str:
+        """Return why a dead letter cannot be requeued; empty: it can."""
+        try:
+            self.check(dead_letter)
+        except OnwardError as error:
+            return _reason(error)
+        return ""
+
+    def check(self, dead_letter: DeadLetter) -> Envelope | None:
+        """Return the event of a dead letter that was never read, None for another one.
+
+        Raise `Malformed` if it still cannot be read, and `Refused` for another reason why it cannot be requeued.
+        """
+        service = dead_letter.service_name
+        if service and service not in self._types:
+            raise Refused(
+                f"its service {service!r} was retired; start it again, declare its successor with "
+                f"was={service!r}, or purge the dead letter"
+            )
+        if not dead_letter.unread or dead_letter.raw is None:
+            if not service:
+                raise Refused("it was for no service, so no worker would ever take it; export it, or purge it")
+            return None
+        if not self._kinds:
+            known = {kind.event_type: kind for kind in self._events()}
+            self._kinds = {**dict.fromkeys(self._types.values()), **known}
+        message = ForeignMessage(dead_letter.raw, dead_letter.idempotency_key, dead_letter.properties)
+        envelope = read_foreign_event(self._kinds, message, self._store.now())
+        if service and self._types[service] != envelope.event_type:
+            raise Refused(f"its service {service!r} does not take {envelope.event_type}; export it, or purge it")
+        return envelope
+
+
+def _reason(error: OnwardError) -> str:
+    return f"its bytes still cannot be read as an event: {error}" if isinstance(error, Malformed) else str(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +151,7 @@ class RequeueResult:
     requeued: int = 0
     skipped_recovered: int = 0  # they have recovered meanwhile, or are being tried already
     refused: list[Refusal] = field(default_factory=list)
+    unreadable: int = 0  # how many of the refused still cannot be read as events
     canary: Canary = field(default_factory=Canary)
     left_untouched: int = 0
 
@@ -134,6 +172,7 @@ class Requeue:
     dead_letters: Iterable[DeadLetter]
     _: KW_ONLY
     sleep: Callable[[float], None]
+    events: EventClasses = tuple  # to read again what could not be read
     rate: float | None = None
     canary: int = 0
     patience: float = PATIENCE_SECONDS
@@ -166,18 +205,29 @@ class Requeue:
 
     def _put_back(self, batch: Sequence[DeadLetter]) -> list[DeadLetter]:
         """Requeue dead letters, in one transaction unless one of them fails; return those that were requeued."""
-        services = service_names(self.store)
-        reasons = {dead_letter.row: refusal(dead_letter, services) for dead_letter in batch}
-        sound = [dead_letter for dead_letter in batch if not reasons[dead_letter.row]]
-        self.result.refused += [Refusal(row, reason) for row, reason in reasons.items() if reason]
+        reader = EventReader(self.store, self.events)
+        sound: list[tuple[DeadLetter, Envelope | None]] = []
+        for dead_letter in batch:
+            try:
+                sound.append((dead_letter, reader.check(dead_letter)))
+            except OnwardError as error:
+                self.result.refused.append(Refusal(dead_letter.row, _reason(error)))
+                if isinstance(error, Malformed):
+                    self.result.unreadable += 1
+                    self.store.record_unread(dead_letter.row, Failure.of(error, at=self.store.now(), service=""))
+        return self._put_back_sound(sound)
+
+    def _put_back_sound(self, sound: Sequence[tuple[DeadLetter, Envelope | None]]) -> list[DeadLetter]:
         try:
-            returned = self.store.atomically(lambda: [self._put_back_one(dead_letter) for dead_letter in sound])
+            returned = self.store.atomically(lambda: [self._put_back_one(*one) for one in sound])
         except (StoreUnavailable, StoreFull):
             raise
         except Exception as error:  # one bad dead letter never stops the others
             if len(sound) > 1:
-                return [requeued for dead_letter in sound for requeued in self._put_back([dead_letter])]
-            self.result.refused += [Refusal(one.row, redact(f"{type(error).__name__}: {error}")) for one in sound]
+                return [requeued for one in sound for requeued in self._put_back_sound([one])]
+            self.result.refused += [
+                Refusal(one.row, redact(f"{type(error).__name__}: {error}")) for one, _ in sound
+            ]
             returned = []
         requeued = [dead_letter for dead_letter in returned if dead_letter is not None]
         self.result.requeued += len(requeued)
@@ -187,9 +237,15 @@ class Requeue:
         self.report(self.result)
         return requeued
 
-    def _put_back_one(self, dead_letter: DeadLetter) -> DeadLetter | None:
+    def _put_back_one(self, dead_letter: DeadLetter, event: Envelope | None) -> DeadLetter | None:
         """Requeue a dead letter; for a canary, return it with only the documents that are requeued with it."""
         row = dead_letter.row
+        if event is not None:
+            entered = self.store.enter_unread(row, event)
+            if not entered:
+                return dead_letter if entered is not None else None  # it was merged with an event that waits
+            keys = tuple(key for _, documents in entered for key in documents)
+            return replace(dead_letter, row=entered[0][0], documents=keys)
         if self._canary_wanted:
             # Afterwards it is not known any more which documents were requeued with it.
             others = {

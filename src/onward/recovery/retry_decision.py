@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
 from onward.model.documents import FINAL, DocumentState, Status
 from onward.retry import Ladder
+from onward.retry.iso_time import read_time
 from onward.settings import Settings
 
 # Onward never writes `processing`, but reads it in documents that other programs write.
@@ -145,13 +144,7 @@ def _time(value: Any, name: str, now: float, problems: list[str], *, bounded: bo
     """Return a time as Unix seconds; text is ISO 8601, in UTC if it names no zone."""
     if value is None:
         return None
-    at: float | None = None
-    if isinstance(value, str):
-        with suppress(ValueError, OverflowError):
-            parsed = datetime.fromisoformat(value)
-            at = (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
-    elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        at = float(value)
+    at = read_time(value)
     if at is None:
         problems.append(f"{name} is {value!r:.80}, which is no time; it counts as missing")
     elif bounded and at > now + MAX_CLOCK_SKEW_SECONDS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 HIDDEN: Final = "***"
 
@@ -122,6 +122,19 @@ def redact(text: str, *, addresses: bool = False) -> str:
     if addresses and ("@" in text or "%40" in text):
         text = _ADDRESSES.sub(f"{HIDDEN}@{HIDDEN}", text)
     return text
+
+
+def redact_values(value: Any, name: str = "") -> Any:
+    """Return a value of JSON without its secrets, of which some are known by the names of their fields."""
+    if isinstance(value, dict):
+        return {key: redact_values(one, key) for key, one in value.items()}
+    if isinstance(value, list):
+        return [redact_values(one, name) for one in value]
+    if value is None or isinstance(value, bool):
+        return value
+    text = f"{name}={value}"
+    hidden = redact(text)
+    return value if hidden == text else hidden.removeprefix(f"{name}=")
 
 
 def redact_error(text: str) -> str:

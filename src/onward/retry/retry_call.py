@@ -11,11 +11,11 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
-from datetime import UTC, datetime
 from random import Random
 from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 from onward.retry.errors import Classified, Classifier, Kind, classify
+from onward.retry.iso_time import iso_time
 from onward.retry.policy import GiveUp, Ladder, RetryConfig, RetryPolicy
 from onward.retry.redact import redact_error
 
@@ -234,7 +234,7 @@ def handle_event_with_retry(
             now = clock()
             first_failure = first_failure or now
             kind, text = type(error).__name__, redact_error(f"{type(error).__name__}: {error}")
-            timestamp = datetime.fromtimestamp(now, UTC).isoformat().replace("+00:00", "Z")
+            timestamp = iso_time(now)
             errors.append({"timestamp": timestamp, "error_type": kind, "error": text})
             if len(errors) > MAX_ERRORS:
                 del errors[1]

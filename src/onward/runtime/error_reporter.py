@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -23,6 +22,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from onward.ledger.store_errors import StoreConflict, StoreFull, StoreUnavailable
 from onward.model.failures import Failure
 from onward.retry import Exponential, OnwardError, redact, redact_error
+from onward.retry.iso_time import iso_time
 from onward.settings import MissingExtra
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class ErrorReport:
         fields = {name: getattr(self.failure, name) for name in same}
         fields |= {name: getattr(self, name) for name in ("id", "service", "collection")}
         fields |= {name: redact_error(getattr(self.failure, name)) for name in ("message", "traceback")}
-        fields["at"] = datetime.fromtimestamp(self.failure.at, UTC).isoformat()
+        fields["at"] = iso_time(self.failure.at)
         fields["documents"] = [redact_error(id) for id in self.documents[:MAX_DOCUMENTS]]
         fields["document_count"] = len(self.documents)
         fields["context"] = json.loads(self.failure.context) if self.failure.context else None

@@ -28,6 +28,7 @@ from onward.model.ledger import (
     SettlementPart,
 )
 from onward.retry.errors import Classified, Kind, Malformed, NotReady, Permanent, classify
+from onward.retry.iso_time import iso_time
 from onward.retry.policy import Decision, GiveUp, Reason, Retry, RetryPolicy
 from onward.runtime.service import Service
 from onward.runtime.tracing import parent_of
@@ -331,7 +332,7 @@ def _notice(opened: OpenDelivery, ids: Ids, failure: Failure, charge: Charge) ->
         "error_message": failure.message,
         "error_type": failure.error_type,
         "retry_count": delivery.tries + delivery.not_ready + (charge is not Charge.NOTHING),
-        "failed_at": failure.at,
+        "failed_at": iso_time(failure.at),
     }
     kind, trace = service.notice_type(), parent_of(delivery.trace)
     key = f"{dotted(kind)}.notice"

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from onward.ledger.store_errors import StoreFull, StoreUnavailable
 from onward.model.documents import Document
-from onward.model.events import Envelope, Event, data_text, decode, is_text, new_id, read_event, storable_data
+from onward.model.events import (
+    Envelope,
+    Event,
+    data_text,
+    decode,
+    decoded_object,
+    is_text,
+    new_id,
+    read_event,
+    storable_data,
+)
 from onward.model.failures import Failure
 from onward.model.ledger import KeptDocument, NewDocument, Published
 from onward.retry import Malformed, OnwardError
+from onward.retry.iso_time import iso_time, read_time
 from onward.runtime.tracing import published_trace, valid_trace
 
 if TYPE_CHECKING:
@@ -21,19 +35,15 @@ if TYPE_CHECKING:
 MAX_PRIORITY = 1_000_000
 MAX_VERSION = 2**31
 MAX_ID = 200
+# The fields of an envelope. What another Onward knows of its own round of the event is not used here.
+ENVELOPE_FIELDS = frozenset(
+    ("event_type", "event_id", "timestamp", "version", "data", "trace", "round", "attempt", "idempotency_key")
+)
+_VERSION = re.compile(r"v?(\d{1,10})(?:\.\d{1,10}){0,3}", re.ASCII)
 
 
 class PublishRefused(OnwardError, ValueError):
     """Something cannot be published as it was given; nothing was written."""
-
-
-@dataclass(frozen=True, slots=True)
-class ForeignMessage:
-    """A message of another program."""
-
-    raw: bytes
-    message_id: str = ""
-    properties: dict[str, Any] | None = None
 
 
 def priority_problem(given: object) -> str:
@@ -97,45 +107,152 @@ def _kept(store: Store, documents: Sequence[NewDocument]) -> tuple[KeptDocument,
 # -- events of other programs
 
 
-def enter_foreign_event(
-    store: Store, events: Iterable[type[Event]], raw: bytes, *, message_id: str = ""
-) -> Published | None:
-    """Put an event of another program on the ledger, once by its `event_id`, or by the id of its message.
+@dataclass(frozen=True, slots=True)
+class ForeignMessage:
+    """A message of another program: its bytes, and what its transport says about it."""
 
-    An event that cannot be read or stored becomes a dead letter with its bytes; then this returns None.
-    """
-    event_type = ""
-    kinds = {kind.event_type: kind for kind in events}
-    try:
-        envelope = decode(raw)
-        event_type = str(envelope["event_type"])
-        kind = kinds.get(event_type)
-        if kind is None:
-            known = ", ".join(sorted(kinds)) or "none"
-            raise Malformed(f"the event type {event_type!r} is unknown; known are: {known}")
-        return store.publish([_envelope(kind, envelope, message_id, store.now())])[0]
-    except (StoreUnavailable, StoreFull):
-        raise
-    except Exception as error:
-        store.keep_malformed(raw, Failure.of(error, at=store.now(), service=""), event_type=event_type)
-        return None
+    raw: bytes
+    message_id: str = ""  # The id of the event, if the message itself has none
+    properties: dict[str, Any] | None = None  # Content type, headers, routing key and the like
 
 
 def enter_foreign_events(
     store: Store, events: Iterable[type[Event]], messages: Sequence[ForeignMessage]
 ) -> list[Published | None]:
-    kinds = list(events)
-    return [enter_foreign_event(store, kinds, one.raw, message_id=one.message_id) for one in messages]
+    """Put events of other programs on the ledger, each once by its `event_id`, or by the id of its message.
+
+    This is one transaction. A message that cannot be read or stored becomes a dead letter with its bytes and
+    properties; then its result is None.
+    """
+    kinds = {kind.event_type: kind for kind in events}
+    now = store.now()
+    read = [_read_or_reason(kinds, message, now) for message in messages]
+
+    def enter() -> list[Published | None]:
+        published = iter(store.publish([one for one in read if isinstance(one, Envelope)]))
+        results: list[Published | None] = []
+        for message, one in zip(messages, read, strict=True):
+            if isinstance(one, Envelope):
+                results.append(next(published))
+            else:
+                keep_malformed(store, message, one)
+                results.append(None)
+        return results
+
+    try:
+        return store.atomically(enter)
+    except (StoreUnavailable, StoreFull):
+        raise
+    except Exception as error:
+        if len(messages) > 1:  # only the one that cannot be stored becomes a dead letter
+            return [one for message in messages for one in enter_foreign_events(store, kinds.values(), [message])]
+        keep_malformed(store, messages[0], error)
+        return [None]
 
 
-def _envelope(kind: type[Event], envelope: dict[str, Any], message_id: str, now: float) -> Envelope:
-    version = envelope.get("version", kind.version)
-    if not isinstance(version, int) or not 0 < version < MAX_VERSION:
-        raise Malformed(f"the field 'version' is {version!r:.50}, not a whole number from 1 on")
+def _read_or_reason(
+    kinds: Mapping[str, type[Event]], message: ForeignMessage, now: float
+) -> Envelope | BaseException:
+    try:
+        return read_foreign_event(kinds, message, now)
+    except Exception as error:
+        return error
+
+
+def keep_malformed(store: Store, message: ForeignMessage, error: BaseException) -> None:
+    """Store a message that cannot be read as a dead letter, with its bytes and properties."""
+    envelope = decoded_object(message.raw) or {}
+    event_type = envelope.get("event_type")
+    store.keep_malformed(
+        message.raw,
+        Failure.of(error, at=store.now(), service=""),
+        event_type=event_type if is_text(event_type) and "\x00" not in event_type else "",
+        event_id=_given_id(envelope, message) or "",
+        properties=_properties_text(message),
+    )
+
+
+def read_foreign_event(kinds: Mapping[str, type[Event] | None], message: ForeignMessage, now: float) -> Envelope:
+    """Read an event of another program, or raise `Malformed` with the reason.
+
+    `kinds` has the classes of the known event types. With None in place of a class, the type is known and the
+    data is not checked: a worker reads it.
+    """
+    envelope = decode(message.raw)
+    event_type = str(envelope["event_type"])
+    if event_type not in kinds:
+        known = ", ".join(sorted(kinds)) or "none"
+        raise Malformed(f"the event type {event_type!r} is unknown; known are: {known}")
+    kind = kinds[event_type]
+    version = _version(envelope.get("version"), 1 if kind is None else kind.version)
+    timestamp = read_time(envelope.get("timestamp"))
+    is_whole = envelope.keys() <= ENVELOPE_FIELDS and (timestamp is not None or "timestamp" not in envelope)
     data = data_text(envelope)
-    if version <= kind.version:
-        data = storable_data(read_event(kind, data))
-    ids = (id for id in (envelope.get("event_id"), message_id) if is_text(id))
-    given = next((id for id in ids if 0 < len(id) <= MAX_ID and "\x00" not in id), None)
-    trace = valid_trace(envelope.get("trace"))
-    return Envelope(kind.event_type, data, given or new_id(), now, version, trace, foreign=given is not None)
+    if kind is None or version > kind.version:
+        is_whole = False
+    else:
+        data, is_same = _with_unknown_fields(envelope.get("data", {}), storable_data(read_event(kind, data)))
+        is_whole &= is_same
+    given = _given_id(envelope, message)
+    return Envelope(
+        event_type,
+        data,
+        given or new_id(),
+        now if timestamp is None else timestamp,
+        version,
+        valid_trace(envelope.get("trace")),
+        foreign=given is not None,
+        raw=None if is_whole else message.raw,
+        properties=None if is_whole else _properties_text(message),
+    )
+
+
+def _version(given: object, known: int) -> int:
+    """Return the major number of a version: 2 for 2, "2" and "2.3"."""
+    if given is None:
+        return known
+    if isinstance(given, str) and (found := _VERSION.fullmatch(given.strip())):
+        major = int(found[1])
+    elif isinstance(given, int | float) and not isinstance(given, bool) and given == given // 1:
+        major = int(given)
+    else:
+        major = 0
+    if not 0 < major < MAX_VERSION:
+        raise Malformed(f"the field 'version' is {given!r:.50}, not a number from 1 on, such as 1 or \"1.0\"")
+    return major
+
+
+def _with_unknown_fields(given: dict[str, Any], data: str) -> tuple[str, bool]:
+    """Return an event's data with the given fields that its class does not have.
+
+    Also return whether the other fields are as they were given.
+    """
+    read = json.loads(data)
+    unknown = {name: value for name, value in given.items() if name not in read}
+    if unknown:
+        data = json.dumps(read | unknown, ensure_ascii=False, separators=(",", ":"))
+    return data, all(name in unknown or read[name] == value for name, value in given.items())
+
+
+def _given_id(envelope: Mapping[str, Any], message: ForeignMessage) -> str | None:
+    ids = (id for id in (envelope.get("event_id"), message.message_id) if is_text(id))
+    return next((id for id in ids if 0 < len(id) <= MAX_ID and "\x00" not in id), None)
+
+
+def _properties_text(message: ForeignMessage) -> str | None:
+    return json.dumps(_jsonable(message.properties)) if message.properties else None
+
+
+def _jsonable(value: Any) -> Any:
+    """Return a value of a transport as JSON has it."""
+    if isinstance(value, Mapping):
+        return {str(name): _jsonable(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_jsonable(one) for one in value]
+    if isinstance(value, datetime):
+        return iso_time(value.timestamp())
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).decode("utf-8", "backslashreplace")
+    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    return str(value)

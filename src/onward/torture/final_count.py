@@ -139,7 +139,7 @@ def _count_dead_letters(store: Store, plan: WorkloadPlan, found: FinalCount) -> 
 def _documents_of(dead_letter: DeadLetter) -> list[str]:
     if dead_letter.documents:
         return [f"{collection}/{id}" for collection, id in dead_letter.documents]
-    data = dead_letter.original_event.get("data", {})
+    data = (dead_letter.original_event or {}).get("data", {})
     fields = json.loads(data) if isinstance(data, str) else data
     if pieces := fields.get("pieces"):
         return [f"pieces/{piece}" for piece in pieces]

@@ -21,9 +21,7 @@ from pydantic_core import CoreSchema
 from onward.ops.submissions import MAX_URL_LENGTH
 from onward.ops.text.format import iso
 
-Time = Annotated[
-    str | None, Field(description="A time in ISO 8601, in UTC.", examples=["2026-03-09T14:30:00+00:00"])
-]
+Time = Annotated[str | None, Field(description="A time in ISO 8601, in UTC.", examples=["2026-03-09T14:30:00Z"])]
 Progress = Literal[
     "queued", "fetching", "extracting", "chunking", "embedding", "indexing", "processing", "done", "failed"
 ]

@@ -25,7 +25,7 @@ from onward.ops.queries.dead_letters import dead_letter_at, dead_letter_facts, f
 from onward.ops.queries.failure_groups import files_of, find_batch, is_persistent, item_errors
 from onward.ops.text.format import one_line, source_name
 from onward.ops.text.history import MAX_SHOWN_BYTES, error_text, last_error_text, raw_text, reason_text
-from onward.recovery.requeue_dead_letters import refusal, service_names
+from onward.recovery.requeue_dead_letters import EventReader
 from onward.retry.redact import redact
 
 router = APIRouter()
@@ -165,8 +165,12 @@ def _changes(about: dict[str, Any], *, archived: bool, refused: bool = False) ->
 def show_letter(request: Request, app: Onward, row: str) -> Response:
     """Show a dead letter: the original event, its errors, and its bytes if they are no event."""
     letter, archived = _letter(app, row)
-    refused = refusal(letter, service_names(app.store))
-    event = json.dumps(dead_letter_facts(letter)["original_event"], ensure_ascii=False, indent=2, default=str)
+    refused = EventReader(app.store, app.registry.events).refusal(letter)
+    facts, sent = dead_letter_facts(letter), letter.original_event or {}
+    event, properties = (
+        json.dumps(facts[name], ensure_ascii=False, indent=2, default=str)
+        for name in ("original_event", "properties")
+    )
     return page(
         request,
         "letter.html",
@@ -180,6 +184,8 @@ def show_letter(request: Request, app: Onward, row: str) -> Response:
         reason=reason_text(letter),
         documents=letter.documents[:NAMED],
         more=max(0, len(letter.documents) - NAMED),
+        event_type=str(sent.get("event_type", "")),
+        properties=properties if letter.properties else "",
         event=event if len(event) <= EVENT_SHOWN else f"{event[:EVENT_SHOWN]}\n… (cut)",
         errors=[(one, error_text(one)) for one in reversed(letter.errors)],
         traceback=redact(str(letter.errors[-1].get("traceback") or "")).strip() if letter.errors else "",

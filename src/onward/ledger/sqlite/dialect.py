@@ -24,7 +24,7 @@ from onward.model.clock import Clock, SystemClock
 from onward.search import search_queries
 from onward.search.search_queries import FullText
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 BUSY_SECONDS = 30.0
 BUSY_STEP_SECONDS = 0.001
 POLL_SECONDS = 0.02

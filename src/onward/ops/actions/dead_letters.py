@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from onward.app import App
 from onward.ledger.store import Store
+from onward.model.events import Event
 from onward.model.ledger import DeadLetter
 from onward.ops.actions.action import (
     Action,
@@ -28,16 +29,17 @@ from onward.ops.actions.action import (
     worker_hint,
 )
 from onward.ops.bad_input import BadInput
+from onward.ops.lookup import is_pipeline_store
 from onward.ops.queries.dead_letters import ChosenDeadLetters, DeadLetterSelection
 from onward.ops.text.format import counted, number, one_line
 from onward.ops.text.history import last_error_text
 from onward.recovery.requeue_dead_letters import (
     CanaryOutcome,
+    EventClasses,
+    EventReader,
     Refusal,
     Requeue,
     RequeueResult,
-    refusal,
-    service_names,
 )
 from onward.retry.errors import OnwardError
 from onward.retry.redact import redact
@@ -59,13 +61,30 @@ def check_pace(canary: int, rate: float | None) -> None:
         raise BadInput(f"{rate} is no rate; give how many a second, such as 10 or 0.5")
 
 
+def event_classes(app: App, given: Sequence[type[Event]]) -> EventClasses:
+    """Return a function that returns the given event classes, or those of an app's services.
+
+    Commands open an app without services: if the store is the pipeline's, it returns the pipeline's classes.
+    """
+
+    def find() -> Iterable[type[Event]]:
+        known = list(given) or list(app.registry.events())
+        if known or not is_pipeline_store(app.store):
+            return known
+        from onward.pipeline import events
+
+        return [kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, Event)]
+
+    return find
+
+
 def preview_requeue(
-    store: Store, letters: Iterable[DeadLetter], accept: Callable[[DeadLetter], object]
+    store: Store, letters: Iterable[DeadLetter], accept: Callable[[DeadLetter], object], events: EventClasses
 ) -> RequeueResult:
     """Return the result of a requeue, as far as it can be foreseen; call `accept` for what would go back."""
-    result, services = RequeueResult(), service_names(store)
+    result, reader = RequeueResult(), EventReader(store, events)
     for letter in letters:
-        if reason := refusal(letter, services):
+        if reason := reader.refusal(letter):
             result.refused.append(Refusal(letter.row, reason))
         elif store.is_recovered(letter):
             result.skipped_recovered += 1
@@ -86,6 +105,7 @@ class RequeueRun:
     about: Mapping[str, Any]
     canary: int
     rate: float | None
+    events: EventClasses
     stopped: bool = False
     error: OnwardError | None = None
     logged: int = field(default=0, init=False)
@@ -107,6 +127,7 @@ class RequeueRun:
             self.app.store,
             letters,
             sleep=self.progress.sleep,
+            events=self.events,
             rate=self.rate,
             canary=self.canary,
             report=report,
@@ -144,6 +165,7 @@ class RequeueDeadLetters(Action):
     canary: int = 0  # how many go first; the rest goes only if they are processed
     rate: float | None = None  # at most this many a second
     quick_plan: bool = False  # only count the dead letters if there are more than `MAX_QUICK_PLAN`
+    events: tuple[type[Event], ...] = ()  # to read again what could not be read; empty: those of the app
 
     def plan(self, app: App) -> ActionPlan:
         check_pace(self.canary, self.rate)
@@ -164,7 +186,10 @@ class RequeueDeadLetters(Action):
             text = f"Up to {_of(choice, count)} would go back. What has recovered, or is being tried, is skipped."
             return count, say(text), {}
         queues = Counter[str]()
-        result = preview_requeue(app.store, choice.letters(), lambda one: queues.update([one.failed_queue]))
+        events = event_classes(app, self.events)
+        result = preview_requeue(
+            app.store, choice.letters(), lambda one: queues.update([one.failed_queue]), events
+        )
         first = min(self.canary, result.requeued)
         order = f", {number(first)} of them first" if 0 < first < result.requeued else ""
         sentences = say(f"{_of(choice, result.requeued)} would go back{order}.")
@@ -178,7 +203,8 @@ class RequeueDeadLetters(Action):
         check_pace(self.canary, self.rate)
         choice = self.selection.find(app)
         progress.total = choice.count()
-        run = RequeueRun(app, progress, actor, "failed requeue", choice.about, self.canary, self.rate)
+        events = event_classes(app, self.events)
+        run = RequeueRun(app, progress, actor, "failed requeue", choice.about, self.canary, self.rate, events)
         requeue = run.requeue(choice.letters())
         result = requeue.result
         with run.followed(lambda: result.requeued):
@@ -219,7 +245,11 @@ def requeue_sentences(result: RequeueResult, *, stopped: bool) -> Messages:
         sentences += say("Stopped. The same command goes on with the rest.", tone=Tone.WARNING)
     if result.requeued:
         sentences += say(f"{counted(result.requeued, 'dead letter')} put back.")
-    return (*sentences, *skipped_sentence(result, "skipped"), *refusal_sentences(result.refused))
+    sentences += (*skipped_sentence(result, "skipped"), *refusal_sentences(result.refused))
+    if result.unreadable:
+        count = f"{counted(result.unreadable, 'dead letter')} could still not be read."
+        sentences += say(f"{count} Requeue again when their consumer can read them.", tone=Tone.HINT)
+    return tuple(sentences)
 
 
 def skipped_sentence(result: RequeueResult, verb: str) -> Messages:

@@ -10,6 +10,7 @@ from typing import Any
 from onward.app import App
 from onward.ledger.store import Store
 from onward.model.documents import DocumentKey
+from onward.model.events import Event
 from onward.model.ledger import FailedBatch
 from onward.model.ledger_views import FailureGroup, ScheduleResult
 from onward.ops.actions.action import (
@@ -29,6 +30,7 @@ from onward.ops.actions.dead_letters import (
     MAX_QUICK_PLAN,
     RequeueRun,
     check_pace,
+    event_classes,
     preview_requeue,
     refusal_sentences,
     requeue_sentences,
@@ -42,6 +44,7 @@ from onward.ops.text.format import counted, number, one_line
 from onward.recovery.requeue_dead_letters import (
     CanaryOutcome,
     DeadLetterFilter,
+    EventClasses,
     Requeue,
     RequeueResult,
     matching_dead_letters,
@@ -67,11 +70,13 @@ class GroupRetryResult:
         return self.dead_letters.left_untouched + self.held_back
 
 
-def plan_group_retry(store: Store, fingerprint: str) -> tuple[RequeueResult, list[DocumentKey]]:
+def plan_group_retry(
+    store: Store, fingerprint: str, events: EventClasses = tuple
+) -> tuple[RequeueResult, list[DocumentKey]]:
     """Return what a retry would do with a group's dead letters, and its documents that none of them is about."""
     brought: set[DocumentKey] = set()
     found = matching_dead_letters(store, DeadLetterFilter(fingerprint=fingerprint))
-    letters = preview_requeue(store, found, lambda letter: brought.update(letter.documents))
+    letters = preview_requeue(store, found, lambda letter: brought.update(letter.documents), events)
     keys = [(state.collection, state.id) for state in affected(store, fingerprint)]
     return letters, [key for key in keys if key not in brought]
 
@@ -107,6 +112,7 @@ class RetryFailureGroup(Action):
     canary: int = 0  # how many go first; the rest goes only if they are processed
     rate: float | None = None  # at most this many a second
     quick_plan: bool = False  # only count if more than `MAX_QUICK_PLAN` things are affected
+    events: tuple[type[Event], ...] = ()  # to read again what could not be read; empty: those of the app
 
     def plan(self, app: App) -> ActionPlan:
         check_pace(self.canary, self.rate)
@@ -118,7 +124,8 @@ class RetryFailureGroup(Action):
             skipped = "What has recovered, or is being tried, is skipped."
             most = max(group.dead_letters, group.affected)
             return ActionPlan(title, most, example + say(text, skipped), undo=undo, slow=True)
-        letters, documents = plan_group_retry(app.store, group.fingerprint)
+        events = event_classes(app, self.events)
+        letters, documents = plan_group_retry(app.store, group.fingerprint, events)
         first = f", {number(self.canary)} of them first" if self.canary else ""
         sentences = refusal_sentences(letters.refused) + skipped_sentence(letters, "would be skipped")
         if documents:
@@ -139,9 +146,10 @@ class RetryFailureGroup(Action):
     def run(self, app: App, progress: ActionProgress, actor: Actor) -> ActionOutcome:
         check_pace(self.canary, self.rate)
         group = find_group(app, self.group)
-        planned, documents = plan_group_retry(app.store, group.fingerprint)
+        events = event_classes(app, self.events)
+        planned, documents = plan_group_retry(app.store, group.fingerprint, events)
         progress.total = planned.requeued
-        run = RequeueRun(app, progress, actor, "failures retry", _about(group), self.canary, self.rate)
+        run = RequeueRun(app, progress, actor, "failures retry", _about(group), self.canary, self.rate, events)
         found = matching_dead_letters(app.store, DeadLetterFilter(fingerprint=group.fingerprint))
         requeue = run.requeue(found)
         letters, result = requeue.result, GroupRetryResult(requeue.result)
@@ -167,6 +175,7 @@ class RetryFailureGroup(Action):
             "documents_without_letter": documents,
             "requeued": letters.requeued,
             "skipped_recovered": letters.skipped_recovered,
+            "unreadable": letters.unreadable,
             "refused": [{"row": refusal.row, "reason": refusal.reason} for refusal in letters.refused],
             "documents": {str(outcome): count for outcome, count in result.documents.items()},
             "canary": {"outcome": str(letters.canary.outcome), "message": redact(letters.canary.message)},

@@ -16,7 +16,7 @@ from onward.ops.queries.failure_groups import fingerprint_of
 from onward.ops.text.format import iso, one_line
 from onward.ops.text.history import last_error_text
 from onward.recovery.requeue_dead_letters import DeadLetterFilter, matching_dead_letters
-from onward.retry.redact import redact
+from onward.retry.redact import redact, redact_values
 
 
 def failed_queues(app: App, counts: dict[str, dict[str, int]] | None = None) -> dict[str, list[str]]:
@@ -195,13 +195,17 @@ def dead_letter_at(app: App, row: int, *, archived: bool | None = None) -> DeadL
 
 
 def dead_letter_facts(letter: DeadLetter) -> dict[str, Any]:
-    return asdict(letter) | {
-        "original_event": letter.original_event | {"timestamp": iso(letter.original_event["timestamp"])},
+    event, facts = letter.original_event, asdict(letter)
+    if not facts.pop("unread") and event is not None:  # else it is shown as it was sent
+        event = event | {"timestamp": iso(event["timestamp"])}
+    return facts | {
+        "original_event": event,
         "last_error": redact(letter.last_error),
         "timestamp": iso(letter.timestamp),
         "errors": [error_facts(error) for error in letter.errors],
         "documents": [{"collection": collection, "id": id} for collection, id in letter.documents],
         "raw": base64.b64encode(letter.raw).decode() if letter.raw is not None else None,
+        "properties": redact_values(letter.properties),
     }
 
 

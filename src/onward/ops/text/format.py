@@ -9,6 +9,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import NamedTuple
 
 from onward.pipeline.uploads import read_location
+from onward.retry.iso_time import iso_time
 from onward.retry.redact import redact
 
 SHORT_ID = 8  # characters of a derived id that are shown, where they are enough to name it
@@ -113,9 +114,8 @@ def clock_time(at: float) -> str:
 
 
 def iso(at: float | None) -> str | None:
-    """Return a point in time for programs."""
-    there = _date(at, UTC)
-    return there.isoformat() if there else None
+    """Return a point in time for programs; None if no calendar has it."""
+    return None if at is None or _date(at, UTC) is None else iso_time(at)
 
 
 TimeFormat = Callable[[float, float], str]  # formats a point in time; the second argument is the time now

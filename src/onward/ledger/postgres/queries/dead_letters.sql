@@ -41,7 +41,8 @@ ORDER BY id LIMIT $6;
 
 -- name: dead_letters
 SELECT id, service, event_id, event_type, version, data::json, timestamp, key, collection, ids, round,
-       tries + not_ready, errors, deaths, reason, encode(raw, 'hex'), raw IS NOT NULL, settled_at
+       tries + not_ready, errors, deaths, reason, encode(raw, 'hex'), raw IS NOT NULL, settled_at,
+       properties
 FROM ledger WHERE id = ANY ($1::bigint[]) AND state = $2;
 
 -- name: move_dead_letters

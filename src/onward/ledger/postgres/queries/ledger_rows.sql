@@ -13,11 +13,14 @@ UPDATE ledger SET key = key || '/' || id WHERE id = $1;
 -- name: waiting_row :value
 SELECT id FROM ledger WHERE state = 'waiting' AND service = $1 AND key = $2 {lock FOR UPDATE};
 
--- name: known_event :row
-SELECT id FROM ledger WHERE event_id = $1 AND state = 'dead' LIMIT 1;
-
--- name: remember_foreign_event
-INSERT INTO foreign_events (event_id, at) VALUES ($1, $2) ON CONFLICT (event_id) DO NOTHING;
+-- name: remember_foreign_events
+-- A dead letter may be older than the ids that are remembered. A message that was never read has its id as key.
+INSERT INTO foreign_events (event_id, at)
+SELECT given.id, $1::float8 FROM unnest($2::text[]) AS given (id)
+WHERE NOT EXISTS (SELECT 1 FROM ledger WHERE event_id = given.id AND state = 'dead'
+                    AND NOT (reason = 'malformed' AND key = event_id))
+ORDER BY given.id
+ON CONFLICT (event_id) DO NOTHING RETURNING event_id;
 
 -- name: forget_foreign_events
 DELETE FROM foreign_events WHERE event_id = ANY (ARRAY (
@@ -30,13 +33,21 @@ SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[
                      $8::float8[], $9::text[], $10::text[], $11::text[], $12::json[], $13::int[], $14::int[],
                      $15::float8[], $16::text[], $17::int[]);
 
+-- name: insert_rows_with_raw
+INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, trace, key, collection,
+                    ids, round, priority, due, source, generation, raw, properties)
+SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[],
+                     $8::float8[], $9::text[], $10::text[], $11::text[], $12::json[], $13::int[], $14::int[],
+                     $15::float8[], $16::text[], $17::int[], $18::bytea[], $19::text[]);
+
 -- name: insert_malformed
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, key, due, errors, reason,
-                    raw, settled_at, fingerprint)
-VALUES ($1, $2, 'dead', $3, $4, 1, '{}', $5, $6, $7, $8, 'malformed', $9, $10, $11);
+                    raw, settled_at, fingerprint, properties)
+VALUES ($1, $2, 'dead', $3, $4, 1, '{}', $5, $6, $7, $8, 'malformed', $9, $10, $11, $12);
 
 -- name: unrouted
-SELECT id, event_id, event_type, version, data, timestamp, trace, source, generation, priority, due
+SELECT id, event_id, event_type, version, data, timestamp, trace, source, generation, priority, due,
+       encode(raw, 'hex'), properties
 FROM ledger WHERE state = 'unrouted' AND event_type = $1 ORDER BY id {lock FOR UPDATE};
 
 -- name: rows
@@ -82,15 +93,18 @@ WHERE id = :id;
 -- name: split_row
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, trace, key, collection,
                     ids, round, priority, due, tries, not_ready, given_back, openings, able, deaths, batch,
-                    cursor, errors, failed_at, failed_trace, source, generation, reason, settled_at, fingerprint)
+                    cursor, errors, failed_at, failed_trace, source, generation, reason, settled_at, fingerprint,
+                    raw, properties)
 SELECT :id::bigint, service, :state::text, event_id, event_type, version, data, timestamp, trace, :key::text,
        collection, :ids::text::json, round, priority, :due::float8, :tries::int, :not_ready::int, :given_back::int,
        :openings::int, :able::float8, :deaths::int, :batch::int, :cursor::text, :errors::text, :failed_at::float8,
-       :failed_trace::text, source, generation, :reason::text, :settled_at::float8, :fingerprint::text
+       :failed_trace::text, source, generation, :reason::text, :settled_at::float8, :fingerprint::text,
+       raw, properties
 FROM ledger WHERE id = :origin;
 
 -- name: keep_raw
-UPDATE ledger SET raw = $1 WHERE id = $2;
+-- The exact bytes that another program sent, if they are stored, are better than these.
+UPDATE ledger SET raw = coalesce(raw, $1) WHERE id = $2;
 
 -- name: delete_rows
 DELETE FROM ledger WHERE id = ANY ($1::bigint[]);

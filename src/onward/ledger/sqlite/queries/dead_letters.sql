@@ -47,7 +47,7 @@ FROM (SELECT id FROM ledger INDEXED BY ledger_archived
 -- name: dead_letters
 SELECT json_group_array(json_array(id, service, event_id, event_type, version, json(data), timestamp, key,
                                    collection, json(ids), round, tries + not_ready, errors, deaths, reason,
-                                   hex(raw), raw IS NOT NULL, settled_at))
+                                   hex(raw), raw IS NOT NULL, settled_at, properties))
 FROM ledger WHERE id IN (SELECT value FROM json_each(?1)) AND state = ?2;
 
 -- name: move_dead_letters

@@ -10,11 +10,13 @@ UPDATE ledger SET key = key || '/' || id WHERE id = ?;
 -- name: waiting_row
 SELECT id FROM ledger WHERE state = 'waiting' AND service = ? AND key = ?;
 
--- name: known_event
-SELECT json_array(id) FROM ledger WHERE event_id = ? AND state = 'dead' LIMIT 1;
-
--- name: remember_foreign_event
-INSERT INTO foreign_events (event_id, at) VALUES (?, ?) ON CONFLICT (event_id) DO NOTHING;
+-- name: remember_foreign_events
+-- A dead letter may be older than the ids that are remembered. A message that was never read has its id as key.
+INSERT INTO foreign_events (event_id, at)
+SELECT given.value, ?1 FROM json_each(?2) AS given
+WHERE NOT EXISTS (SELECT 1 FROM ledger WHERE event_id = given.value AND state = 'dead'
+                    AND NOT (reason = 'malformed' AND key = event_id))
+ON CONFLICT (event_id) DO NOTHING RETURNING event_id;
 
 -- name: forget_foreign_events
 DELETE FROM foreign_events WHERE event_id IN (SELECT event_id FROM foreign_events WHERE at < ? ORDER BY at LIMIT 5000);
@@ -24,14 +26,19 @@ INSERT INTO ledger (id, service, state, event_id, event_type, version, data, tim
                     ids, round, priority, due, source, generation)
 VALUES {values};
 
+-- name: insert_rows_with_raw
+INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, trace, key, collection,
+                    ids, round, priority, due, source, generation, raw, properties)
+VALUES {values};
+
 -- name: insert_malformed
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, key, due, errors, reason,
-                    raw, settled_at, fingerprint)
-VALUES (?, ?, 'dead', ?, ?, 1, '{}', ?, ?, ?, ?, 'malformed', ?, ?, ?);
+                    raw, settled_at, fingerprint, properties)
+VALUES (?, ?, 'dead', ?, ?, 1, '{}', ?, ?, ?, ?, 'malformed', ?, ?, ?, ?);
 
 -- name: unrouted
 SELECT json_group_array(json_array(id, event_id, event_type, version, data, timestamp, trace, source,
-                                   generation, priority, due))
+                                   generation, priority, due, iif(raw IS NULL, NULL, hex(raw)), properties))
 FROM ledger WHERE state = 'unrouted' AND event_type = ?;
 
 -- name: rows
@@ -66,14 +73,16 @@ WHERE id = :id;
 -- name: split_row
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, trace, key, collection,
                     ids, round, priority, due, tries, not_ready, given_back, openings, able, deaths, batch,
-                    cursor, errors, failed_at, failed_trace, source, generation, reason, settled_at, fingerprint)
+                    cursor, errors, failed_at, failed_trace, source, generation, reason, settled_at, fingerprint,
+                    raw, properties)
 SELECT :id, service, :state, event_id, event_type, version, data, timestamp, trace, :key, collection,
        :ids, round, priority, :due, :tries, :not_ready, :given_back, :openings, :able, :deaths, :batch, :cursor,
-       :errors, :failed_at, :failed_trace, source, generation, :reason, :settled_at, :fingerprint
+       :errors, :failed_at, :failed_trace, source, generation, :reason, :settled_at, :fingerprint, raw, properties
 FROM ledger WHERE id = :origin;
 
 -- name: keep_raw
-UPDATE ledger SET raw = ? WHERE id = ?;
+-- The exact bytes that another program sent, if they are stored, are better than these.
+UPDATE ledger SET raw = coalesce(raw, ?) WHERE id = ?;
 
 -- name: delete_rows
 DELETE FROM ledger WHERE id IN (SELECT value FROM json_each(?));
