@@ -114,7 +114,7 @@ def test_an_export_has_a_line_with_every_field_for_each_dead_letter(queue: Path,
     assert set(letters[0]) == {
         *("row", "failed_queue", "original_event", "idempotency_key", "attempt_count", "last_error"),
         *("error_type", "abandoned_reason", "service_name", "timestamp", "errors", "fingerprint", "deaths"),
-        *("round", "documents", "raw"),
+        *("round", "documents", "raw", "properties"),
     }
     assert letters[0]["original_event"]["data"] == {"page_ids": ["page-a"], "found_by": ""}
     assert "hunter2" not in result.stdout
@@ -193,7 +193,8 @@ def test_what_cannot_go_back_is_refused_and_the_exit_code_says_partial(queue: Pa
     found = facts(queue, "requeue", "--all", code=PARTIAL)
     (refused,) = found["refused"]
     assert (found["requeued"], refused["row"]) == (4, rows(queue)[0])
-    assert "no service" in refused["reason"]
+    assert "its bytes still cannot be read as an event: not JSON" in refused["reason"]
+    assert found["unreadable"] == 1
 
 
 def test_the_rest_follows_a_canary_that_is_processed(queue: Path, monkeypatch: pytest.MonkeyPatch) -> None:

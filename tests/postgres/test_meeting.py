@@ -220,6 +220,19 @@ def test_a_stranger_who_comes_twice_is_let_in_once(stage: Stage, meeting: Meetin
     assert stage.rows("waiting", "listening") == 1
 
 
+def test_two_batches_of_the_same_strangers_let_each_in_once(stage: Stage, meeting: Meeting) -> None:
+    def strangers(*names: str) -> list[Envelope]:
+        return [replace(stage.noticed(name), event_id=name, foreign=True) for name in names]
+
+    one, two = meeting(
+        lambda: stage.store.publish(strangers("a", "b", "c")),
+        lambda: stage.store.publish(strangers("c", "b", "d")),
+    )
+    assert [found.rows for found in one] == [1, 1, 1]
+    assert [(found.rows, found.duplicates) for found in two] == [(0, 1), (0, 1), (1, 0)]
+    assert stage.rows("waiting", "listening") == 4
+
+
 def test_an_event_is_not_dropped_for_a_twin_that_is_claimed_just_now(stage: Stage, meeting: Meeting) -> None:
     stage.store.publish([stage.noticed("smoke")])
     (claimed, published) = meeting(

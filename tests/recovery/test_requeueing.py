@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from onward import Event
 from onward.backend_urls import open_store
 from onward.ledger.store_errors import StoreError, StoreUnavailable
 from onward.model.failures import Failure
@@ -18,6 +19,7 @@ from onward.model.ledger import (
     Processed,
     RetryLater,
     SettlementPart,
+    Subscription,
 )
 from onward.recovery.requeue_dead_letters import (
     NO_WORKER,
@@ -26,7 +28,7 @@ from onward.recovery.requeue_dead_letters import (
     matching_dead_letters,
 )
 from onward.retry import Reason
-from tests.support.store_pages import LISTENING, NOON, Clock, Stage, failure, page
+from tests.support.store_pages import LISTENING, NOON, Clock, Noticed, Stage, failure, page
 
 EVERYTHING = DeadLetterFilter()
 
@@ -195,10 +197,66 @@ def test_what_was_never_an_event_is_refused_with_the_reason(stage: Stage) -> Non
     give_up(stage, "a")
     result = requeue(stage).run()
     assert result.requeued == 1
-    nobody, unread = (one.reason for one in result.refused)
-    assert "it was for no service" in nobody
-    assert "could not be read as an event" in unread
+    assert all("still cannot be read as an event: not JSON" in one.reason for one in result.refused)
+    assert (len(result.refused), result.unreadable) == (2, 2)
     assert len(stage.store.find_dead_letters()) == 2, "they are kept"
+
+
+class Sounded(Event, type="Noticed"):
+    """A later form of the event, which reads what the earlier one did not."""
+
+    what: str | int
+
+
+def test_what_can_be_read_after_a_fix_goes_back(stage: Stage) -> None:
+    keep(stage, b'{"event_type": "Noticed", "event_id": "theirs", "data": {"what": 7}}', event_type="Noticed")
+    (before,) = stage.store.find_dead_letters()
+    result = requeue(stage, events=lambda: [Noticed]).run()
+    assert (result.requeued, result.unreadable) == (0, 1)
+    assert "Noticed fails its schema: what" in result.refused[0].reason
+    (letter,) = stage.store.find_dead_letters()
+    assert letter.last_error.startswith("Noticed fails its schema: what")
+    assert (letter.row, len(letter.errors)) == (before.row, 2)
+
+    result = requeue(stage, events=lambda: [Sounded]).run()
+    assert (result.requeued, result.unreadable, stage.store.find_dead_letters()) == (1, 0, [])
+    delivery = stage.take(service="listening")
+    assert (delivery.event_id, delivery.data) == ("theirs", '{"what":7}')
+
+
+def test_an_unknown_type_goes_back_when_a_service_takes_it(stage: Stage) -> None:
+    keep(stage, b'{"event_type": "Rung", "event_id": "theirs", "data": {"bell": 1}}')
+    assert (
+        "the event type 'Rung' is unknown; known are: Noticed, PagesFound"
+        in requeue(stage).run().refused[0].reason
+    )
+    stage.store.subscribe([Subscription("hearing", "Rung")])
+    assert requeue(stage).run().requeued == 1, "its worker checks the data"
+    assert stage.take(service="hearing").data == '{"bell": 1}'
+
+
+def test_what_its_service_does_not_take_any_more_stays(stage: Stage) -> None:
+    keep(stage, b"?", event_type="Noticed")
+    keep(stage, b'{"event_type": "Noticed"}', event_type="PagesFound")
+    stage.store.retire_service("listening")
+    reasons = [one.reason for one in requeue(stage, events=lambda: [Noticed]).run().refused]
+    assert "its service 'listening' was retired" in reasons[0]
+    assert "its service 'reading' does not take Noticed" in reasons[1]
+
+
+def test_what_was_read_again_is_watched_as_a_canary(stage: Stage) -> None:
+    for id in "ab":
+        stage.store.add_documents([page(id)])
+        keep(stage, b'{"event_type": "PagesFound", "data": {"page_ids": ["%s"]}}' % id.encode(), "PagesFound")
+    gives_up = Crew(stage, lambda delivery: DeadLettered([one.id for one in delivery.inputs], failure=failure()))
+    result = requeue(stage, gives_up, canary=1).run()
+    assert (result.canary.outcome, result.requeued, result.left_untouched) == ("failed", 1, 1)
+    assert [letter.unread for letter in stage.store.find_dead_letters()] == [True, False]
+
+
+def keep(stage: Stage, raw: bytes, event_type: str = "") -> None:
+    """Keep a message that could not be read."""
+    stage.store.keep_malformed(raw, failure("not an event"), event_type=event_type)
 
 
 def test_an_event_that_a_worker_found_malformed_may_go_back_to_a_newer_one(stage: Stage) -> None:

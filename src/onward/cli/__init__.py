@@ -34,6 +34,7 @@ COMMANDS = {  # the module of each command, and its summary
     "retry-job": ("processes", "Requeue unfinished documents that are due."),
     "reembed": ("ingest", "Embed chunks that have no vector of the present model."),
     "forget": ("ingest", "Remove a source and everything made from it."),
+    "publish": ("publish", "Put events of files on the ledger."),
     "retry": ("documents", "Requeue documents now, or at a given time."),
     "batches": ("failures", "List and retry failed batches."),
     "breakers": ("services", "Show outages, and open or close a breaker."),

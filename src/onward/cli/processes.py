@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 SOME_LEFT = 3
 STOP_SECONDS = 20.0  # how long a worker may take to finish running handlers
-_app_option = click.option(
+app_option = click.option(
     "--app",
     "reference",
     default=PIPELINE,
@@ -55,7 +55,7 @@ def _load_app(reference: str, level: int) -> App:
 
 
 @click.command()
-@_app_option
+@app_option
 @click.option("--services", metavar="A,B", help="Only these services; all by default.")
 @click.option("--concurrency", type=click.IntRange(1, 1000), help="Concurrent calls for each service and process.")
 @click.option("--processes", type=click.IntRange(1, 64), default=1, show_default=True, help="Worker processes.")
@@ -85,7 +85,7 @@ def worker(
     from onward.worker import supervise
 
     if reference == PIPELINE:
-        _refuse_other_store()
+        refuse_other_store()
     level = logging.DEBUG if verbose else logging.INFO
     app = _load_app(reference, level)
     # Settings that an app was given stay its own; `supervise` shares those that were read.
@@ -136,7 +136,7 @@ def _chosen(app: App, services: str | None) -> list[str] | None:
     return names
 
 
-def _refuse_other_store() -> None:
+def refuse_other_store() -> None:
     """Refuse to run the pipeline in the store of another app."""
     store = load_settings().store
     if not store_exists(store):
@@ -154,7 +154,7 @@ def _refuse_other_store() -> None:
 
 
 @click.command("retry-job")
-@_app_option
+@app_option
 @click.option("--once", is_flag=True, help="Requeue what is due now, and end.")
 @_verbose_option
 @json_option
@@ -256,7 +256,7 @@ def _documents_of_other_apps(store: Store, registry: Registry) -> list[str]:
 @click.option(
     "--address", metavar="HOST:PORT", help="Where to listen; ONWARD_SERVE_ADDRESS by default (127.0.0.1:8321)."
 )
-@_app_option
+@app_option
 @click.option("--work", is_flag=True, help="Also run a worker of the same app, which ends with the console.")
 def serve(address: str | None, reference: str, work: bool) -> None:
     """Serve the web console and the HTTP API.

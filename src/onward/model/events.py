@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeGuard
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from onward.model.documents import Document
 from onward.model.failures import message_of
@@ -23,6 +23,9 @@ MAX_IDS = 500
 MAX_BYTES = 64_000
 MAX_DEPTH = 100  # Lists within lists: a database and callers that list events read them inside another list
 
+# Making an encoder takes as long as using it.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+_SORTING_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 # An even number of backslashes before it are backslashes of the text.
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"|([\[{])|([\]}])')
@@ -253,7 +256,7 @@ def idempotency_key(
         if isinstance(fields.get(name), list):
             # A newer version may name documents by more than text.
             fields[name] = sorted(fields[name], key=lambda id: id if isinstance(id, str) else json.dumps(id))
-    text = json.dumps([event_type, sorted(revisions), fields], sort_keys=True, separators=(",", ":"))
+    text = _SORTING_ENCODER.encode([event_type, sorted(revisions), fields])
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
@@ -303,7 +306,7 @@ def _number_or_text(number: str) -> float | str:
 def data_text(envelope: dict[str, Any]) -> str:
     """Return the data of another program's event as JSON text, or raise `Malformed` if it cannot be stored."""
     try:
-        data = json.dumps(envelope.get("data", {}), ensure_ascii=False, allow_nan=False)
+        data = _ENCODER.encode(envelope.get("data", {}))
         data.encode()
     except UnicodeEncodeError as error:
         raise Malformed(f"its data holds half a character, a lone surrogate: {error}") from error
@@ -338,12 +341,13 @@ def _read_known_fields(cls: type[Event], data: str) -> Event:
     try:
         return cls.model_validate_json(data)
     except ValidationError as error:
-        unknown = [problem["loc"] for problem in error.errors() if problem["type"] == "extra_forbidden"]
+        problems = error.errors(include_url=False, include_context=False, include_input=False)
+        unknown = [problem["loc"] for problem in problems if problem["type"] == "extra_forbidden"]
         if not unknown:
             raise
     if any(len(place) > 1 for place in unknown):
         return cls.model_validate_json(data, extra="ignore")
     # Not by `extra="ignore"`, which would also apply to values inside that allow more fields.
     left_out = {name for (name,) in unknown}
-    known = {name: value for name, value in json.loads(data).items() if name not in left_out}
-    return cls.model_validate_json(json.dumps(known))
+    known = {name: value for name, value in from_json(data).items() if name not in left_out}
+    return cls.model_validate_json(to_json(known))

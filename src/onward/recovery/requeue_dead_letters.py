@@ -70,7 +70,7 @@ class Refused(OnwardError):
 class EventReader:
     """Decides whether dead letters can be requeued, and reads the bytes of those that were never read.
 
-    `events` returns the known event classes. The data of other types that a service takes is checked by its worker.
+    `events` returns the known event classes. The data of other types that a service takes is checked by a worker.
     """
 
     def __init__(self, store: Store, events: EventClasses) -> None:
@@ -225,9 +225,8 @@ class Requeue:
         except Exception as error:  # one bad dead letter never stops the others
             if len(sound) > 1:
                 return [requeued for one in sound for requeued in self._put_back_sound([one])]
-            self.result.refused += [
-                Refusal(one.row, redact(f"{type(error).__name__}: {error}")) for one, _ in sound
-            ]
+            reason = redact(f"{type(error).__name__}: {error}")
+            self.result.refused += [Refusal(one.row, reason) for one, _ in sound]
             returned = []
         requeued = [dead_letter for dead_letter in returned if dead_letter is not None]
         self.result.requeued += len(requeued)

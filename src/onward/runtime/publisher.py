@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from pydantic_core import from_json, to_json
+
 from onward.ledger.store_errors import StoreFull, StoreUnavailable
 from onward.model.documents import Document
 from onward.model.events import (
@@ -227,10 +229,10 @@ def _with_unknown_fields(given: dict[str, Any], data: str) -> tuple[str, bool]:
 
     Also return whether the other fields are as they were given.
     """
-    read = json.loads(data)
+    read = from_json(data)
     unknown = {name: value for name, value in given.items() if name not in read}
     if unknown:
-        data = json.dumps(read | unknown, ensure_ascii=False, separators=(",", ":"))
+        data = to_json(read | unknown).decode()
     return data, all(name in unknown or read[name] == value for name, value in given.items())
 
 
@@ -240,19 +242,19 @@ def _given_id(envelope: Mapping[str, Any], message: ForeignMessage) -> str | Non
 
 
 def _properties_text(message: ForeignMessage) -> str | None:
-    return json.dumps(_jsonable(message.properties)) if message.properties else None
+    if not message.properties:
+        return None
+    try:
+        return _PROPERTIES.encode(message.properties)
+    except ValueError:  # a number that JSON has not
+        return _PROPERTIES.encode({"properties": repr(message.properties)})
 
 
-def _jsonable(value: Any) -> Any:
-    """Return a value of a transport as JSON has it."""
-    if isinstance(value, Mapping):
-        return {str(name): _jsonable(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_jsonable(one) for one in value]
+def _as_text(value: object) -> str:
+    """Return a value of a transport that JSON has not."""
     if isinstance(value, datetime):
         return iso_time(value.timestamp())
-    if isinstance(value, bytes | bytearray):
-        return bytes(value).decode("utf-8", "backslashreplace")
-    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
-        return value
-    return str(value)
+    return bytes(value).decode("utf-8", "backslashreplace") if isinstance(value, bytes | bytearray) else str(value)
+
+
+_PROPERTIES = json.JSONEncoder(allow_nan=False, skipkeys=True, default=_as_text)

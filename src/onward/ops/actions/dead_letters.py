@@ -248,7 +248,7 @@ def requeue_sentences(result: RequeueResult, *, stopped: bool) -> Messages:
     sentences += (*skipped_sentence(result, "skipped"), *refusal_sentences(result.refused))
     if result.unreadable:
         count = f"{counted(result.unreadable, 'dead letter')} could still not be read."
-        sentences += say(f"{count} Requeue again when their consumer can read them.", tone=Tone.HINT)
+        sentences += say(f"{count} Try again after a fix of the consumer.", tone=Tone.HINT)
     return tuple(sentences)
 
 
