@@ -549,6 +549,27 @@ def test_forget_and_reembed(tmp_path: Path, home: Path) -> None:
     text.check()
 
 
+def test_publish(tmp_path: Path, home: Path) -> None:
+    event = {"event_type": "ArchiveIngested", "event_id": "theirs-1", "data": {"archive_id": "a"}}
+    (tmp_path / "event.json").write_text(json.dumps(event))
+    (tmp_path / "events.ndjson").write_text(
+        json.dumps(event) + '\n{"event_type": "ArchiveIngested", "data": {}}\n'
+    )
+    text = Transcript("publish", tmp_path)
+    for args, code in (
+        (("event.json", "--dry-run"), 0),
+        (("event.json",), 0),
+        (("event.json",), 0),
+        (("events.ndjson",), 2),
+        (("events.ndjson", "--keep"), 3),
+    ):
+        file, *options = args
+        result = onward(home, "publish", str(tmp_path / file), *options)
+        assert result.exit_code == code, result.output
+        text.add(result.output, "publish", *args, code=code)
+    text.check()
+
+
 def test_search_and_summaries(library: Path) -> None:
     text = Transcript("search", library)
     text.run("search", "tide", "gauge", "--limit", "2")

@@ -9,6 +9,7 @@ import click
 
 from onward.cli import INTERRUPTED, WRONG_USAGE
 from onward.cli.action_run import PARTIAL, print_result, run_action
+from onward.cli.app_access import open_pipeline
 from onward.cli.params import PIPELINE, dry_run_option, json_option
 from onward.cli.processes import app_option, refuse_other_store
 from onward.ops.actions.publish import PublishEvents
@@ -40,11 +41,16 @@ def publish(files: tuple[BinaryIO, ...], reference: str, keep: bool, dry_run: bo
 
     if reference == PIPELINE:
         refuse_other_store()
-    action = PublishEvents([(file.name, file.read()) for file in files], keep)
-    with closing(load_app(reference)) as app:
+    action = PublishEvents([(_name(file), file.read()) for file in files], keep)
+    with open_pipeline() if reference == PIPELINE else closing(load_app(reference)) as app:
         result = action.plan(app) if dry_run else run_action(app, action)
         print_result({"dry_run": dry_run, **result.facts}, result.sentences, as_json=as_json)
     if getattr(result, "stopped", False):
         raise SystemExit(INTERRUPTED)
     if any(event["error"] for event in result.facts["events"]):
         raise SystemExit(PARTIAL if keep else WRONG_USAGE)
+
+
+def _name(file: BinaryIO) -> str:
+    name = getattr(file, "name", "<stdin>")
+    return "standard input" if name == "<stdin>" else str(name)
