@@ -45,6 +45,45 @@ def actions(home: Path) -> list[tuple[str, dict[str, Any], int]]:
 # -- looking
 
 
+def times_as_numbers(facts: Any, path: str = "") -> list[str]:
+    """Where a point in time of our days is written as a number."""
+    if isinstance(facts, dict):
+        return [found for name, one in facts.items() for found in times_as_numbers(one, f"{path}.{name}")]
+    if isinstance(facts, list):
+        return [found for one in facts for found in times_as_numbers(one, path)]
+    is_number = isinstance(facts, int | float) and not isinstance(facts, bool)
+    return [path] if is_number and 1.5e9 < facts < 2.5e9 else []
+
+
+@pytest.mark.parametrize(
+    "command",
+    (
+        ("failed", "list", "--json"),
+        ("failed", "list", "reading.failed", "--json"),
+        ("failed", "inspect", "reading.failed", "--json"),
+        ("failed", "inspect", "events.failed", "--json"),
+        ("failed", "export", "--all"),
+        ("documents", "export"),
+        ("documents", "list", "--json"),
+        ("show", "pages/page-a", "--json"),
+        ("failures", "list", "--json"),
+        ("failures", "show", "valueerror", "--json"),
+        ("batches", "--json"),
+        ("status", "--json"),
+        ("actions", "--json"),
+    ),
+    ids=" ".join,
+)
+def test_no_time_leaves_as_a_number(queue: Path, command: tuple[str, ...]) -> None:
+    scenes.failed_batches(queue)
+    onward(queue, "failed", "archive", "listening.failed")
+    result = onward(queue, *command)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines() if command[0] == "documents" or "export" in command else [result.stdout]
+    assert times_as_numbers([json.loads(line) for line in lines]) == []
+    assert "+00:00" not in result.stdout
+
+
 def test_queues_are_listed_with_their_most_frequent_error(queue: Path) -> None:
     found = {one["queue"]: one for one in facts(queue, "list")}
     assert {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -126,6 +128,24 @@ def test_bytes_that_are_no_event_are_shown_without_harm(shop: Shop) -> None:
     assert "of which the first are shown" in page
     assert "It cannot be put back: " in page
     assert "/confirm/requeue" not in page
+
+
+def test_a_message_is_shown_with_what_could_be_decoded_and_its_properties(shop: Shop) -> None:
+    wrong = replace(WRONG, at=shop.on.store.now())
+    raw = b'{"event_type": "Smelt", "data": {"what": "\\ud800"}}'
+    properties = {"routing_key": HOSTILE, "headers": {"authorization": "Bearer tinder-1234567", "x-try": 2}}
+    shop.on.store.keep_malformed(raw, wrong, event_type="", event_id="theirs", properties=json.dumps(properties))
+    page = shop.page(f"/letters/{rows(shop)[-1]}")
+    assert "<h2>Its properties</h2>" in page
+    assert "&#34;x-try&#34;: 2" in page
+    assert "<dd>Smelt</dd>" in page
+    assert "tinder" not in page
+    assert HOSTILE not in page
+    answer = shop.site.client.get("/v3/failed-queues/events.failed?whole=true").json()["dead_letters"][-1]
+    assert answer["original_event"] == {"event_type": "Smelt", "data": {"what": "?"}}
+    assert answer["properties"]["headers"] == {"authorization": "***", "x-try": 2}
+    assert base64.b64decode(answer["raw"]) == raw
+    assert "Smelt" in shop.page("/queues/events.failed")
 
 
 @pytest.mark.parametrize("row", ("0", "999999", "x", "-1", "9" * 30, "9" * 5000, "٣"))

@@ -7,11 +7,13 @@ from multiprocessing import get_context
 
 import pytest
 
+from onward.ledger.named_statements import load_scripts
 from onward.ledger.postgres import PostgresStore
+from onward.ledger.postgres.connections import SCHEMA_VERSION
 from onward.ledger.store_errors import StoreError
 from tests.postgres.stage import Asker, Opener, at_once
 from tests.support.servers import PostgresServer
-from tests.support.store_pages import page
+from tests.support.store_pages import failure, page
 from tests.support.store_processes import open_at_the_same_time
 
 SPAWN = get_context("spawn")
@@ -64,3 +66,20 @@ def test_two_schemas_of_one_database_know_nothing_of_each_other(
 def test_opening_again_finds_everything(opened: Opener, postgres_url: str) -> None:
     opened(postgres_url).add_documents([page("a")])
     assert opened(postgres_url).document_counts() == {"pages": {"processed": 1}}
+
+
+def test_a_schema_of_the_first_version_is_brought_up_to_date_and_still_serves_it(
+    opened: Opener, postgres_server: PostgresServer, postgres_url: str, ask: Asker
+) -> None:
+    schema = postgres_url.rpartition("=")[2]
+    first, *_ = load_scripts("onward.ledger.postgres", "migrations")
+    postgres_server.execute(f"CREATE SCHEMA {schema}", "app")
+    postgres_server.execute(f"SET search_path = {schema}; {first}", "app")
+    postgres_server.execute(f"INSERT INTO {schema}.schema_version VALUES (1, 1)", "app")
+    store = opened(postgres_url)
+    store.keep_malformed(b"?", failure(), properties='{"routing_key": "noticed"}')
+    (letter,) = store.dead_letters()
+    assert letter.properties == {"routing_key": "noticed"}
+    assert ask(f"SELECT version, serves FROM {schema}.schema_version") == [(SCHEMA_VERSION, 1)], (
+        "older workers go on"
+    )

@@ -35,7 +35,7 @@ HOT = {
     "update_row": "INTEGER PRIMARY KEY",
     "waiting_keys": "ledger_key (key=?)",
     "waiting_row": "ledger_key (key=?)",
-    "known_event": "ledger_event (event_id=?)",
+    "remember_foreign_events": "ledger_event (event_id=?)",
     "unrouted": "ledger_unrouted (event_type=?)",
     "unsettled_rows": "ledger_due (service=?)",
     "children": "documents_parent (parent=?)",

@@ -179,7 +179,7 @@ def document_facts(app: App, collection: str, id: str) -> dict[str, Any]:
     facts = state_facts(history.state) | {
         "next": next_facts(next_step_of(app, history.state)),
         "life": history_facts(history),
-        "outcomes": kept_outcomes(history.state),
+        "outcomes": [one | {"at": time_fact(one.get("at"))} for one in kept_outcomes(history.state)],
         "body": body_of(app, collection, id),
     }
     if collection == "threads":
