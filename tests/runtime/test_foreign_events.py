@@ -100,8 +100,7 @@ def test_a_parsed_message_of_another_pipeline_is_processed(app: App) -> None:
     def chunk(message: Message, work: Work) -> None:
         read.append(message.id)
 
-    place = {"source": "quic", "origin": "quic", "kind": "mbox", "archive_id": "archive-1"}
-    app.add(Message(id="message-1", thread_id="thread-1", **place))
+    app.add(Message(id="message-1", archive_id="archive-1", thread_id="t", source="s", origin="o", kind="mbox"))
     assert enter(app, PARSED) == [Published(str(PARSED["event_id"]), rows=1)]
     app.work_until_idle()
     assert read == ["message-1"]

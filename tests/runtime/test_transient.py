@@ -49,7 +49,7 @@ def test_it_is_tried_after_five_and_ten_seconds() -> None:
         assert letter.abandoned_reason == "max_attempts_exceeded"
         assert letter.attempt_count == 3
         assert letter.failed_queue == "reading.failed"
-        assert letter.original_event["data"] == {"page_ids": ["a"], "found_by": ""}
+        assert (letter.original_event or {})["data"] == {"page_ids": ["a"], "found_by": ""}
         assert letter.documents == (("pages", "a"),)
         state = world.state(page)
         assert state.status == Status.PENDING, "the retry job will begin another round"

@@ -16,9 +16,9 @@ from onward.cli.output import Output
 from onward.cli.params import (
     COUNT,
     DATE,
-    EventTypes,
     all_of,
     canary_option,
+    event_classes_of,
     events_option,
     filter_option,
     json_option,
@@ -233,7 +233,7 @@ def export(queue: str | None, archived: bool, output: Path | None, **filters: An
 @canary_option
 @events_option
 @runs_action()
-def requeue(rate: float | None, canary: int | None, events: EventTypes, **given: Any) -> Action:
+def requeue(rate: float | None, canary: int | None, reference: str | None, **given: Any) -> Action:
     """Put dead letters back: each original event is tried again, in a new round of its documents.
 
     What was put back is out of the queue, so that the same command goes on where it was stopped. What
@@ -248,7 +248,7 @@ def requeue(rate: float | None, canary: int | None, events: EventTypes, **given:
       onward failed requeue events.failed --app shop.orders:app
     """
     selection = queries.DeadLetterSelection(**given)
-    return actions.RequeueDeadLetters(selection, canary=canary or 0, rate=rate, events=events)
+    return actions.RequeueDeadLetters(selection, canary=canary or 0, rate=rate, events=event_classes_of(reference))
 
 
 @failed.command()

@@ -14,8 +14,8 @@ from onward.cli.app_access import open_store_app
 from onward.cli.output import Output, events_wait
 from onward.cli.params import (
     DATE,
-    EventTypes,
     canary_option,
+    event_classes_of,
     events_option,
     json_option,
     list_by_default,
@@ -236,7 +236,7 @@ def _print_documents(app: App, out: Output, group: FailureGroup, short: str) -> 
 @rate_option
 @events_option
 @runs_action()
-def retry_group(group: str, canary: int | None, rate: float | None, events: EventTypes) -> Action:
+def retry_group(group: str, canary: int | None, rate: float | None, reference: str | None) -> Action:
     """Put everything that a failure group affects back: dead letters and documents.
 
     With --canary it waits for the first ones, and leaves the rest where it is if one of them fails again.
@@ -247,7 +247,7 @@ def retry_group(group: str, canary: int | None, rate: float | None, events: Even
       onward failures retry 5d41402a --canary 3
       onward failures retry 5d41402a --rate 2
     """
-    return actions.RetryFailureGroup(group, canary=canary or 0, rate=rate, events=events)
+    return actions.RetryFailureGroup(group, canary=canary or 0, rate=rate, events=event_classes_of(reference))
 
 
 @failures.command("discard")

@@ -103,22 +103,19 @@ canary_option = click.option(
 rate_option = click.option(
     "--rate", type=click.FloatRange(0, min_open=True), metavar="PER_SECOND", help="At most this many a second."
 )
-EventTypes = tuple["type[Event]", ...]
+events_option = click.option(
+    "--app",
+    "reference",
+    metavar="MODULE:APP",
+    help="The app whose events are read again; Onward's own pipeline by default.",
+)
 
 
-def _read_events(ctx: click.Context, param: click.Parameter, reference: str | None) -> EventTypes:
+def event_classes_of(reference: str | None) -> tuple[type[Event], ...]:
+    """Return the event classes of an app, if one is given."""
     from onward.app import load_app
 
     return tuple(load_app(reference).registry.events()) if reference else ()
-
-
-events_option = click.option(
-    "--app",
-    "events",
-    metavar="MODULE:APP",
-    callback=_read_events,
-    help="The app whose events are read again; Onward's own pipeline by default.",
-)
 
 
 def list_by_default(ctx: click.Context, command: click.Command, options: dict[str, Any]) -> None:

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import BinaryIO
 
 import click
 
 from onward.cli import INTERRUPTED, WRONG_USAGE
 from onward.cli.action_run import PARTIAL, print_result, run_action
 from onward.cli.app_access import open_pipeline
-from onward.cli.params import PIPELINE, dry_run_option, json_option
+from onward.cli.params import PIPELINE, STDOUT, dry_run_option, json_option
 from onward.cli.processes import app_option, refuse_other_store
 from onward.ops.actions.publish import PublishEvents
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, type=click.File("rb"), metavar="FILE…")
+@click.argument("files", nargs=-1, required=True, type=click.Path(allow_dash=True), metavar="FILE…")
 @app_option
 @click.option("--keep", is_flag=True, help="Keep what cannot be read as a dead letter, and publish the rest.")
 @dry_run_option
 @json_option
-def publish(files: tuple[BinaryIO, ...], reference: str, keep: bool, dry_run: bool, as_json: bool) -> None:
+def publish(files: tuple[str, ...], reference: str, keep: bool, dry_run: bool, as_json: bool) -> None:
     """Put events on the ledger, as if another program had sent them.
 
     A FILE holds an event as JSON (event_type, data and, to publish it once, event_id), an array of events, or
@@ -41,7 +40,7 @@ def publish(files: tuple[BinaryIO, ...], reference: str, keep: bool, dry_run: bo
 
     if reference == PIPELINE:
         refuse_other_store()
-    action = PublishEvents([(_name(file), file.read()) for file in files], keep)
+    action = PublishEvents([_read(file) for file in files], keep)
     with open_pipeline() if reference == PIPELINE else closing(load_app(reference)) as app:
         result = action.plan(app) if dry_run else run_action(app, action)
         print_result({"dry_run": dry_run, **result.facts}, result.sentences, as_json=as_json)
@@ -51,6 +50,9 @@ def publish(files: tuple[BinaryIO, ...], reference: str, keep: bool, dry_run: bo
         raise SystemExit(PARTIAL if keep else WRONG_USAGE)
 
 
-def _name(file: BinaryIO) -> str:
-    name = getattr(file, "name", "<stdin>")
-    return "standard input" if name == "<stdin>" else str(name)
+def _read(name: str) -> tuple[str, bytes]:
+    try:
+        with click.open_file(name, "rb") as file:
+            return "standard input" if name == STDOUT else name, file.read()
+    except OSError as error:
+        raise click.UsageError(f"{name} cannot be read: {error.strerror}") from error

@@ -88,7 +88,7 @@ def test_a_requeue_puts_the_original_event_back_in_a_new_round(stage: Stage) -> 
     assert stage.store.requeue(letter.row)
     assert stage.store.dead_letters() == []
     delivery = stage.take()
-    assert delivery.event_id == letter.original_event["event_id"]
+    assert delivery.event_id == (letter.original_event or {})["event_id"]
     assert (delivery.round, delivery.tries, delivery.deaths) == (2, 0, 0)
     assert (stage.state("a").status, stage.state("a").attempt_count) == ("pending", 2)
     stage.settle(delivery, Processed(["a"]))
