@@ -42,6 +42,12 @@ def test_the_fields_of_a_documents_state_are_optional(home: Path) -> None:
     assert "attemptCount" not in everything["ArchiveIngested"]["properties"], "an event is no document"
 
 
+def test_a_time_is_a_date_time(home: Path) -> None:
+    for name in ("EmbeddingGenerationFailed", "ParsingFailed"):
+        field = json.loads(onward(home, "schema", name).stdout)["properties"]["failed_at"]
+        assert (field["type"], field["format"]) == ("string", "date-time")
+
+
 def test_an_unknown_name_lists_the_known_ones(home: Path) -> None:
     result = onward(home, "schema", "Letter")
     assert result.exit_code == 1

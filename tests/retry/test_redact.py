@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from onward.model.failures import Failure
 from onward.retry import redact, redact_error
-from onward.retry.redact import hide_addresses
+from onward.retry.redact import hide_addresses, redact_values
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7bq9\nqXo=\n-----END RSA PRIVATE KEY-----"
 TRACEBACK = """Traceback (most recent call last):
@@ -300,3 +300,14 @@ def test_each_secret_in_a_megabyte_is_found(piece: str) -> None:
 def test_a_megabyte_of_anything_is_read_once(piece: str) -> None:
     text = piece * (1_000_000 // len(piece)) + "\n-----\n password=hunter2"
     assert redact(text, addresses=True).endswith(" password=***")
+
+
+def test_values_are_hidden_by_the_names_of_their_fields() -> None:
+    headers = {"authorization": "Basic aGk6aHVudGVyMg==", "x-api-key": 12345, "x-try": 2, "from": [None, True]}
+    given = {"headers": headers, "reply_to": "amqp://me:hunter2@mq/", "token": {"kind": "short"}}
+    hidden = {"authorization": "***", "x-api-key": "***", "x-try": 2, "from": [None, True]}
+    assert redact_values(given) == {
+        "headers": hidden,
+        "reply_to": "amqp://me:***@mq/",
+        "token": {"kind": "short"},
+    }

@@ -9,6 +9,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from onward import App, Event, Work, names
+from onward.model.events import read_event
 from onward.model.ledger import DeadLetter, DeadLettered, Published, Settlement
 from onward.pipeline.documents import Archive, Message
 from onward.pipeline.events import ArchiveIngested, EmbeddingGenerationFailed, JSONParsed
@@ -91,6 +92,12 @@ def test_a_failure_notice_of_another_pipeline_is_read(app: App) -> None:
     assert (event.chunk_ids, event.retry_count) == (["chunk-123", "chunk-456"], 3)
     assert event.failed_at.timestamp() == HALF_PAST_TEN
     assert json.loads(event.model_dump_json()) == GIVEN_UP["data"], "it leaves as it came"
+
+
+@pytest.mark.parametrize("failed_at", ("1705314600.0", '"2024-01-15T10:30:00"', '"2024-01-15T11:30:00+01:00"'))
+def test_a_notice_that_was_stored_with_another_form_of_time_is_read(failed_at: str) -> None:
+    notice = read_event(EmbeddingGenerationFailed, f'{{"chunk_ids": [], "failed_at": {failed_at}}}')
+    assert json.loads(notice.model_dump_json())["failed_at"] == "2024-01-15T10:30:00Z"
 
 
 def test_a_parsed_message_of_another_pipeline_is_processed(app: App) -> None:

@@ -8,6 +8,7 @@ from datetime import datetime
 import pytest
 
 from onward import Event, Exponential, RetryPolicy, Status, Work, names
+from onward.retry.iso_time import iso_time
 from onward.testing import Simulation
 from tests.support.page_app import HOUR, MINUTE, HTTPError, Noticed, Page, PagesFound, bring, new_app
 
@@ -29,7 +30,7 @@ class SeeingFailed(Event):
     error_message: str
     error_type: str
     retry_count: int
-    failed_at: datetime
+    failed_at: str
 
 
 def test_it_is_tried_after_five_and_ten_seconds() -> None:
@@ -132,6 +133,7 @@ def test_the_notice_names_documents_as_the_event_did() -> None:
         app.publish(PageSeen.of(page), documents=[page])
         world.drain()
         assert [(one.page_id, one.retry_count) for one in told] == [("a", 1)]
+        assert told[0].failed_at == iso_time(world.clock.now()), "ISO 8601, in UTC"
 
 
 def test_a_notice_nobody_wants_is_not_kept() -> None:
