@@ -36,19 +36,6 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "seeds.md"
 APP = App(store="sqlite://:memory:")
 SAME = "the same"  # the second column says so of what the first one names
-NOT_YET = {
-    "ONWARD_FETCH_BACKOFF_SECONDS=2",
-    "/ui",
-    "app.report_error(error, context=…)",
-    "attemptCount",
-    "attemptsMade",
-    "embedding_generated",
-    "failedReason",
-    "lastAttemptTime",
-    "lastError",
-    "onward publish …",
-}
-"""What the page names and the code does not have yet; what exists must not be here."""
 
 
 class Row(NamedTuple):
@@ -208,15 +195,10 @@ def test_each_seed_has_its_tables() -> None:
     assert len(ROWS) > 150
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in NOT_YET])
+@pytest.mark.parametrize("name", NAMES)
 def test_what_is_named_exists(name: str) -> None:
     lines = ", ".join(str(row.line) for row in ROWS if name in row.named)
     assert exists(name), f"{name} (line {lines} of {PAGE.name}) is not in Onward"
-
-
-def test_what_is_not_there_yet_is_named_and_not_there() -> None:
-    assert set(NAMES) >= NOT_YET, "delete from NOT_YET what the page does not name"
-    assert {name for name in NOT_YET if exists(name)} == set(), "it exists now: delete it from NOT_YET"
 
 
 def test_names_that_are_made_up_are_found_out() -> None:
