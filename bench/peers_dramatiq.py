@@ -45,7 +45,7 @@ class DramatiqPeer:
         if self.results:
             broker.declare_queue(self.results, ensure=True)
         dramatiq.actor(job, actor_name="job", queue_name=QUEUE, broker=broker)
-        worker = dramatiq.Worker(broker, worker_threads=THREADS)
+        worker = dramatiq.Worker(broker, queues={QUEUE}, worker_threads=THREADS)
         worker.queue_prefetch = PREFETCH  # by its own command: dramatiq_queue_prefetch
         worker.start()
         threading.Event().wait()

@@ -131,7 +131,9 @@ def drain_by_command(
         file.write_bytes(bytes(8 * jobs))
         with file.open("r+b") as opened:
             times = memoryview(mmap.mmap(opened.fileno(), 0)).cast("d")
-        process = subprocess.Popen(command, env={**environment, MARKS: str(file)}, start_new_session=True)
+        process = subprocess.Popen(
+            command, env={**environment, MARKS: str(file)}, start_new_session=True, stderr=subprocess.DEVNULL
+        )
         deadline = time.monotonic() + START_SECONDS + DRAIN_SECONDS
         try:
             while not all(times) or left():
@@ -155,7 +157,7 @@ def race(contestants: Mapping[str, Entry], measure: str) -> list[Row]:
             alike = {name: entry for name, entry in contestants.items() if entry.repeats == repeats}
             rates |= medians({name: partial(peer.run, processes) for name, peer in alike.items()}, repeats)
         rows += [
-            Row(name, name == OURS, rates[name], entry.note, f"{measure}, {words}")
+            Row(name, name.startswith(OURS), rates[name], entry.note, f"{measure}, {words}")
             for name, entry in contestants.items()
         ]
     return rows

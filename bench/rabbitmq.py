@@ -18,6 +18,8 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import aiormq
@@ -63,38 +65,33 @@ def run() -> list[Row]:
 def _through_the_exchange(postgres: PostgresServer, rabbit: RabbitServer) -> dict[str, Entry]:
     numbers = itertools.count(1)
 
+    @contextmanager
+    def new_vhost() -> Iterator[tuple[str, Callable[[], int]]]:
+        """A virtual host for one run, and what counts the results that are missing."""
+        name = f"bench{next(numbers)}"
+        yield rabbit.create_vhost(name), lambda: JOBS - _messages(rabbit, RESULTS, name)
+        rabbit.delete_vhost(name)
+
     def ours(kind: str, processes: int) -> float:
-        number = next(numbers)
-        with tempfile.TemporaryDirectory() as folder:
-            url = rabbit.create_vhost(f"bench{number}")
+        with new_vhost() as (url, left), tempfile.TemporaryDirectory() as folder:
             store = f"sqlite:///{folder}/bench.db"
             if kind == "postgres":
-                store = postgres.create_database(f"gateway{number}")
+                store = postgres.create_database(f"gateway{next(numbers)}")
             _fill_inbox(url)
             settings = {"ONWARD_STORE": store, "ONWARD_GATEWAY": url, "ONWARD_METRICS_ADDRESS": "off"}
-            command = ("worker", "--app", "bench.gateway_app:app", "--processes", str(processes))
-            vhost = url.rpartition("/")[2]
-            rate = drain_by_command(
-                (sys.executable, "-m", "onward", *command),
-                {**os.environ, **settings},
-                JOBS,
-                lambda: JOBS - _messages(rabbit, RESULTS, vhost),
-            )
-            rabbit.delete_vhost(vhost)
-            return rate
+            worker = ("worker", "--app", "bench.gateway_app:app", "--processes", str(processes))
+            command = (sys.executable, "-m", "onward", *worker)
+            return drain_by_command(command, {**os.environ, **settings}, JOBS, left)
 
-    def theirs(peer: Contestant, processes: int) -> float:
-        rabbit.evaluate(
-            f'rabbit_amqqueue:delete_with(rabbit_misc:r(<<"/">>, queue, <<"{RESULTS}">>), false, false)'
-        )
-        return drain(peer, processes, lambda: JOBS - _messages(rabbit, RESULTS))
+    def theirs(peer: Callable[[int, str, str], Contestant], processes: int) -> float:
+        with new_vhost() as (url, left):
+            return drain(peer(JOBS, url, RESULTS), processes, left)
 
-    celery, dramatiq = CeleryPeer(JOBS, rabbit.url(), RESULTS), DramatiqPeer(JOBS, rabbit.url(), RESULTS)
     return {
         OURS: Entry(partial(ours, "sqlite"), "a document with each, in SQLite; confirmed"),
         f"{OURS} on PostgreSQL": Entry(partial(ours, "postgres"), "a document with each; confirmed"),
-        "celery": Entry(partial(theirs, celery), "late acks; no document, not confirmed"),
-        "dramatiq": Entry(partial(theirs, dramatiq), "late acks; no document, not confirmed"),
+        "celery": Entry(partial(theirs, CeleryPeer), "late acks; no document, not confirmed"),
+        "dramatiq": Entry(partial(theirs, DramatiqPeer), "late acks; no document, not confirmed"),
     }
 
 

@@ -39,6 +39,8 @@ _DELIVER = struct.pack(">I", commands.Basic.Deliver.index)
 _TAG_AND_FLAG = 9
 _CONTENT = struct.Struct(">HHQ")
 _NO_PROPERTIES = b"\0\0"
+_FLAGS = struct.Struct(">H")
+_RISKY = 1 << 13 | 1 << 6 | 1  # headers, a timestamp, and the mark of more flags
 _CONNECTION = struct.pack(">H", commands.Connection.frame_id)  # the first bytes of the methods of this class
 
 
@@ -229,6 +231,9 @@ def _readable_delivery(data: bytes) -> bytes:
 
 
 def _readable_header(data: bytes) -> bytes:
+    (flags,) = _FLAGS.unpack_from(data, _PREFIX.size + _CONTENT.size)
+    if not flags & _RISKY and data[_PREFIX.size + _CONTENT.size + _FLAGS.size : -1].isascii():
+        return data  # texts and numbers, which can be decoded
     try:
         frame.unmarshal(data)
     except Exception:  # any error of the library would end the connection

@@ -18,6 +18,7 @@ from typing import Any, Final
 from aiormq import Channel, exceptions
 from aiormq.abc import DeliveredMessage
 from pamqp.commands import Basic
+from pamqp.header import ContentHeader
 
 from onward.gateway.connection import BrokerConnection, where
 from onward.retry import Exponential, redact_error
@@ -58,6 +59,7 @@ class Inbox:
         channel.on_consumer_cancel_callbacks.add(lambda _: end(reason))
         try:
             await channel.basic_qos(prefetch_count=PREFETCH)
+            deliver_to(channel, self._messages)
             await channel.basic_consume(INBOX, self._messages.put)
         except (exceptions.AMQPError, exceptions.ChannelInvalidStateError) as error:
             raise connection.explain(error) from error
@@ -111,6 +113,18 @@ class Inbox:
             if self._channel is not None:
                 with suppress(Exception):
                     await self._channel.close()
+
+
+def deliver_to(channel: Channel, messages: asyncio.Queue[DeliveredMessage]) -> None:
+    """Put the messages of a channel into a queue. The library would start a task for each of them."""
+
+    async def deliver(delivery: Basic.Deliver) -> None:
+        header = await channel._get_frame()
+        if not isinstance(header, ContentHeader):
+            raise exceptions.ProtocolSyntaxError(f"a message without a header: {header!r}")
+        messages.put_nowait(await channel._read_content(delivery, header))
+
+    channel._on_deliver_frame = deliver  # type: ignore[assignment,method-assign]
 
 
 def _foreign(message: DeliveredMessage) -> ForeignMessage:
