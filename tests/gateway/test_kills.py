@@ -27,7 +27,7 @@ from tests.support.servers import PostgresServer, RabbitServer
 ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("GATEWAY_KILLS", "50"))
 SEED = int(os.environ.get("GATEWAY_SEED", "0")) or Random().randrange(1, 10**6)
-BROKER_EVERY = 10  # one of this many kills is that of the broker
+BROKER_EVERY = 10  # with one of this many kills, the broker is killed, too
 SECONDS = 240.0
 
 pytestmark = [pytest.mark.prove, pytest.mark.timeout(900)]
@@ -72,26 +72,30 @@ class Fleet:
 
 
 def kill_again_and_again(
-    fleet: Fleet, rabbit: RabbitServer, progress: Callable[[], int], whole: int, *, step: int
+    fleet: Fleet, rabbit: RabbitServer, progress: Callable[[], int], between: tuple[int, int]
 ) -> None:
-    """Kill the fleet, or the broker, at random moments of the work, `KILLS` times in all."""
+    """Kill the fleet `KILLS` times, sometimes after the broker, each time after a random part of the work.
+
+    An event that runs at three kills in a row counts as their cause, so enough is done `between` two kills.
+    """
     random = Random(SEED)
-    moments = sorted(random.sample(range(1, whole - whole // 20), KILLS))
-    for number, drawn in enumerate(moments):
-        # An event that runs at three kills in a row counts as their cause: leave time to finish what ran before.
-        moment = min(max(drawn, progress() + step), whole - whole // 20)
+    for number in range(KILLS):
         if fleet.ended:
             fleet.start()
-        eventually(partial(_has_got_to, progress, moment), f"the work gets to {moment} of {whole}", SECONDS)
-        if number % BROKER_EVERY == BROKER_EVERY - 1:
+        target = progress() + random.randint(*between)
+        eventually(partial(_has_got_to, progress, target), f"the work gets to {target}", SECONDS)
+        assert not fleet.ended, f"there is too little work for {KILLS} kills"
+        kills_broker = number % BROKER_EVERY == BROKER_EVERY - 1
+        if kills_broker:
             rabbit.kill()
+            eventually(partial(_has_got_to, progress, progress() + 1), "work goes on without the broker", SECONDS)
+        fleet.kill()
+        if kills_broker:
             rabbit.start()
-        else:
-            fleet.kill()
 
 
-def _has_got_to(progress: Callable[[], int], moment: int) -> bool:
-    return progress() >= moment
+def _has_got_to(progress: Callable[[], int], target: int) -> bool:
+    return progress() >= target
 
 
 def write_archive(path: Path, copies: int) -> None:
@@ -127,7 +131,7 @@ def test_every_event_of_an_ingest_leaves(
     tmp_path: Path, rabbit_server: RabbitServer, rabbit_url: str, report: Callable[[str], None]
 ) -> None:
     archive, home = tmp_path / "list.mbox", tmp_path / "home"
-    write_archive(archive, copies=KILLS // 2)
+    write_archive(archive, copies=KILLS)
     file = home / "onward.db"
     open_store(f"sqlite:///{file}").close()
     with closing(sqlite3.connect(file)) as database:
@@ -138,7 +142,7 @@ def test_every_event_of_an_ingest_leaves(
     rabbit_server.settle()
     fleet = Fleet(tmp_path, "ingest", str(archive), ONWARD_HOME=str(home), ONWARD_GATEWAY=rabbit_url)
     with closing(consumer), fleet.killed_at_the_end():
-        kill_again_and_again(fleet, rabbit_server, lambda: count_documents(file), whole=KILLS * 250, step=100)
+        kill_again_and_again(fleet, rabbit_server, lambda: count_documents(file), between=(100, 300))
         if fleet.ended:
             fleet.start()
         eventually(lambda: fleet.ended, "the ingest ends", SECONDS)
@@ -181,6 +185,7 @@ def _failed(file: Path, collection: str) -> set[str]:
 
 SHOP = """
 import secrets
+import time
 from onward import App, Document, Event
 
 class Rang(Event):
@@ -196,6 +201,7 @@ app = App()
 
 @app.service("answering", on=Rang)
 def answer(event, work):
+    time.sleep(0.01)  # so that there is something to kill
     # Another id each time: an event that is handled twice to the end leaves two documents.
     work.add(Call(id=f"{event.number}-{secrets.token_hex(4)}", number=event.number))
     work.emit(Answered(number=event.number))
@@ -210,7 +216,7 @@ def test_every_foreign_event_is_handled_once_and_its_result_leaves(
     report: Callable[[str], None],
 ) -> None:
     (tmp_path / "shop.py").write_text(SHOP)
-    many = KILLS * 60
+    many = KILLS * 120
     url = postgres_server.create_database("kills")
     store = open_store(url)
     with psycopg.connect(url) as connection:
@@ -233,7 +239,7 @@ def test_every_foreign_event_is_handled_once_and_its_result_leaves(
         return sum(store.document_counts().get("calls", {}).values())
 
     with closing(consumer), closing(producer), fleet.killed_at_the_end():
-        kill_again_and_again(fleet, rabbit_server, handled, whole=many, step=20)
+        kill_again_and_again(fleet, rabbit_server, handled, between=(20, 80))
         if fleet.ended:
             fleet.start()
         producer.join(SECONDS)

@@ -34,6 +34,7 @@ from onward.gateway.outbox import EXCHANGE, Outbox
 from onward.ledger.store_errors import StoreError
 from onward.model.ledger import GatewayReport
 from onward.retry import Exponential
+from onward.runtime.process_identity import describe_process, is_gone
 
 if TYPE_CHECKING:
     from onward.ledger.store import Store
@@ -141,12 +142,12 @@ class Gateway:
 
         After `TROUBLE_SECONDS` of trouble with the broker, that is not soon.
         """
-        status = self._store.outbox_status()
         trouble, emptied_at = self.trouble, self._emptied_at
         if not self._leads:
-            trouble, emptied_at = trouble or status.gateway.trouble, status.gateway.emptied_at
+            report = self._store.gateway_report()
+            trouble, emptied_at = trouble or report.trouble, report.emptied_at
         if not trouble:
-            return emptied_at < self._started_at or status.waiting > 0
+            return emptied_at < self._started_at or self._store.oldest_outgoing() is not None
         if self._trouble_since is None:
             self._trouble_since = self._store.now()
         return self._store.now() - self._trouble_since < TROUBLE_SECONDS
@@ -256,10 +257,15 @@ class Gateway:
         """Take or keep the gateway, and report on it; return False if another process has it."""
 
         def renew() -> bool:
-            now = self._store.now()
-            held = self._store.acquire_role(ROLE, self._holder, LEASE_SECONDS)
-            if held and self._leads:
-                self._store.report_gateway(GatewayReport(self._holder, now, self.trouble, self._emptied_at))
+            store, now = self._store, self._store.now()
+            held = store.acquire_role(ROLE, self._holder, LEASE_SECONDS)
+            if not held and is_gone((last := store.gateway_report()).process):
+                # It was killed: there is no need to wait until its lease has lapsed.
+                store.release_role(ROLE, last.holder)
+                held = store.acquire_role(ROLE, self._holder, LEASE_SECONDS)
+            if held:
+                process = describe_process() | {"pid": os.getpid()}
+                store.report_gateway(GatewayReport(self._holder, now, self.trouble, self._emptied_at, process))
             return held
 
         try:

@@ -60,8 +60,11 @@ class Outbox(TransactionalStore):
         return at
 
     def outbox_status(self) -> OutboxStatus:
-        waiting, oldest, unroutable, report = self.db.read_unlocked("outbox_counts")
-        return OutboxStatus(waiting, oldest, unroutable, GatewayReport(**report))
+        waiting, oldest, unroutable = self.db.read_unlocked("outbox_counts")
+        return OutboxStatus(waiting, oldest, unroutable, self.gateway_report())
+
+    def gateway_report(self) -> GatewayReport:
+        return GatewayReport(**(self.db.read_unlocked("gateway_report") or {}))
 
     @transactional
     def store_name(self, unit: UnitOfWork) -> str:
@@ -73,4 +76,5 @@ class Outbox(TransactionalStore):
     @transactional
     def report_gateway(self, unit: UnitOfWork, report: GatewayReport) -> None:
         """Store what the process that has the gateway reports."""
+        unit.db.send("name_store", new_id())
         unit.db.send("report_gateway", json.dumps(asdict(report)))

@@ -84,6 +84,7 @@ class GatewayReport:
     at: float = 0.0
     trouble: str = ""  # Why no events arrive or leave; empty: nothing is wrong
     emptied_at: float = 0.0  # When the inbox was last found empty, with everything from it stored
+    process: dict[str, Any] = field(default_factory=dict)  # Its identity on its machine
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,11 +44,13 @@ DELETE FROM outbox WHERE id = ANY (ARRAY (
 -- name: outbox_counts :row
 SELECT (SELECT count(*) FROM outbox WHERE due IS NOT NULL),
        (SELECT at FROM outbox WHERE due IS NOT NULL ORDER BY at LIMIT 1),
-       (SELECT count(*) FROM outbox WHERE due IS NULL),
-       coalesce((SELECT report FROM gateway), '{}');
+       (SELECT count(*) FROM outbox WHERE due IS NULL);
 
 -- name: oldest_outgoing :value
 SELECT at FROM outbox WHERE due IS NOT NULL ORDER BY at LIMIT 1;
+
+-- name: gateway_report :value
+SELECT report FROM gateway;
 
 -- name: store_name :value
 SELECT store FROM gateway;

@@ -41,11 +41,13 @@ DELETE FROM outbox WHERE id IN (
 -- name: outbox_counts
 SELECT json_array((SELECT count(*) FROM outbox INDEXED BY outbox_due WHERE due IS NOT NULL),
                   (SELECT min(at) FROM outbox INDEXED BY outbox_oldest WHERE due IS NOT NULL),
-                  (SELECT count(*) FROM outbox INDEXED BY outbox_unroutable WHERE due IS NULL),
-                  json(coalesce((SELECT report FROM gateway), '{}')));
+                  (SELECT count(*) FROM outbox INDEXED BY outbox_unroutable WHERE due IS NULL));
 
 -- name: oldest_outgoing
 SELECT min(at) FROM outbox INDEXED BY outbox_oldest WHERE due IS NOT NULL;
+
+-- name: gateway_report
+SELECT json(report) FROM gateway;
 
 -- name: store_name
 SELECT json_quote(store) FROM gateway;
