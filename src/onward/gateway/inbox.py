@@ -27,7 +27,7 @@ from onward.runtime.publisher import ForeignMessage
 INBOX: Final = "onward.inbox"  # one queue, so each event of another program is entered once for all services
 STORE_HEADER: Final = "onward-store"  # names the store that has published a message
 PREFETCH = 1_000  # messages that the broker delivers before the first of them is acknowledged
-MAX_ENTERED = 250  # messages that are entered in one transaction
+MAX_ENTERED = 500  # messages that are entered in one transaction
 PROBE_SECONDS = 1.0  # pause between two checks whether the queue is empty, while no message arrives
 STORE_BACKOFF = Exponential(base=0.2, cap=5.0, jitter=True)
 
