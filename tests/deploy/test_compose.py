@@ -38,7 +38,7 @@ def parse(words: Sequence[str]) -> click.Context:
     name, *args = words
     command = main.get_command(click.Context(main), name)
     assert command is not None, f"there is no command `onward {name}`"
-    return command.make_context(name, list(args))
+    return command.make_context(name, list(args), parent=click.Context(main, **main.context_settings))
 
 
 def seconds(text: str) -> int:

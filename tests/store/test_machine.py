@@ -321,7 +321,7 @@ class StoreMachine(RuleBasedStateMachine):
             self._moved(delivery.row)
         else:
             assert verdict is CommitStatus.COMMITTED
-            self._committed(delivery, settlement, named)
+            self._committed(delivery, settlement, answer[0].parts or settlement.parts, named)
 
     def _parts(self, delivery: Delivery, fates: Sequence[str]) -> tuple[list[SettlementPart], list[str]]:
         parts: list[SettlementPart] = []
@@ -365,12 +365,15 @@ class StoreMachine(RuleBasedStateMachine):
                 return True
         return False
 
-    def _committed(self, delivery: Delivery, settlement: Settlement, named: dict[str, int]) -> None:
+    def _committed(
+        self, delivery: Delivery, settlement: Settlement, parts: Sequence[SettlementPart], named: dict[str, int]
+    ) -> None:
+        """Follow what was committed: in an outage, failures are given back, so its parts differ from the settlement's."""
         self.emitted.add(str(self.works))
         self.words |= {new.id: (new.parent or "").removeprefix("pages/") for new in settlement.adds}
         for _, id in settlement.removes:
             self._removed([id])
-        for part in settlement.parts:
+        for part in parts:
             for id in part.ids:
                 doc = self.docs.get(id)
                 if doc is not None and doc.untouched and named.get(id) == 0 and not isinstance(part, Processed):
@@ -380,7 +383,7 @@ class StoreMachine(RuleBasedStateMachine):
         if settlement.closes:
             self.held.remove(delivery)
             self.live.pop(delivery.row, None)
-            spoken_for = {id for part in settlement.parts for id in part.ids}
+            spoken_for = {id for part in parts for id in part.ids}
             for id in named.keys() - spoken_for:
                 if (doc := self.docs.get(id)) and doc.row == delivery.row:
                     doc.row, doc.promised = None, False

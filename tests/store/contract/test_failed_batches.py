@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onward.model.ledger import DeadLettered, InFailedBatch, Processed
+from onward.model.ledger import DeadLettered, DependencyReport, InFailedBatch, Processed
 from tests.support.store_pages import NOON, Stage, failure, page
 
 
@@ -24,6 +24,23 @@ def test_a_document_that_is_set_aside_is_pending_and_no_dead_letter(stage: Stage
     assert (batch.source, batch.service, batch.items) == ("s", "reading", (("pages", "a"),))
     assert (batch.created_at, batch.retry_after, batch.retry_count) == (NOON, NOON + 60.0, 0)
     assert "the model said no" in batch.errors[-1]["error"]
+
+
+def test_in_an_outage_nothing_is_set_aside_it_waits_for_the_dependency(stage: Stage) -> None:
+    stage.store.open_breaker("model", "down")
+    stage.bring("a", "b", source="s")
+    result = stage.settle(
+        stage.take(),
+        InFailedBatch(["a"], failure("refused")),
+        Processed(["b"]),
+        dependencies=DependencyReport(struck="model", reason="down"),
+    )
+    assert stage.store.failed_batches() == []
+    assert [(type(part).__name__, part.ids) for part in result.parts or ()] == [
+        ("Processed", ["b"]),
+        ("RetryLater", ["a"]),
+    ]
+    assert (stage.state("a").failed_batch, stage.state("a").attempt_count, stage.rows("waiting")) == (None, 1, 1)
 
 
 def test_those_of_one_source_share_a_batch_and_its_time(stage: Stage) -> None:
