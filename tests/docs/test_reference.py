@@ -144,7 +144,7 @@ def test_what_a_page_tells_to_type_would_be_accepted(page: Path, line: str) -> N
         one = known[name]
     if not args:
         return  # a command by itself, as a sentence may name it
-    # It raises where an option or its value is wrong. Click keeps a command's first --help, with its parent's names.
+    # It raises where an option or its value is wrong. The parent names --help, which click keeps.
     parent = click.Context(main, **main.context_settings)
     assert one.make_context(name, args, parent=parent).params, f"{page}: onward {line}"
 

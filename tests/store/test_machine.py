@@ -368,7 +368,7 @@ class StoreMachine(RuleBasedStateMachine):
     def _committed(
         self, delivery: Delivery, settlement: Settlement, parts: Sequence[SettlementPart], named: dict[str, int]
     ) -> None:
-        """Follow the parts that were committed: in an outage, failures of the settlement are given back instead."""
+        """Follow the parts that were committed: in an outage, failures are given back instead."""
         self.emitted.add(str(self.works))
         self.words |= {new.id: (new.parent or "").removeprefix("pages/") for new in settlement.adds}
         for _, id in settlement.removes:

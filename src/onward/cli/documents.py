@@ -17,7 +17,7 @@ from onward.cli.params import COUNT, SPAN, STATUS, TIME, all_of, filter_option, 
 from onward.ops import lookup
 from onward.ops.actions import documents as actions
 from onward.ops.document_export import exported
-from onward.ops.queries.document_details import TIMES, state_facts
+from onward.ops.queries.document_details import TIMES, body_facts, state_facts
 from onward.ops.queries.documents import (
     DocumentFilter,
     count_documents,
@@ -143,7 +143,7 @@ def _lines(
         for state in page:
             facts = state_facts(state)
             if (body := bodies.get((state.collection, state.id))) is not None:
-                facts["body"] = body
+                facts["body"] = body_facts(state.collection, body)
             if without_times:
                 for name in TIMES:
                     del facts[name]

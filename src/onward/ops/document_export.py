@@ -17,7 +17,7 @@ from onward.model.failures import outcomes
 from onward.ops.bad_input import BadInput
 from onward.ops.lookup import PAGE, pages, read_bodies
 from onward.ops.queries.dead_letters import dead_letter_at, dead_letter_facts, error_facts
-from onward.ops.queries.document_details import state_facts
+from onward.ops.queries.document_details import body_facts, state_facts
 from onward.ops.text.format import one_line
 from onward.retry.errors import OnwardError
 
@@ -34,7 +34,9 @@ def exported(app: App, states: Iterable[DocumentState]) -> Iterator[dict[str, An
             yield state_facts(state) | {
                 "errors": [error_facts(error) for error in outcomes(state.attempts or None)],
                 "dead_letter": _dead_letter(app, state.dead_letter) if state.dead_letter is not None else None,
-                "body": bodies.get((state.collection, state.id)),
+                "body": body_facts(state.collection, body)
+                if (body := bodies.get((state.collection, state.id)))
+                else None,
             }
 
 

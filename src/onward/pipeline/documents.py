@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, WithJsonSchema
 
 from onward import Document
 from onward.pipeline import uploads
 
 Kind = Literal["source", "mbox", "eml", "html", "text", "markdown", "rst", "code", "pdf"]
+# Stored in seconds since the epoch, written as ISO 8601 for other programs.
+PointInTime = Annotated[float, WithJsonSchema({"type": "string", "format": "date-time"})]
 MAIL = frozenset({"mbox", "eml"})
 
 
@@ -83,7 +85,7 @@ class Message(Document, collection="messages", keys=("thread_id", "origin", "aut
     subject: str = ""
     author: str = ""
     recipients: list[str] = Field(default_factory=list)
-    date: float | None = None
+    date: PointInTime | None = None
     body: str = ""
     # The parts of the body: `new`, `quote` or `signature`, start and end. Empty: all of it is new.
     spans: list[tuple[str, int, int]] = Field(default_factory=list)
@@ -171,7 +173,7 @@ class Task(Document, collection="tasks"):
     source: str
     source_id: str
     submission: int
-    submitted_at: float
+    submitted_at: PointInTime
 
 
 class SkippedItem(BaseModel):

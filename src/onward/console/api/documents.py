@@ -30,6 +30,7 @@ from onward.ops.queries.document_details import (
     STATE_SCHEMAS,
     DocumentProgress,
     ProgressReader,
+    body_facts,
     body_of,
     next_facts,
     next_step_of,
@@ -234,7 +235,7 @@ def get_document(app: Onward, id: str) -> Facts:
     state = find_document(app, id)
     now = ProgressReader(app).of(state)
     try:
-        content = body_of(app, state.collection, state.id)
+        content = body_facts(state.collection, body_of(app, state.collection, state.id))
     except ValueError:
         raise NotFound(f"{state.collection}/{state.id} is gone") from None
     if isinstance(content.get("source"), str):

@@ -54,6 +54,8 @@ STATE_SCHEMAS: dict[str, dict[str, Any]] = {
     "createdAt": _TIME_OR_NULL,
     "updatedAt": _TIME_OR_NULL,
 }
+# The field of a pipeline's document that is a time, and one that documents of another app are unlikely to have.
+_TIMES_IN_BODIES = {"messages": ("date", "archive_id"), "tasks": ("submitted_at", "submission")}
 EMBEDDED = "embedding_generated"  # of a chunk: whether its vector is stored
 TIMES = {
     "createdAt": "created_at",
@@ -180,7 +182,7 @@ def document_facts(app: App, collection: str, id: str) -> dict[str, Any]:
         "next": next_facts(next_step_of(app, history.state)),
         "life": history_facts(history),
         "outcomes": [one | {"at": time_fact(one.get("at"))} for one in kept_outcomes(history.state)],
-        "body": body_of(app, collection, id),
+        "body": body_facts(collection, body_of(app, collection, id)),
     }
     if collection == "threads":
         summary = app.get(Summary, id)
@@ -202,6 +204,12 @@ def document_facts(app: App, collection: str, id: str) -> dict[str, Any]:
 def body_of(app: App, collection: str, id: str) -> dict[str, Any]:
     ((_, body),) = read_bodies(app.store, [(collection, id)])
     return dict(body)
+
+
+def body_facts(collection: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Return a body for programs: the times that the pipeline stores in it as ISO 8601."""
+    name, pipeline_field = _TIMES_IN_BODIES.get(collection, ("", ""))
+    return body | {name: time_fact(body.get(name))} if pipeline_field in body else body
 
 
 def thread_size(app: App, thread: str) -> int:
