@@ -38,3 +38,15 @@ def test_a_collection_is_counted_before_it_has_a_document(tmp_path: Path) -> Non
     with stage(tmp_path) as on:
         labels = {"collection": "pages", "status": "failed"}
         assert measured(on).get_sample_value("documents", labels) == 0.0, "so that the first failures are a change"
+
+
+def test_counters_of_the_retry_job_start_at_0_for_each_collection_it_has_seen(tmp_path: Path) -> None:
+    with stage(tmp_path) as on:
+        on.store.set_gauge("retry_job_stuck_documents", "pages", 0)
+        on.store.count("retry_job_documents_requeued_total", "pages", 3)
+        registry = measured(on)
+    names = ("requeued", "skipped_backoff", "max_retries_exceeded")
+    found = [
+        registry.get_sample_value(f"retry_job_documents_{name}_total", {"collection": "pages"}) for name in names
+    ]
+    assert found == [3.0, 0.0, 0.0], "so that the first documents are a change"

@@ -238,7 +238,11 @@ def _gauge(name: str, values: float | Mapping[str, float]) -> Metric:
 
 
 def _stored_totals(totals: Mapping[str, Mapping[str, float]]) -> Iterator[Metric]:
-    """Return what the retry job has stored; the counter of its runs starts at 0."""
+    """Return what the retry job has stored; counters of its runs, and of the collections it knows, start at 0."""
+    starts = {
+        ("status",): {"success": 0.0, "failure": 0.0},
+        ("collection",): dict.fromkeys(totals.get("retry_job_stuck_documents", {}), 0.0),
+    }
     for name, about in CATALOGUE.items():
         stored = totals.get(name, {})
         if name in _STORED_HISTOGRAMS:
@@ -253,8 +257,7 @@ def _stored_totals(totals: Mapping[str, Mapping[str, float]]) -> Iterator[Metric
             yield _gauge(name, stored)
         elif name.startswith("retry_job_") and about.kind == "counter":
             family = CounterMetricFamily(name, about.help, labels=about.labels)
-            start = {"success": 0.0, "failure": 0.0} if name == "retry_job_runs_total" else {}
-            for label, value in (start | dict(stored)).items():
+            for label, value in (starts.get(about.labels, {}) | dict(stored)).items():
                 family.add_metric([label], value)
             yield family
 
