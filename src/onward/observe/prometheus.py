@@ -239,7 +239,7 @@ def _gauge(name: str, values: float | Mapping[str, float]) -> Metric:
 
 def _stored_totals(totals: Mapping[str, Mapping[str, float]]) -> Iterator[Metric]:
     """Return what the retry job has stored; counters of its runs, and of the collections it knows, start at 0."""
-    starts = {
+    starts: dict[tuple[str, ...], dict[str, float]] = {
         ("status",): {"success": 0.0, "failure": 0.0},
         ("collection",): dict.fromkeys(totals.get("retry_job_stuck_documents", {}), 0.0),
     }

@@ -15,7 +15,17 @@ from tests.support.web_server import Site
 
 @pytest.mark.parametrize(
     "host",
-    ("127.0.0.1", "localhost", "127.1", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "2130706433", "169.254.169.254"),
+    (
+        "127.0.0.1",
+        "localhost",
+        "127.1",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "0.0.0.0",
+        "2130706433",
+        "169.254.169.254",
+        "10.255.255.1",
+    ),
 )
 def test_a_private_address_is_not_reached(site: Site, scratch: Path, host: str) -> None:
     site.page("/", PAGE)
