@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from onward.cli.action_run import PARTIAL
 from onward.ledger.store_errors import StoreUnavailable
 from onward.model.failures import Failure
 from onward.model.ledger import Charge, DeadLettered, Processed
+from onward.runtime.publisher import ForeignMessage, enter_foreign_events
 from tests.cli import scenes
 from tests.cli.scenes import give_up, opened, work_during_sleep
 from tests.support.command_runs import ESCAPE, onward
@@ -140,6 +142,18 @@ def test_bytes_that_were_no_event_are_shown_with_escapes(queue: Path) -> None:
     assert "\\xff\\x1b[31m" in onward(queue, "failed", "inspect", "events.failed").stdout
     (found,) = facts(queue, "inspect", "events.failed")
     assert base64.b64decode(found["raw"]) == b"\xff\x1b[31m"
+
+
+def test_a_message_of_a_broker_is_shown_with_its_properties_but_no_secret(home: Path) -> None:
+    headers = {"x-try": 2, "authorization": "Bearer 0123456789abcdef"}
+    properties = {"content_type": "application/json", "headers": headers, "routing_key": "json.parsed"}
+    app = scenes.failing_app(home, KeyError("no"))
+    with closing(app):
+        message = b'{"event_type": "NoteWritten", "version": "1.0", "data": {}}'
+        enter_foreign_events(app.store, app.registry.events(), [ForeignMessage(message, properties=properties)])
+    (found,) = facts(home, "inspect", "reading.failed")
+    assert (found["original_event"]["version"], base64.b64decode(found["raw"])) == ("1.0", message)
+    assert found["properties"] == properties | {"headers": {"x-try": 2, "authorization": "***"}}
 
 
 def test_inspecting_a_queue_is_bounded(queue: Path) -> None:
