@@ -60,6 +60,11 @@ def test_routing_keys_keep_abbreviations_together(name: str, key: str) -> None:
     assert type(name, (Event,), {}).routing_key == key  # type: ignore[attr-defined]  # made at run time
 
 
+def test_a_routing_key_that_no_broker_takes_is_refused() -> None:
+    with pytest.raises(ValueError, match="more than 255 bytes"):
+        type("Long", (Event,), {}, routing_key="ü" * 128)
+
+
 def test_an_event_of_documents_fills_the_field_that_names_them() -> None:
     pages = [Page(id="a"), Page(id="b")]
     assert PagesFound.of(pages, found_by="me") == PagesFound(page_ids=["a", "b"], found_by="me")

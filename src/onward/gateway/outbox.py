@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 EXCHANGE: Final = "copilot.events"
 MAX_PUBLISHED = 500  # events that are published before their confirmations are awaited
+MAX_PUBLISHED_SIZE = 4_000_000  # about as many characters of their bodies together
 CONFIRM_SECONDS = 60.0  # the broker confirms within this time, unless it is short of memory or disk space
 WAIT_SECONDS = 1.0  # pause between two looks into the outbox, if nothing wakes the gateway
 ROUTE_SECONDS = 30.0  # pause between two checks whether a queue takes what was unroutable
@@ -45,6 +46,7 @@ SCAN_SECONDS = 60.0  # pause between two looks at all that is due, also what was
 T = TypeVar("T")
 _PREFIX = struct.Struct(">BHI")  # of a frame: its kind, channel and size
 _CONTENT = struct.Struct(">HHQ")  # of a header: class, weight and size of the body
+REFUSED = "the broker refuses events, perhaps because a queue is full. Start its consumers, or raise its limit"
 _AN_ID = "the id of an event"
 _log = logging.getLogger("onward.gateway")
 
@@ -64,8 +66,9 @@ class Outbox:
     def __post_init__(self) -> None:
         self._connection: BrokerConnection | None = None
         self._channel: Channel | None = None
-        # 1 after a connection was lost while publishing: perhaps one event is the cause.
-        self._limit = MAX_PUBLISHED
+        self.trouble = ""
+        self._limit = 1  # it grows with what is confirmed
+        self._read_up_to = 0.0  # what was due at this time was read, but for late commits
         self._scanned_at = self._routed_at = -SCAN_SECONDS
         self._random = Random()
         self._frames: dict[
@@ -79,6 +82,7 @@ class Outbox:
         del end
         self._connection, self._channel = connection, await connection.channel()
         self._frames.clear()
+        self._scanned_at = -SCAN_SECONDS
 
     async def close(self) -> None:
         """Do nothing: what was not confirmed is published again."""
@@ -88,57 +92,74 @@ class Outbox:
         loop, failures = asyncio.get_running_loop(), 0
         while True:
             try:
+                await self._probe_unroutable()
                 if events := await self._due():
                     await self._publish(events)
-                    self._limit = min(self._limit * 2, MAX_PUBLISHED)
                 else:
-                    await self._probe_unroutable()
                     await loop.run_in_executor(self._bus_thread, self._bus.wait, WAIT_SECONDS)
                 failures = 0
             except StoreError as error:
                 failures += 1
                 log = _log.warning if failures == 1 else _log.debug
                 log("outgoing events cannot be read from the store: %s", redact_error(str(error)))
+                self._scanned_at = -SCAN_SECONDS
                 await asyncio.sleep(STORE_BACKOFF.delay(failures, self._random))
 
     async def _due(self) -> list[OutgoingEvent]:
         """Return events that are due.
 
         Deleted rows stay in an index of PostgreSQL while a transaction is open that may see them. So what was due
-        long ago is looked at only now and then.
+        long before the last look is looked at only now and then.
         """
-        now, since = time.monotonic(), self._store.now() - LATE_COMMIT_SECONDS
-        if now - self._scanned_at >= SCAN_SECONDS:
-            since = 0.0
-        events = await self._in_store(lambda: self._store.due_outgoing(limit=self._limit, since=since))
-        if len(events) < self._limit and not since:
-            self._scanned_at = now
+        now, is_scan = time.monotonic(), time.monotonic() - self._scanned_at >= SCAN_SECONDS
+
+        def read() -> tuple[float, list[OutgoingEvent]]:
+            since = 0.0 if is_scan else self._read_up_to - LATE_COMMIT_SECONDS
+            return self._store.now(), self._store.due_outgoing(limit=self._limit, since=since)
+
+        read_up_to, events = await self._in_store(read)
+        if len(events) < self._limit:
+            self._read_up_to = read_up_to
+            self._scanned_at = now if is_scan else self._scanned_at
         return events
 
-    async def _publish(self, events: Sequence[OutgoingEvent]) -> None:
-        """Publish events, and settle each by the broker's reply."""
-        confirmed, refused, unroutable = list[int](), list[int](), list[int]()
+    async def _publish(self, events: Sequence[OutgoingEvent]) -> bool:
+        """Publish events, and settle each by the broker's reply; return whether all are confirmed."""
+        confirmations = [_Confirmation() for _ in events]
+        limit, self._limit = self._limit, 1  # if this fails, perhaps because of one of the events
         try:
-            replies = await self._publish_all(events)
-        except BrokerError as error:
-            if len(events) == 1 and not isinstance(error, BrokerUnavailable):
-                # The broker closes the channel for this event alone. It must not keep the others from leaving.
-                await self._in_store(lambda: self._store.settle_outgoing([], refused=[events[0].id]))
-            self._limit = 1
+            await self._publish_all(events, confirmations)
+        except Exception as error:
+            if len(events) == 1:
+                # Perhaps the connection is closed for this event alone. It must not keep the others from leaving.
+                confirmations[0].reply = error
+            await self._settle(events, confirmations)
             raise
-        for event, reply in zip(events, replies, strict=True):
-            match reply:
+        size = sum(len(event.body) for event in events)
+        self._limit = max(1, min(limit * 2, MAX_PUBLISHED, MAX_PUBLISHED_SIZE * len(events) // size))
+        return await self._settle(events, confirmations)
+
+    async def _settle(self, events: Sequence[OutgoingEvent], confirmations: Sequence[_Confirmation]) -> bool:
+        confirmed, refused, unroutable = list[int](), list[int](), list[int]()
+        trouble = ""
+        for event, confirmation in zip(events, confirmations, strict=True):
+            match confirmation.reply:
+                case None:
+                    pass  # it is published again
                 case exceptions.PublishError():
                     unroutable.append(event.id)
-                case BaseException():
+                case BaseException() as error:
                     refused.append(event.id)
+                    trouble = str(error) if isinstance(error, BrokerError) else REFUSED
                 case _:
                     confirmed.append(event.id)
         settle = self._store.settle_outgoing
         await self._in_store(lambda: settle(confirmed, refused=refused, unroutable=unroutable))
+        self.trouble = trouble
+        return len(confirmed) == len(events)
 
-    async def _publish_all(self, events: Sequence[OutgoingEvent]) -> list[object]:
-        """Publish messages in one go; return each one's confirmation, or the error with which it was refused.
+    async def _publish_all(self, events: Sequence[OutgoingEvent], confirmations: Sequence[_Confirmation]) -> None:
+        """Publish messages in one go, and wait until each is confirmed or refused.
 
         The library's `basic_publish` takes three times the processor time: for each message it has a lock, a task
         and several futures.
@@ -146,29 +167,29 @@ class Outbox:
         connection, channel = self._connection, self._channel
         assert connection is not None, "opened before"
         assert channel is not None, "opened before"
+        frames = b"".join([self._message(channel, event) for event in events])
         try:
             async with channel.lock:
                 # A future of the channel: it fails when the channel is closed.
-                batch = _Batch(channel.create_future(), [_Confirmation() for _ in events])
-                frames: list[bytes] = []
+                batch = _Batch(channel.create_future(), len(events))
                 expected: MutableMapping[int, Any] = channel.confirmations
-                for event, confirmation in zip(events, batch.confirmations, strict=True):
+                for event, confirmation in zip(events, confirmations, strict=True):
                     confirmation.batch = batch
-                    frames.append(self._message(channel, event))
                     channel.delivery_tag += 1
                     expected[channel.delivery_tag] = confirmation
                     channel.message_id_delivery_tag[event.event_id] = channel.delivery_tag
-                await channel.write_queue.put(ChannelFrame(b"".join(frames), should_close=False))
+                await channel.write_queue.put(ChannelFrame(frames, should_close=False))
             while not (await asyncio.wait({batch.all_settled}, timeout=CONFIRM_SECONDS))[0]:
                 if batch.is_at_rest() and not connection.blocked:
                     raise BrokerUnavailable(f"{where(connection.url)} does not confirm messages; see its log")
-            await batch.all_settled
+            # Not `await`: the library may set a CancelledError, as if this task were cancelled.
+            if (error := batch.all_settled.exception()) is not None:
+                raise connection.explain(error) from error
         except (exceptions.AMQPError, exceptions.ChannelInvalidStateError) as error:
             raise connection.explain(error) from error
         finally:
             for event in events:
                 channel.message_id_delivery_tag.pop(event.event_id, None)
-        return [confirmation.reply for confirmation in batch.confirmations]
 
     def _message(self, channel: Channel, event: OutgoingEvent) -> bytes:
         """Return the frames of a message; those of one routing key differ only in id, size and body."""
@@ -206,13 +227,8 @@ class Outbox:
             return
         self._routed_at = now
         for event in await self._in_store(self._store.unroutable_outgoing):
-            (reply,) = await self._publish_all([event])
-            if not isinstance(reply, BaseException):
-                await self._in_store(partial(self._reroute, event))
-
-    def _reroute(self, event: OutgoingEvent) -> None:
-        self._store.settle_outgoing([event.id])
-        self._store.reroute_outgoing(event.routing_key)
+            if await self._publish([event]):
+                await self._in_store(partial(self._store.reroute_outgoing, event.routing_key))
 
     async def _in_store(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._store_thread, call)
@@ -221,10 +237,9 @@ class Outbox:
 class _Batch:
     """Messages that were published together, until the broker has replied to each."""
 
-    def __init__(self, all_settled: asyncio.Future[None], confirmations: list[_Confirmation]) -> None:
+    def __init__(self, all_settled: asyncio.Future[None], count: int) -> None:
         self.all_settled = all_settled
-        self.confirmations = confirmations
-        self._left = self._left_before = len(confirmations)
+        self._left = self._left_before = count
 
     def settle_one(self) -> None:
         self._left -= 1

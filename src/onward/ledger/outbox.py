@@ -59,6 +59,14 @@ class Outbox(TransactionalStore):
         at: float | None = self.db.read_unlocked("oldest_outgoing")
         return at
 
+    def next_outgoing(self) -> float | None:
+        """Return when the next event is due to be published; a time in the past if one is due already."""
+        due: float | None = self.db.read_unlocked("next_outgoing")
+        return due
+
+    def gateway_report(self) -> GatewayReport:
+        return GatewayReport(**(self.db.read_unlocked("gateway_report") or {}))
+
     def outbox_status(self) -> OutboxStatus:
         waiting, oldest, unroutable = self.db.read_unlocked("outbox_counts")
         return OutboxStatus(waiting, oldest, unroutable, self.gateway_report())

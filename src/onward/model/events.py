@@ -21,6 +21,7 @@ from onward.retry import Malformed, OnwardError
 
 MAX_IDS = 500
 MAX_BYTES = 64_000
+MAX_ROUTING_KEY_BYTES = 255
 MAX_DEPTH = 100  # Lists within lists: a database and callers that list events read them inside another list
 
 # Making an encoder takes as long as using it.
@@ -92,6 +93,11 @@ class Event(BaseModel):
         cls.event_type = type or cls.__name__
         cls.routing_key = routing_key or dotted(cls.event_type)
         cls.version = version
+        if len(cls.routing_key.encode()) > MAX_ROUTING_KEY_BYTES:
+            raise ValueError(
+                f"the routing key of {cls.event_type:.100} has more than {MAX_ROUTING_KEY_BYTES} bytes, which no "
+                "broker takes; give a shorter one with routing_key="
+            )
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:

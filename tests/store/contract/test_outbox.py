@@ -203,9 +203,21 @@ def test_what_became_due_long_ago_can_be_left_out(sending: Stage) -> None:
 
 
 def test_the_gateway_reports_for_all_processes(stage: Stage) -> None:
-    assert stage.store.outbox_status().gateway == GatewayReport()
+    assert stage.store.outbox_status().gateway == stage.store.gateway_report() == GatewayReport()
     name = stage.store.store_name()
     report = GatewayReport("anna", NOON, "nothing listens there", NOON - 5)
     stage.store.report_gateway(report)
-    assert stage.store.outbox_status().gateway == report
+    assert stage.store.outbox_status().gateway == stage.store.gateway_report() == report
     assert stage.store.store_name() == name, "it does not change"
+
+
+def test_when_the_next_event_is_due_to_leave(sending: Stage) -> None:
+    assert sending.store.next_outgoing() is None
+    envelope = sending.noticed("later")
+    envelope.due_in = 60.0
+    sending.store.publish([envelope])
+    assert sending.store.next_outgoing() == NOON + 60
+    sending.store.publish([sending.noticed("now")])
+    assert sending.store.next_outgoing() == NOON
+    sending.store.settle_outgoing([], unroutable=[event.id for event in outgoing(sending)])
+    assert sending.store.next_outgoing() == NOON + 60

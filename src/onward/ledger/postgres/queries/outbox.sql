@@ -17,7 +17,7 @@ UPDATE outbox SET due = $1::float8 + least($2::float8, power(2, least(refused, 2
 WHERE id = ANY ($3::bigint[]);
 
 -- name: unroutable_outgoing
-UPDATE outbox SET due = NULL WHERE id = ANY ($1::bigint[]);
+UPDATE outbox SET due = NULL WHERE due IS NOT NULL AND id = ANY ($1::bigint[]);
 
 -- name: unroutable_keys
 -- The oldest event of each routing key that no queue takes. A loop over the keys: there may be many events of one.
@@ -48,6 +48,9 @@ SELECT (SELECT count(*) FROM outbox WHERE due IS NOT NULL),
 
 -- name: oldest_outgoing :value
 SELECT at FROM outbox WHERE due IS NOT NULL ORDER BY at LIMIT 1;
+
+-- name: next_outgoing :value
+SELECT due FROM outbox WHERE due IS NOT NULL ORDER BY due LIMIT 1;
 
 -- name: gateway_report :value
 SELECT report FROM gateway;

@@ -16,7 +16,7 @@ UPDATE outbox SET due = ?1 + min(?2, 1 << min(refused, 20)), refused = refused +
 WHERE id IN (SELECT value FROM json_each(?3));
 
 -- name: unroutable_outgoing
-UPDATE outbox SET due = NULL WHERE id IN (SELECT value FROM json_each(?));
+UPDATE outbox SET due = NULL WHERE due IS NOT NULL AND id IN (SELECT value FROM json_each(?));
 
 -- name: unroutable_keys
 -- The oldest event of each routing key that no queue takes. A loop over the keys: there may be many events of one.
@@ -46,8 +46,11 @@ SELECT json_array((SELECT count(*) FROM outbox INDEXED BY outbox_due WHERE due I
 -- name: oldest_outgoing
 SELECT min(at) FROM outbox INDEXED BY outbox_oldest WHERE due IS NOT NULL;
 
+-- name: next_outgoing
+SELECT min(due) FROM outbox INDEXED BY outbox_due WHERE due IS NOT NULL;
+
 -- name: gateway_report
-SELECT json(report) FROM gateway;
+SELECT report FROM gateway;
 
 -- name: store_name
 SELECT json_quote(store) FROM gateway;
