@@ -166,3 +166,39 @@ def publish_unreadable(url: str, body: bytes, timestamp: datetime, key: bytes = 
         await channel.queue_declare(INBOX, passive=True)  # the broker replies after it has taken the message
 
     by_hand(url, send)
+
+
+def test_large_messages_are_not_all_in_memory_at_once(
+    opened: Opener, rabbit_url: str, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("onward.gateway.inbox.MAX_HELD_BYTES", 300_000)
+    monkeypatch.setattr("onward.gateway.inbox.MAX_ENTERED_BYTES", 50_000)
+    opened(rabbit_url).stop()
+    bodies = {str(number).zfill(20_000).encode() for number in range(60)}
+
+    async def send(channel: aiormq.Channel) -> None:
+        for body in bodies:
+            await channel.basic_publish(body, exchange=EXCHANGE, routing_key=KEY)
+
+    by_hand(rabbit_url, send)
+    prefetches: list[int] = []
+    batches: list[int] = []
+    gateway = RecordingGateway(rabbit_url)
+    record = gateway._record
+
+    def enter(messages: Sequence[ForeignMessage]) -> None:
+        prefetches.append(gateway._parts["inbox"]._given_prefetch)  # type: ignore[attr-defined]  # it is an Inbox
+        batches.append(len(messages))
+        record(messages)
+
+    gateway._enter = enter
+    gateway.start()
+    eventually(lambda: {message.raw for message in gateway.entered} == bodies, "all are stored")
+    broker.wait_until_acknowledged()
+    assert max(batches) <= 3, "50 kB and the message that exceeds it"
+    assert min(prefetches) == 10, "fewer messages than this have 300 kB"
+    eventually(lambda: gateway.has_been_empty, "nothing is left")
+    eventually(lambda: gateway._parts["inbox"]._given_prefetch == 1_000, "small messages come fast again")  # type: ignore[attr-defined]
+    publish(rabbit_url, EVENT)
+    eventually(lambda: gateway.entered[-1].raw == EVENT, "it still reads")
+    gateway.stop()

@@ -28,6 +28,9 @@ INBOX: Final = "onward.inbox"  # one queue, so each event of another program is 
 STORE_HEADER: Final = "onward-store"  # names the store that has published a message
 PREFETCH = 1_000  # messages that the broker delivers before the first of them is acknowledged
 MAX_ENTERED = 500  # messages that are entered in one transaction
+MAX_ENTERED_BYTES = 8_000_000  # of their bodies together, unless one alone is larger
+MAX_HELD_BYTES = 64_000_000  # with more in memory, the prefetch is reduced
+MAX_ENVELOPE_BYTES = 2_000  # an event that leaves has its id within the first bytes
 PROBE_SECONDS = 1.0  # pause between two checks whether the queue is empty, while no message arrives
 STORE_BACKOFF = Exponential(base=0.2, cap=5.0, jitter=True)
 
@@ -45,8 +48,11 @@ class Inbox:
     _on_empty: Callable[[], None]  # called when the queue was found empty and every message from it is stored
 
     needs_inbox = True
+    trouble = ""
 
     def __post_init__(self) -> None:
+        self._prefetch = PREFETCH  # of the next consumer
+        self._held_bytes = 0
         self._channel: Channel | None = None
         self._messages: asyncio.Queue[DeliveredMessage] = asyncio.Queue()
         self._entering = asyncio.Lock()
@@ -55,36 +61,59 @@ class Inbox:
     async def open(self, connection: BrokerConnection, end: Callable[[str], None]) -> None:
         channel = self._channel = await connection.channel()
         self._messages = asyncio.Queue()  # the broker delivers again what was not acknowledged
+        self._held_bytes = 0
         reason = f"queue {INBOX!r} is gone from {where(connection.url)}; it is being declared again"
         channel.on_consumer_cancel_callbacks.add(lambda _: end(reason))
         try:
-            await channel.basic_qos(prefetch_count=PREFETCH)
-            deliver_to(channel, self._messages)
-            await channel.basic_consume(INBOX, self._messages.put)
+            deliver_to(channel, lambda message: self._hold(message, end))
+            await self._consume(channel)
         except (exceptions.AMQPError, exceptions.ChannelInvalidStateError) as error:
             raise connection.explain(error) from error
+
+    async def _consume(self, channel: Channel) -> None:
+        self._given_prefetch = self._prefetch
+        await channel.basic_qos(prefetch_count=self._given_prefetch)
+        self._consumer_tag = (await channel.basic_consume(INBOX, self._messages.put)).consumer_tag or ""
+
+    def _hold(self, message: DeliveredMessage, end: Callable[[str], None]) -> None:
+        self._messages.put_nowait(message)
+        self._held_bytes += len(message.body)
+        if self._held_bytes > MAX_HELD_BYTES and self._given_prefetch > 1:
+            # Only a new connection makes the broker take back what it has begun to deliver.
+            self._prefetch = max(1, self._given_prefetch // 10)
+            end(f"the messages in {INBOX!r} are large; they are read with a prefetch of {self._prefetch}")
 
     async def run(self) -> None:
         """Enter and acknowledge messages until cancelled."""
         assert self._channel is not None, "opened before"
         while True:
             if self._messages.empty() and await self._is_empty(self._channel):
-                self._on_empty()
+                if self._given_prefetch < PREFETCH:
+                    self._prefetch = PREFETCH
+                    await self._channel.basic_cancel(self._consumer_tag)
+                    await self._consume(self._channel)
+                await asyncio.get_running_loop().run_in_executor(self._store_thread, self._on_empty)
             try:
                 async with asyncio.timeout(PROBE_SECONDS):
                     messages = [await self._messages.get()]
             except TimeoutError:
                 continue
-            while not self._messages.empty() and len(messages) < MAX_ENTERED:
+            size = len(messages[0].body)
+            while not self._messages.empty() and len(messages) < MAX_ENTERED and size < MAX_ENTERED_BYTES:
                 messages.append(self._messages.get_nowait())
+                size += len(messages[-1].body)
             async with self._entering:
                 await self._enter_all([_foreign(one) for one in messages if not self._is_own(one)])
                 last = messages[-1].delivery_tag or 0
                 await self._channel.basic_ack(last, multiple=True, wait=False)
+            self._held_bytes -= size
 
     def _is_own(self, message: DeliveredMessage) -> bool:
-        headers = message.header.properties.headers or {}
-        return headers.get(STORE_HEADER) == self._store_name
+        properties = message.header.properties
+        if (properties.headers or {}).get(STORE_HEADER) != self._store_name:
+            return False
+        # A program that reacts to an event may copy its properties into a message with another event.
+        return f'"event_id":"{properties.message_id}",'.encode() in message.body[:MAX_ENVELOPE_BYTES]
 
     async def _is_empty(self, channel: Channel) -> bool:
         if (await channel.queue_declare(INBOX, passive=True)).message_count:
@@ -115,14 +144,14 @@ class Inbox:
                     await self._channel.close()
 
 
-def deliver_to(channel: Channel, messages: asyncio.Queue[DeliveredMessage]) -> None:
-    """Put the messages of a channel into a queue. The library would start a task for each of them."""
+def deliver_to(channel: Channel, take: Callable[[DeliveredMessage], None]) -> None:
+    """Call a function with each message of a channel. The library would start a task for each of them."""
 
     async def deliver(delivery: Basic.Deliver) -> None:
         header = await channel._get_frame()
         if not isinstance(header, ContentHeader):
             raise exceptions.ProtocolSyntaxError(f"a message without a header: {header!r}")
-        messages.put_nowait(await channel._read_content(delivery, header))
+        take(await channel._read_content(delivery, header))
 
     channel._on_deliver_frame = deliver  # type: ignore[assignment,method-assign]
 

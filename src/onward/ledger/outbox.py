@@ -64,9 +64,6 @@ class Outbox(TransactionalStore):
         due: float | None = self.db.read_unlocked("next_outgoing")
         return due
 
-    def gateway_report(self) -> GatewayReport:
-        return GatewayReport(**(self.db.read_unlocked("gateway_report") or {}))
-
     def outbox_status(self) -> OutboxStatus:
         waiting, oldest, unroutable = self.db.read_unlocked("outbox_counts")
         return OutboxStatus(waiting, oldest, unroutable, self.gateway_report())
