@@ -121,7 +121,7 @@ def supervise(
 
     def next_chance() -> float | None:
         # While the inbox was not read, more events may be due at any moment.
-        behind = gateway is not None and gateway.is_behind()
+        behind = gateway is not None and gateway.is_behind(idle_within or 0.0)
         return app.store.now() if behind else job.next_chance()
 
     gateway = app.gateway()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +15,10 @@ from pamqp.commands import Basic
 
 from onward import App, Permanent, Settings, Work
 from onward.gateway import Gateway
+from onward.gateway.connection import BrokerConnection
 from onward.gateway.outbox import EXCHANGE
+from onward.ledger.store_errors import StoreUnavailable
+from onward.model.ledger import GatewayReport
 from onward.retry import Exponential
 from tests.support.gateway_broker import by_hand, eventually, publish, waiting_in_inbox
 from tests.support.page_app import Noticed, Page, PagesFound, Word, WordsFound, raw_event
@@ -177,6 +181,16 @@ def test_own_events_that_come_back_to_the_inbox_are_not_entered_again(
     assert app.store.counts()["reading"].get("waiting") == 1
 
 
+def test_an_event_of_another_program_with_copied_properties_is_entered(
+    app: App, started: Opened, rabbit_url: str
+) -> None:
+    started(app)
+    copied: dict[str, Any] = {"message_id": "id of the first", "headers": {"onward-store": app.store.store_name()}}
+    body = raw_event("PagesFound", event_id="id of the second", data={"page_ids": []})
+    publish(rabbit_url, body, key="pages.found", **copied)
+    eventually(lambda: app.store.counts().get("reading"), "it is entered", seconds=10)
+
+
 def test_what_another_store_has_published_is_entered(app: App, started: Opened, rabbit_url: str) -> None:
     started(app)
     body = raw_event("PagesFound", data={"page_ids": []})
@@ -221,6 +235,97 @@ def test_a_broker_short_of_disk_space_gets_the_events_later(
     Listener(rabbit_url).wait_for("PagesFound", "WordsFound")
     emptied(app)
     eventually(lambda: not gateway.trouble, "nothing is wrong any more")
+
+
+def test_a_connection_that_the_broker_blocks_is_kept(
+    app: App, started: Opened, rabbit_url: str, rabbit_server: RabbitServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A blocked connection gets no reply to the declarations either.
+    monkeypatch.setattr("onward.gateway.gateway.CHECK_SECONDS", 0.2)
+    listen(rabbit_url)
+    gateway = started(app)
+    eventually(lambda: gateway.has_been_empty and "outbox" in gateway._connections, "connected")
+    rabbit_server.evaluate("rabbit_alarm:set_alarm({{resource_limit, disk, node()}, []})")
+    try:
+        bring(app, "good")
+        eventually(lambda: "disk" in gateway.trouble, "the gateway is blocked")
+        blocked, inbox = gateway._connections["outbox"], gateway._connections["inbox"]
+        checks: list[bool] = []
+        declare = gateway._declare
+
+        async def record(connection: BrokerConnection, **more: Any) -> None:
+            checks.append(connection is inbox)
+            await declare(connection, **more)
+
+        monkeypatch.setattr(gateway, "_declare", record)
+        eventually(lambda: len(checks) > 5, "some checks meanwhile")
+        assert gateway._connections["outbox"] is blocked
+        assert all(checks), "only over the connection that is not blocked"
+    finally:
+        rabbit_server.evaluate("rabbit_alarm:clear_alarm({resource_limit, disk, node()})")
+    emptied(app)
+    assert len(received(rabbit_url)) == 2, "each left once"
+
+
+def test_a_process_that_loses_the_gateway_reports_no_trouble_of_its_own(
+    tmp_path: Path, app: App, started: Opened, rabbit_url: str
+) -> None:
+    gateway = started(app)
+    eventually(lambda: gateway.has_been_empty and "outbox" in gateway._connections, "connected")
+    gateway._connections["outbox"].blocked = "low on disk"
+    assert "low on disk" in gateway.trouble
+    acquire = app.store.acquire_role
+
+    def refuse(role: str, holder: str, seconds: float) -> bool:
+        return holder != gateway._holder and acquire(role, holder, seconds)
+
+    app.store.acquire_role = refuse  # type: ignore[method-assign]
+    eventually(lambda: not gateway.trouble, "another process has the gateway")
+
+
+def test_a_worker_does_not_wait_for_events_that_leave_later_or_cannot_leave(
+    app: App, started: Opened, rabbit_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("onward.gateway.gateway.TROUBLE_SECONDS", 1.0)
+    listen(rabbit_url, "noticed", queue="full", **{"x-max-length": 1, "x-overflow": "reject-publish"})
+    gateway = started(app)
+    app.publish(Noticed(what="tomorrow"), delay=86_400)
+    eventually(lambda: not gateway.is_behind(within=10.0), "the other one is not due")
+    app.publish(Noticed(what="fits"))
+    app.publish(Noticed(what="too much"))
+    eventually(lambda: "a queue is full" in gateway.trouble, "one is refused")
+    eventually(lambda: not gateway.is_behind(within=60.0), "it cannot leave soon")
+    assert app.store.outbox_status().waiting == 2, "they are kept"
+
+
+def test_a_report_of_a_process_that_has_ended_says_nothing(app: App, rabbit_url: str) -> None:
+    app.store.store_name()
+    gone = GatewayReport("gone", app.store.now() - 3_600, "nothing listens there", 0.0)
+    app.store.report_gateway(gone)
+    gateway = app.gateway()
+    assert gateway is not None
+    gateway._trouble_since = -1e9  # the trouble of another time
+    gateway._thread, gateway._started_at = threading.current_thread(), app.store.now()  # as if it ran
+    assert gateway.is_behind(), "the inbox is still to be read"
+    assert gateway._trouble_since is None
+
+
+def test_an_error_while_taking_the_gateway_does_not_end_it(
+    app: App, started: Opened, rabbit_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listen(rabbit_url)
+    failures: list[BaseException] = [StoreUnavailable("away"), ValueError("nobody thought of it")]
+    name = app.store.store_name
+
+    def fail_first() -> str:
+        if failures:
+            raise failures.pop(0)
+        return name()
+
+    monkeypatch.setattr(app.store, "store_name", fail_first)
+    started(app)
+    bring(app, "good")
+    Listener(rabbit_url).wait_for("PagesFound", "WordsFound")
 
 
 def test_a_full_queue_holds_up_only_its_own_events(app: App, started: Opened, rabbit_url: str) -> None:
@@ -294,7 +399,7 @@ def test_an_event_that_the_broker_cannot_take_does_not_keep_the_others(
             return seen == {"before", "after"}
 
         eventually(others_have_left, f"the others have left; {seen}")
-        assert app.store.outbox_status().waiting == 1
+        eventually(lambda: app.store.outbox_status().waiting == 1, "they are known to have left")
     finally:
         rabbit_server.evaluate("application:set_env(rabbit, max_message_size, 134217728)")
     emptied(app)

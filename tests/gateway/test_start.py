@@ -16,6 +16,7 @@ from onward.gateway.gateway import queue_arguments
 from onward.gateway.inbox import INBOX
 from onward.gateway.outbox import EXCHANGE
 from tests.support.gateway_broker import (
+    SECONDS,
     Opener,
     RecordingGateway,
     by_hand,
@@ -59,6 +60,31 @@ def test_starting_twice_is_a_mistake_and_starting_again_is_not(opened: Opener, r
     gateway.start()
     publish(rabbit_url, b"hello")
     gateway.wait_for(b"hello")
+
+
+def test_a_gateway_starts_again_although_its_stop_has_not_ended(
+    opened: Opener, rabbit_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("onward.gateway.gateway.RENEW_SECONDS", 0.1)
+    gateway = opened(rabbit_url)
+    eventually(lambda: gateway.has_been_empty, "connected")
+    monkeypatch.setattr("onward.gateway.gateway.STOP_SECONDS", 0.0)
+    releasing, release = threading.Event(), gateway.store.release_role
+
+    def release_slowly(role: str, holder: str) -> None:
+        assert releasing.wait(SECONDS)
+        release(role, holder)
+
+    monkeypatch.setattr(gateway.store, "release_role", release_slowly)
+    (before,) = gateway_threads()
+    gateway.stop()
+    gateway.start()
+    releasing.set()
+    before.join(SECONDS)
+    publish(rabbit_url, b"hello")
+    gateway.wait_for(b"hello")
+    eventually(lambda: gateway.has_been_empty, "it goes on")
+    monkeypatch.setattr("onward.gateway.gateway.STOP_SECONDS", 5.0)
 
 
 def test_a_url_of_something_else() -> None:

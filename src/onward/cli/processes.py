@@ -111,7 +111,7 @@ def worker(
     )
     _announce(app, f"The worker has ended after {duration(round(time.monotonic() - began))}.")
     if trouble and until_idle is not None:
-        raise OnwardError(f"{trouble}. What other programs have published was not read, and no event has left")
+        raise OnwardError(f"{trouble}. Perhaps events of other programs were not read, or events have not left")
 
 
 def _announce(app: App, line: str) -> None:

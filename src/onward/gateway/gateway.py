@@ -11,6 +11,7 @@ import logging
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -33,7 +34,7 @@ from onward.gateway.inbox import INBOX, Enter, Inbox
 from onward.gateway.outbox import EXCHANGE, Outbox
 from onward.ledger.store_errors import StoreError
 from onward.model.ledger import GatewayReport
-from onward.retry import Exponential
+from onward.retry import Exponential, redact_error
 from onward.runtime.process_identity import describe_process, is_gone
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class Part(Protocol):
     """The inbox or the outbox, each with a connection of its own."""
 
     needs_inbox: bool  # whether it uses the inbox queue, not only the exchange
+    trouble: str  # what is wrong while the connection works; empty: nothing
 
     async def open(self, connection: BrokerConnection, end: Callable[[str], None]) -> None:
         """Begin with a new connection; call `end` with the reason if it cannot be used any more."""
@@ -109,10 +111,12 @@ class Gateway:
         self._routing_keys = sorted(set(routing_keys))
         self._has_delivery_limit = False  # the inbox was made with one, before the broker was upgraded
         self._random = Random()
-        self._connections: dict[str, BrokerConnection] = {}  # of the inbox and the outbox, the latest
+        self._connections: dict[str, BrokerConnection] = {}  # of the inbox and the outbox
+        self._parts: dict[str, Part] = {}
+        self._store_name = ""
         self._leads = False  # this process has the gateway
         self._troubles: dict[str, str] = {}  # by the name of the connection
-        self._trouble_since: float | None = None
+        self._trouble_since: float | None = None  # by the monotonic clock
         self._emptied_at = 0.0
         self._started_at = 0.0
         self._thread: threading.Thread | None = None
@@ -122,35 +126,41 @@ class Gateway:
     @property
     def trouble(self) -> str:
         """Why events do not arrive or leave now; empty: nothing is wrong, or another process has the gateway."""
-        if self._thread is None:
-            return "not started"
+        if self._thread is None or not self._thread.is_alive():
+            return "the gateway does not run"
         for connection in list(self._connections.values()):
             if connection.blocked:
                 return (
                     f"{where(connection.url)} takes no messages: {connection.blocked}. Free memory or disk space "
                     "on its machine; `rabbitmqctl status` says which is short"
                 )
-        return next(iter(list(self._troubles.values())), "")
+        found = (*list(self._troubles.values()), *(part.trouble for part in list(self._parts.values())))
+        return next(filter(None, found), "")
 
     @property
     def has_been_empty(self) -> bool:
         """Whether the inbox was found empty at least once since the start, with everything from it stored."""
         return self._emptied_at >= self._started_at > 0.0
 
-    def is_behind(self) -> bool:
-        """Return whether events have still to be read from the inbox or to leave, and can soon.
+    def is_behind(self, within: float = 0.0) -> bool:
+        """Return whether events have still to be read from the inbox, or to leave within this time, and can.
 
-        After `TROUBLE_SECONDS` of trouble with the broker, that is not soon.
+        After `TROUBLE_SECONDS` of trouble with the broker, they cannot.
         """
+        now = self._store.now()
         trouble, emptied_at = self.trouble, self._emptied_at
         if not self._leads:
             report = self._store.gateway_report()
-            trouble, emptied_at = trouble or report.trouble, report.emptied_at
+            emptied_at = report.emptied_at
+            if now - report.at <= LEASE_SECONDS:  # an older one is of a process that has ended
+                trouble = trouble or report.trouble
         if not trouble:
-            return emptied_at < self._started_at or self._store.oldest_outgoing() is not None
+            self._trouble_since = None
+            due = self._store.next_outgoing()
+            return emptied_at < self._started_at or (due is not None and due <= now + within)
         if self._trouble_since is None:
-            self._trouble_since = self._store.now()
-        return self._store.now() - self._trouble_since < TROUBLE_SECONDS
+            self._trouble_since = time.monotonic()
+        return time.monotonic() - self._trouble_since < TROUBLE_SECONDS
 
     def check(self) -> None:
         """Connect and declare, without reading a message; raise `BrokerError` with the remedy."""
@@ -198,14 +208,15 @@ class Gateway:
         loop.set_exception_handler(
             lambda _, context: _log.debug("%s", context.get("message"), exc_info=context.get("exception"))
         )
-        self._threads = {name: ThreadPoolExecutor(1, f"onward-gateway-{name}") for name in THREADS}
-        self._bus = self._store.bus()
+        # Also as variables: after a stop that took too long, the attributes may be those of the next start.
+        threads = self._threads = {name: ThreadPoolExecutor(1, f"onward-gateway-{name}") for name in THREADS}
+        bus = self._bus = self._store.bus()
         try:
             loop.run_until_complete(self._serve(stopping))
         finally:
             # Not asyncio.run: it waits for host names that are still being looked up.
-            self._bus.close()
-            for thread in self._threads.values():
+            bus.close()
+            for thread in threads.values():
                 thread.shutdown(wait=False)
             loop.close()
 
@@ -228,23 +239,25 @@ class Gateway:
             while True:
                 self._leads = await self._renew()
                 if self._leads and not links:
+                    self._parts = self._new_parts()
                     links = [
-                        asyncio.create_task(self._stay_connected(name, part))
-                        for name, part in (await self._in_store(self._parts)).items()
+                        asyncio.create_task(self._stay_connected(name, part)) for name, part in self._parts.items()
                     ]
                 elif links and not self._leads:
                     await _cancel(links)
                     links = []
+                    self._parts = {}
                     self._troubles.clear()
                 await asyncio.sleep(RENEW_SECONDS)
         finally:
             await _cancel(links)
-            if self._leads:
+            led, self._leads, self._parts = self._leads, False, {}
+            if led:
                 with suppress(Exception):
                     await self._in_store(lambda: self._store.release_role(ROLE, self._holder))
 
-    def _parts(self) -> dict[str, Part]:
-        name, threads = self._store.store_name(), self._threads
+    def _new_parts(self) -> dict[str, Part]:
+        name, threads = self._store_name, self._threads
         return {
             "inbox": Inbox(self._enter, name, threads["inbox"], self._found_empty),
             "outbox": Outbox(self._store, name, self._bus, threads["outbox"], threads["wake-ups"]),
@@ -263,6 +276,8 @@ class Gateway:
                 # It was killed: there is no need to wait until its lease has lapsed.
                 store.release_role(ROLE, last.holder)
                 held = store.acquire_role(ROLE, self._holder, LEASE_SECONDS)
+            if held and not self._store_name:
+                self._store_name = store.store_name()
             if held:
                 process = describe_process() | {"pid": os.getpid()}
                 store.report_gateway(GatewayReport(self._holder, now, self.trouble, self._emptied_at, process))
@@ -270,8 +285,9 @@ class Gateway:
 
         try:
             return await self._in_store(lambda: self._store.atomically(renew))
-        except StoreError as error:
-            _log.debug("the lease of the gateway was not renewed: %s", error)
+        except Exception as error:
+            log = _log.debug if isinstance(error, StoreError) else _log.warning
+            log("the lease of the gateway was not renewed: %s", redact_error(str(error)))
             return self._leads  # without the store nothing is received or published by anyone
 
     async def _in_store(self, call: Callable[[], T]) -> T:
@@ -290,7 +306,7 @@ class Gateway:
             if trouble not in self._troubles.values():
                 _log.warning("%s; connecting again", trouble)
             self._troubles[name] = trouble
-            self._trouble_since = self._trouble_since or self._store.now()
+            self._trouble_since = self._trouble_since or time.monotonic()
             failures = 1 if loop.time() - began > STEADY_SECONDS else failures + 1
             await asyncio.sleep(BACKOFF.delay(failures, self._random))
 
@@ -324,6 +340,7 @@ class Gateway:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, connection.close(), return_exceptions=True)
+            self._connections.pop(name, None)  # whether it was blocked says nothing about the next one
 
     async def _open(
         self, connection: BrokerConnection, part: Part | None = None, end: Callable[[str], None] | None = None
@@ -371,6 +388,8 @@ class Gateway:
     async def _declare_again(self, connection: BrokerConnection, part: Part) -> None:
         while True:
             await asyncio.sleep(CHECK_SECONDS)
+            if connection.blocked:
+                continue  # the broker would reply when it has free memory and disk space again
             async with asyncio.timeout(CHECK_SECONDS):
                 await self._declare(connection, inbox=part.needs_inbox)
 
