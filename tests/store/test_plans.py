@@ -63,6 +63,7 @@ HOT = {
     "due_outgoing": "outbox_due (due>? AND due<?)",
     "delete_outgoing": "INTEGER PRIMARY KEY",
     "oldest_outgoing": "outbox_oldest",
+    "next_outgoing": "outbox_due",
     "reroute_outgoing": "outbox_unroutable (routing_key=?)",
     # dead letters
     "find_dead_letters": "ledger_dead (id>?)",
