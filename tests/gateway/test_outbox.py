@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,6 +22,7 @@ from onward.gateway.outbox import EXCHANGE
 from onward.ledger.store_errors import StoreUnavailable
 from onward.model.ledger import GatewayReport
 from onward.retry import Exponential
+from onward.runtime.process_identity import describe_process
 from tests.support.gateway_broker import by_hand, eventually, publish, waiting_in_inbox
 from tests.support.page_app import Noticed, Page, PagesFound, Word, WordsFound, raw_event
 from tests.support.servers import Proxy, RabbitServer
@@ -423,6 +426,16 @@ def test_one_process_has_the_gateway_and_another_takes_over(
     Listener(rabbit_url).wait_for("PagesFound", "WordsFound")
     eventually(lambda: second.has_been_empty, "the second reads the inbox")
     other.close()
+
+
+def test_the_gateway_of_a_killed_process_is_taken_over_at_once(app: App, started: Opened) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        identity = describe_process(other.pid) | {"pid": other.pid}
+        other.kill()
+    assert app.store.acquire_role("gateway", "other", 3600.0)
+    app.store.report_gateway(GatewayReport("other", app.store.now(), process=identity))
+    gateway = started(app)
+    eventually(lambda: gateway.has_been_empty, "its lease is not waited for")
 
 
 @pytest.mark.parametrize("given", ("all", "none", "A,B"))
