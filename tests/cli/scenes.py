@@ -170,6 +170,18 @@ def dead_letters_of_no_document(home: Path) -> None:
     app.close()
 
 
+def malformed(home: Path) -> None:
+    """Two events of other programs that cannot be read: one of a known service, one of an unknown type."""
+    app = app_of(home)
+
+    @app.service("reading", on=NoteWritten, finishes=Note)
+    def read(note: Note, work: object) -> None: ...
+
+    app.publish_raw(b'{"event_type": "NoteWritten", "data": {}}')
+    app.publish_raw(b'{"event_type": "NoteSung", "data": {}}')
+    app.close()
+
+
 def failed_batch(home: Path, *, retries: int) -> None:
     """A failed batch that was retried this often."""
     app = failing_app(home, TimeoutError("too slow"), sets_aside=True)

@@ -63,6 +63,7 @@ STATUS_SCENES: dict[str, Callable[[Path], None]] = {
     "events for other programs are refused": lambda home: scenes.outbox(home, seconds_ago=400.0, trouble=""),
     "a document was given up after all rounds": scenes.given_up,
     "a dead letter that only a person puts back": scenes.dead_letters_of_no_document,
+    "events of other programs that cannot be read": scenes.malformed,
     "a failed batch that keeps failing": lambda home: scenes.failed_batch(home, retries=10),
     "an outage of a dependency that was noticed at once": scenes.model_outage,
     "more sources than are shown": scenes.many_sources,

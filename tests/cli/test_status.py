@@ -120,6 +120,13 @@ def test_dead_letters_that_the_retry_job_never_brings_back_need_a_person(home: P
     assert (stage["service"], stage["dead_letters"], stage["finishes"]) == ("telling", 1, None)
 
 
+def test_events_that_cannot_be_read_need_a_person_though_their_service_finishes_documents(home: Path) -> None:
+    scenes.malformed(home)
+    assert needs(home) == [("dead_letters", "onward failed list")]
+    found = {stage["service"]: stage["malformed"] for stage in facts(home)["stages"] if stage["dead_letters"]}
+    assert found == {"(no service)": 1, "reading": 1}
+
+
 def test_dead_letters_of_pending_documents_need_nobody(home: Path) -> None:
     scenes.retry_job(home, 0.0)
     (stage,) = facts(home)["stages"]

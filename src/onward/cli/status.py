@@ -51,7 +51,7 @@ def status(as_json: bool) -> None:
 def _print(out: Output, system: SystemStatus) -> None:
     _print_needs(out, system)
     _print_sources(out, system.sources)
-    if not system.sources or "archives" not in system.documents:
+    if system.documents and (not system.sources or "archives" not in system.documents):
         _print_documents(out, system)
     if system.stages:
         _print_stages(out, system)
@@ -148,7 +148,8 @@ def _print_failures(out: Output, system: SystemStatus) -> None:
         if waiting:
             many = events_wait(waiting)
         style = "yellow" if waiting else "red"
-        out.entry("  ", (many, style), f" · {one_line(item['service'])} · ", (item["verdict"], "bold"))
+        service = one_line(item["service"]) or "(no service)"
+        out.entry("  ", (many, style), f" · {service} · ", (item["verdict"], "bold"))
         out.entry(f"    {one_line(item['error'], 300)}")
         out.write(f"    onward failures show {item['fingerprint']}", style="dim")
     if system.other_failures:

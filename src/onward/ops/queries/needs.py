@@ -103,10 +103,8 @@ def _failure_needs(status: SystemStatus) -> list[Need]:
     if given_up := status.count(Status.FAILED_MAX_RETRIES):
         needs.append(Need(NeedKind.GIVEN_UP, given_up))
     # Documents with dead letters of a service that finishes them are retried by the retry job, or counted above.
-    letters = tuple(
-        (stage.service, stage.dead_letters) for stage in status.stages if stage.dead_letters and not stage.finishes
-    )
-    if letters:
+    counts = ((one.service, one.malformed if one.finishes else one.dead_letters) for one in status.stages)
+    if letters := tuple((service, count) for service, count in counts if count):
         needs.append(Need(NeedKind.DEAD_LETTERS, sum(count for _, count in letters), services=letters))
     if persistent := [batch for batch in status.set_aside if batch["persistent"]]:
         documents = sum(batch["documents"] for batch in persistent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from onward.app import App
 from onward.ledger.store import Store
 from onward.model.ledger import FailedBatch
+from onward.model.ledger_views import FailureGroup
 from onward.ops.lookup import PIPELINE_SERVICES, store_file, worker_command
 from onward.ops.queries.ingestion_report import SkippedFiles, read_skipped_files
 from onward.ops.queries.needs import Need, due_events, find_needs
@@ -20,6 +22,7 @@ from onward.ops.text.needs import need_command, need_sentence
 from onward.recovery.diagnosis import diagnose, evidence_of, waiting_events
 from onward.recovery.next_step import describe_error
 from onward.recovery.retry_decision import RetryAction, RetryJobRules, decide
+from onward.retry.errors import Malformed
 from onward.retry.policy import OTHER_ROUNDS
 from onward.retry.redact import redact
 from onward.runtime.process_identity import alive_workers
@@ -39,6 +42,7 @@ class StageStatus:
     working: int
     done: int
     dead_letters: int
+    malformed: int  # dead letters that could not be read and belong to no document: no retry job puts them back
     unrouted: int
     oldest_waits_seconds: float
     next_due: float | None  # when the next event is due; None: now, or no event waits
@@ -133,8 +137,9 @@ def read_status(
     chosen = sorted(store.sources()) if sources is None else sources
     status.sources = [_source(app, source, batches) for source in chosen]
     alive = alive_workers(store)
-    status.stages = _stages(store, alive)
-    status.failures, status.other_failures = _failures(store)
+    groups = store.failure_groups()
+    status.stages = _stages(store, alive, groups)
+    status.failures, status.other_failures = _failures(store, groups)
     status.outages = read_outages(app)
     status.set_aside = _batches(store, rules, batches)
     status.stuck = _without_event(store, rules, store.now() - rules.stuck_after)
@@ -179,7 +184,7 @@ def _source(app: App, source: str, batches: Sequence[FailedBatch]) -> dict[str, 
     }
 
 
-def _stages(store: Store, alive: Sequence[dict[str, Any]]) -> list[StageStatus]:
+def _stages(store: Store, alive: Sequence[dict[str, Any]], groups: Sequence[FailureGroup]) -> list[StageStatus]:
     """Return the services of the pipeline in its order, then those of other apps."""
     counts, documents = store.counts(), store.document_counts()
     finished = {subscription.service: subscription.finishes for subscription in store.subscriptions()}
@@ -195,6 +200,10 @@ def _stages(store: Store, alive: Sequence[dict[str, Any]]) -> list[StageStatus]:
         requests = store.statuses("archives", [source_id(source) for source in store.sources()])
         fetched = sum(one == "processed" for one in requests.values())
         done |= {"ingestion": fetched, "parsing": (done["parsing"] or 0) - fetched}
+    malformed = Counter[str]()
+    for group in groups:
+        if group.error_type == Malformed.__name__ and not group.affected:
+            malformed[group.service] += group.dead_letters
     stages = []
     for name in names:
         rows, documents_done = counts.get(name, {}), done[name]
@@ -209,6 +218,7 @@ def _stages(store: Store, alive: Sequence[dict[str, Any]]) -> list[StageStatus]:
                 # Settled events are soon removed; the documents that they finished are not.
                 rows.get("done", 0) if documents_done is None else documents_done,
                 rows.get("dead", 0),
+                malformed[name],
                 rows.get("unrouted", 0),
                 round(max(0.0, waited), 3),
                 due if waited < 0 else None,
@@ -219,9 +229,8 @@ def _stages(store: Store, alive: Sequence[dict[str, Any]]) -> list[StageStatus]:
     return stages
 
 
-def _failures(store: Store) -> tuple[list[dict[str, Any]], int]:
+def _failures(store: Store, known: Sequence[FailureGroup]) -> tuple[list[dict[str, Any]], int]:
     """Return the failure groups that affect most documents now, and how many more affect any."""
-    known = store.failure_groups()
     waiting = waiting_events(store, known)
     groups = [one for one in known if one.affected or one.dead_letters or waiting.get(one.fingerprint)]
     groups.sort(key=lambda one: (one.affected, one.dead_letters, one.last_seen), reverse=True)
