@@ -426,3 +426,14 @@ def test_chunks_must_be_large_enough_for_their_overlap(environ: dict[str, str], 
     with pytest.raises(SettingsError) as caught:
         load_settings(environ)
     assert all(word in str(caught.value) for word in words), caught.value
+
+
+@pytest.mark.parametrize(("given", "types"), (("ALL", None), (" none ", frozenset()), ("A, B", frozenset("AB"))))
+def test_which_events_leave_for_other_programs(given: str, types: frozenset[str] | None) -> None:
+    settings = load_settings({"ONWARD_GATEWAY": "amqp://mq", "ONWARD_GATEWAY_OUT": given})
+    assert settings.outgoing_types == types
+
+
+def test_all_and_none_do_not_go_with_event_types() -> None:
+    with pytest.raises(SettingsError, match="must be all, none, or event types"):
+        load_settings({"ONWARD_GATEWAY_OUT": "all,SummaryComplete"})

@@ -77,6 +77,14 @@ def _is_bus(value: str) -> str:
     return value
 
 
+def _is_outgoing(value: str) -> str:
+    types = [one.strip() for one in value.split(",")]
+    words = {one.lower() for one in types} & {"all", "none"}
+    if words and len(types) > 1:
+        raise ValueError("all or none beside event types")
+    return words.pop() if words else value
+
+
 def _is_address(value: str) -> str:
     host, _, port = value.rpartition(":")
     if value != "off" and not (host and port.isdecimal() and 0 <= int(port) <= 65535):
@@ -113,6 +121,7 @@ BusUrl = Annotated[
 ]
 OutgoingTypes = Annotated[
     str,
+    AfterValidator(_is_outgoing),
     Field(pattern=r"^\s*\w+(\s*,\s*\w+)*\s*$", description="all, none, or event types with commas between them"),
 ]
 Address = Annotated[

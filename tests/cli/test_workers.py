@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from onward import App
+from onward import App, Event
+from onward.cli.processes import unknown_outgoing
 from onward.settings import load_settings
 from onward.testing import SimulatedClock
 from tests.support.command_runs import environment, onward
@@ -182,6 +183,16 @@ def test_a_worker_prints_what_it_runs_and_where_and_its_end(home: Path) -> None:
     assert "parsing, chunking" in begin
     assert f"sqlite:///{home}/onward.db" in begin
     assert [line for line in rest.splitlines() if not line.startswith("{") and " ended " in line], rest
+
+
+def test_event_types_that_no_class_has_are_named_because_none_would_leave() -> None:
+    class BellRung(Event):
+        bell: int
+
+    out = "BellRung, BellRang, HearingFailed"
+    app = App(settings=load_settings({"ONWARD_GATEWAY": "amqp://mq", "ONWARD_GATEWAY_OUT": out}))
+    app.service("hearing", on=BellRung)(lambda event, work: None)
+    assert unknown_outgoing(app) == ["BellRang"]
 
 
 def test_a_worker_does_not_show_the_passwords_of_its_servers(home: Path) -> None:

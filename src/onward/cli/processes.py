@@ -98,6 +98,10 @@ def worker(
     gateway = f", gateway to {redact(settings.gateway_url)}" if settings.gateway_url else ""
     where = f"store {redact(app.store_address) or 'as the app has it'}{gateway}"
     _announce(app, f"Running {what} in {many} with {calls}; {where}. Stop it with Ctrl-C or SIGTERM.")
+    if unknown := unknown_outgoing(app):
+        names = "a type" if len(unknown) == 1 else "types"
+        text = f"ONWARD_GATEWAY_OUT has {names} that this app does not define, of which no event leaves"
+        _announce(app, f"{text}: {', '.join(unknown)}. Check the spelling.")
     began = time.monotonic()
     trouble = supervise(
         reference,
@@ -120,6 +124,18 @@ def _announce(app: App, line: str) -> None:
         logging.getLogger("onward").info("%s", one_line(line))
     else:
         click.echo(one_line(line), err=True)
+
+
+def unknown_outgoing(app: App) -> list[str]:
+    """Return the event types of `ONWARD_GATEWAY_OUT` that no loaded class and no service's notice has."""
+    from onward.model.events import Event
+
+    classes: list[type[Event]] = [Event]
+    for kind in classes:
+        classes += kind.__subclasses__()
+    known = {kind.event_type for kind in classes[1:]}
+    known.update(service.notice_type() for service in app.registry.services.values())
+    return sorted((app.settings.outgoing_types or frozenset()) - known)
 
 
 def _chosen(app: App, services: str | None) -> list[str] | None:
