@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from onward import App, Document
 from onward.pipeline.app import build
 from onward.pipeline.documents import Chunk, source_id
 from onward.pipeline.sources import submit
@@ -28,6 +29,17 @@ def lines(home: Path, *args: str) -> list[dict[str, Any]]:
     result = onward(home, "documents", *args)
     assert result.exit_code == 0, result.output
     return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_long_names_of_collections_are_apart_from_the_status(home: Path) -> None:
+    class VeryLongInvoiceReadingInput(Document):
+        text: str
+
+    app = App(store=f"sqlite:///{home}/onward.db")
+    home.mkdir(exist_ok=True)
+    app.add(VeryLongInvoiceReadingInput(id="a", text="hello"))
+    app.close()
+    assert "  very_long_invoice_reading_inputs  processed" in onward(home, "documents").stdout
 
 
 STATE = ("status", "attemptCount", "lastAttemptTime", "lastError", "createdAt", "updatedAt")

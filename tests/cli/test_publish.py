@@ -118,6 +118,21 @@ def test_the_events_of_an_app_of_ones_own(home: Path, tmp_path: Path, monkeypatc
     )
 
 
+def test_the_hint_names_the_app_that_was_given(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ringing_app.py").write_text(OWN_APP)
+    (tmp_path / "rung.json").write_text('{"event_type": "Rung", "data": {"bell": 2}}')
+    monkeypatch.chdir(tmp_path)
+    done = onward(home, "publish", "rung.json", "--app", "ringing_app:app", more={"ONWARD_HOME": str(home)})
+    assert "start one: onward worker --app ringing_app:app\n" in done.output
+
+
+def test_a_dry_run_with_keep_says_what_would_be_kept(home: Path) -> None:
+    (event,) = published(home, "-", "--keep", "--dry-run", given=json.dumps(BAD), code=3)
+    assert event["result"] == "would_keep"
+
+
 def test_the_pipelines_events_do_not_go_to_the_store_of_another_app(home: Path) -> None:
     with opened(home):
         pass
@@ -149,3 +164,8 @@ def test_nothing_is_no_event(home: Path, given: str) -> None:
 )
 def test_a_file_is_split_without_a_change_to_its_events(content: bytes, events: list[bytes]) -> None:
     assert split_events(content) == events
+
+
+def test_a_large_array_is_split_in_one_pass() -> None:
+    events = [b'{"event_type": "Rung", "data": {"text": "%s"}}' % (b"x" * 200)] * 50_000
+    assert split_events(b"[" + b",\n".join(events) + b"]") == events

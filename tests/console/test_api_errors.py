@@ -131,6 +131,12 @@ def test_one_error_or_many_are_taken(site: Site, body: Any) -> None:
     assert group.failures == taken
 
 
+def test_what_is_no_json_is_refused_in_words(site: Site) -> None:
+    answer = site.client.post("/api/errors", content=b"oops", headers={"content-type": "application/json"})
+    assert answer.status_code == 422
+    assert answer.json()["detail"] == "body is no JSON: check quotes, commas and brackets"
+
+
 def test_a_bad_error_does_not_stop_the_others(site: Site) -> None:
     bad = [{"id": "r-9", "message": "no type"}, "an error", REPORT | {"fingerprint": "<b>"}]
     answer = site.client.post("/api/errors", json=[bad[0], REPORT, *bad[1:]])

@@ -23,9 +23,9 @@ UNREADABLE: dict[str, tuple[bytes, str]] = {
     "half an event": (b'{"event_type": "PagesFound", "data": {"page_', "not JSON: Unterminated string"),
     "not text": (b"\xff\xfe\x00", "not JSON: 'utf-8' codec"),
     "far too deep": (b"[" * 100_000, "not JSON: "),
-    "a list": (b"[1, 2]", "an event is a JSON object, this is a list"),
-    "a string": (b'"PagesFound"', "an event is a JSON object, this is a str"),
-    "null": (b"null", "an event is a JSON object, this is a NoneType"),
+    "a list": (b"[1, 2]", "an event is a JSON object, not an array"),
+    "a string": (b'"PagesFound"', "an event is a JSON object, not a string"),
+    "null": (b"null", "an event is a JSON object, not null"),
     "no type": (b'{"data": {}}', "the field 'event_type' is missing or not a string"),
     "a wrong type": (b'{"event_type": 7}', "the field 'event_type' is missing or not a string"),
     "an unknown type": (

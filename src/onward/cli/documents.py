@@ -160,10 +160,11 @@ def _print(app: App, found: list[DocumentState], limit: int, total: int | None) 
         return
     ids = lookup.short_ids(app, [state.id for state in shown])
     titles = find_titles(app, shown)
+    width = max(8, *(len(state.collection) for state in shown))
     for state in shown:
         out.entry(
             (f"{ids[state.id]:8}", "green"),
-            f"  {state.collection:10}",
+            f"  {state.collection:{width}}  ",
             (f"{state.status:10}  ", STATUS_STYLES.get(state.status, "red")),
             one_line(titles.get((state.collection, state.id), ""), 100),
         )

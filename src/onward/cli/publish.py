@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import closing
 
 import click
@@ -40,7 +41,8 @@ def publish(files: tuple[str, ...], reference: str, keep: bool, dry_run: bool, a
 
     if reference == PIPELINE:
         refuse_other_store()
-    action = PublishEvents([_read(file) for file in files], keep)
+    worker = "" if reference == PIPELINE else f"onward worker --app {shlex.quote(reference)}"
+    action = PublishEvents([_read(file) for file in files], keep, worker)
     with open_pipeline() if reference == PIPELINE else closing(load_app(reference)) as app:
         result = action.plan(app) if dry_run else run_action(app, action)
         print_result({"dry_run": dry_run, **result.facts}, result.sentences, as_json=as_json)

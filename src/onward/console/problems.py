@@ -88,6 +88,8 @@ def _field_error(one: Mapping[str, Any]) -> dict[str, str]:
     """Return what is wrong with a field: the given value, and what is allowed."""
     if one["type"] == "missing":  # its input is all that was given, which may be long
         message = "is missing: it is needed"
+    elif one["type"] == "json_invalid":  # its place is a position in the text, not a field
+        return {"where": "body", "message": "is no JSON: check quotes, commas and brackets"}
     elif one["type"] == "extra_forbidden":
         message = "is not known: check its name, or leave it out"
     else:

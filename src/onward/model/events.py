@@ -274,6 +274,9 @@ def is_text(value: object) -> TypeGuard[str]:
         return False
 
 
+_JSON_NAMES = {list: "an array", str: "a string", bool: "true or false", type(None): "null"}
+
+
 def decode(raw: bytes | str) -> dict[str, Any]:
     """Read the envelope of another program's event, or raise `Malformed` with the reason."""
     if len(raw) > MAX_BYTES * 2:
@@ -283,7 +286,7 @@ def decode(raw: bytes | str) -> dict[str, Any]:
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
         raise Malformed(f"not JSON: {error}") from error
     if not isinstance(envelope, dict):
-        raise Malformed(f"an event is a JSON object, this is a {type(envelope).__name__}")
+        raise Malformed(f"an event is a JSON object, not {_JSON_NAMES.get(type(envelope), 'a number')}")
     if not is_text(envelope.get("event_type")) or "\x00" in envelope["event_type"]:
         raise Malformed("the field 'event_type' is missing or not a string")
     if not isinstance(envelope.get("data", {}), dict):

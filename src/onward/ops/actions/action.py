@@ -175,10 +175,11 @@ def action_facts(entry: LoggedAction) -> dict[str, Any]:
     return asdict(entry) | {"at": iso(entry.at)}
 
 
-def worker_hint(app: App, alive: str = "") -> Messages:
-    """Say how to start a worker if none is alive; else `alive`, if it is given."""
+def worker_hint(app: App, alive: str = "", command: str = "") -> Messages:
+    """Say how to start a worker if none is alive, with `command` if it is given; else `alive`, if it is given."""
     if not alive_workers(app.store):
-        return say(f"No worker is alive to do it; start one: {worker_command(app.store)}", tone=Tone.WARNING)
+        command = one_line(command) or worker_command(app.store)
+        return say(f"No worker is alive to do it; start one: {command}", tone=Tone.WARNING)
     return say(alive, tone=Tone.HINT)
 
 

@@ -171,7 +171,7 @@ class RequeueDeadLetters(Action):
         check_pace(self.canary, self.rate)
         choice = self.selection.find(app)
         touches, sentences, facts = self._preview(app, choice)
-        text = "Each event is tried again, in a new round of its documents."
+        text = "Each event is tried again, in a new round of its documents." if touches else ""
         return ActionPlan(
             f"Put {_title(choice)} back",
             touches,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -30,12 +31,14 @@ from onward.retry.redact import redact
 from onward.runtime.publisher import ForeignMessage, keep_malformed, read_foreign_event
 
 PAGE = 500  # events in one transaction
+_SEPARATORS = re.compile(r"[ \t\r\n,]+")
 _TEXTS = {
     "valid": "is valid",
     "duplicate": "is known already: nothing was published",
     "unrouted": "is kept until a service takes it",
     "left_out": "not published: another event of the file cannot be read",
 }
+_KEPT = {"kept": "; kept as a dead letter", "would_keep": "; would be kept as a dead letter"}
 
 
 @dataclass(slots=True)
@@ -47,7 +50,7 @@ class _FileEvent:
     message: ForeignMessage
     envelope: Envelope | None = None
     error: Malformed | None = None
-    result: str = "valid"  # or `published`, `duplicate`, `unrouted`, `malformed`, `kept`, `left_out`
+    result: str = "valid"  # or `published`, `duplicate`, `unrouted`, `malformed`, `kept`, `would_keep`, `left_out`
     published: Published = field(default_factory=lambda: Published(""))
 
     def facts(self) -> dict[str, Any]:
@@ -65,7 +68,7 @@ class _FileEvent:
 
     def sentences(self) -> Messages:
         if self.envelope is None:
-            kept = "; kept as a dead letter" if self.result == "kept" else ""
+            kept = _KEPT.get(self.result, "")
             text = f"{self.file}, event {self.number}: {redact(str(self.error))}{kept}"
             return say(one_line(text, 500), tone=Tone.PROBLEM)
         text = _TEXTS.get(self.result) or f"published for {counted(self.published.rows, 'service')}"
@@ -78,9 +81,13 @@ class PublishEvents(Action):
 
     files: Sequence[tuple[str, bytes]]  # names and contents
     keep: bool = False  # what cannot be read becomes a dead letter, and the other events are published
+    worker: str = ""  # the command that starts a worker of the app, if it is known
 
     def plan(self, app: App) -> ActionPlan:
         events = self._read(app, now=0.0)
+        for event in events:
+            if event.error is not None and self.keep:
+                event.result = "would_keep"
         sentences = tuple(sentence for event in events for sentence in event.sentences())
         return ActionPlan("Publish events", len(events), sentences, _facts(events))
 
@@ -108,7 +115,7 @@ class PublishEvents(Action):
         actor.log(app, "publish", {"files": [name for name, _ in self.files]}, new)
         sentences = tuple(sentence for event in events for sentence in event.sentences())
         if any(event.published.rows for event in events):
-            sentences += worker_hint(app)
+            sentences += worker_hint(app, command=self.worker)
         is_whole = all(event.error is None for event in events)
         completion = Completion.WHOLE if is_whole else Completion.PARTIAL
         return ActionOutcome(new, sentences, _facts(events), completion, stopped=stopped)
@@ -166,7 +173,11 @@ def _is_json(text: str) -> bool:
 def _elements(array: str) -> Iterator[bytes]:
     """Yield the elements of a JSON array as they are written."""
     decoder, position = json.JSONDecoder(), 1
-    while (rest := array[position:].lstrip(" \t\r\n,"))[0] != "]":
-        start = len(array) - len(rest)
+    while array[start := _skip_separators(array, position)] != "]":
         _, position = decoder.raw_decode(array, start)
         yield array[start:position].encode()
+
+
+def _skip_separators(array: str, position: int) -> int:
+    found = _SEPARATORS.match(array, position)
+    return found.end() if found else position
