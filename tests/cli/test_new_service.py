@@ -78,6 +78,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     ("name", "remedy"),
     (
         ("InvoiceReading", "such as invoice-reading"),
+        ("parsing", "such as parsing-service"),
         ("read 2 invoices", "such as read-2-invoices"),
         ("2fa", "such as invoice-reading"),
         ("Überweisung", "such as invoice-reading"),

@@ -57,6 +57,7 @@ def new_service(name: str, into: Path, dry_run: bool, as_json: bool) -> None:
     steps["run its tests"] = f"pytest test_{module}.py"
     steps["publish one input"] = f"python {module}.py hello"
     steps["process it"] = f"onward worker --app {module}:app --until-idle 1"
+    steps["see its input and its result"] = "onward documents"
     if as_json:
         paths, commands = [str(file) for file in texts], list(steps.values())
         print_json({"service": module, "files": paths, "dry_run": dry_run, "next": commands})
@@ -94,10 +95,17 @@ def _module_name(name: str) -> str:
 
 
 def _refuse_hidden_module(name: str, module: str) -> None:
+    from onward.ops.lookup import PIPELINE_SERVICES
+
     known = keyword.iskeyword(module) or module in sys.stdlib_module_names
     if known or ((spec := find_spec(module)) is not None and spec.origin is not None):
         raise BadInput(
             f"{name!r} cannot be the name of a service: Python has a keyword or a module of this name; "
+            f"give another one, such as {name}-service"
+        )
+    if module in PIPELINE_SERVICES:
+        raise BadInput(
+            f"{name!r} cannot be the name of a service: Onward's own pipeline has a service of this name; "
             f"give another one, such as {name}-service"
         )
 
