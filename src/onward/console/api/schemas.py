@@ -430,8 +430,8 @@ class ErrorReports(ApiRequest):
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         schema = handler.resolve_ref_schema(handler(core))
-        report = schema["properties"]["errors"]["items"]
-        return {"anyOf": [{**schema}, {"type": "array", "items": report}, report]}
+        reports = schema["properties"]["errors"]
+        return {"anyOf": [{**schema}, {**reports}, reports["items"]]}
 
 
 class RefusedReport(ApiResponse):
