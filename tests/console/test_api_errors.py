@@ -131,6 +131,11 @@ def test_one_error_or_many_are_taken(site: Site, body: Any) -> None:
     assert group.failures == taken
 
 
+def test_an_error_without_a_message_is_listed_by_its_type(site: Site) -> None:
+    site.client.post("/api/errors", json={"error_type": "SensorLost"})
+    assert ">SensorLost</a>" in site.client.get("/failures?all=yes").text
+
+
 def test_what_is_no_json_is_refused_in_words(site: Site) -> None:
     answer = site.client.post("/api/errors", content=b"oops", headers={"content-type": "application/json"})
     assert answer.status_code == 422

@@ -41,7 +41,7 @@ def weight(group: FailureGroup) -> int:
 
 def error_text(group: FailureGroup, most: int) -> str:
     """Return the type and message of its last error on one line."""
-    return one_line(redact(f"{group.error_type}: {group.message}"), most)
+    return one_line(redact(f"{group.error_type}: {group.message}".strip(": ")), most)
 
 
 def find_group(app: App, given: str) -> FailureGroup:
