@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 
 from onward.ledger.transactions import TransactionalStore, transactional
 from onward.ledger.unit_of_work import UnitOfWork
@@ -69,7 +69,9 @@ class Outbox(TransactionalStore):
         return OutboxStatus(waiting, oldest, unroutable, self.gateway_report())
 
     def gateway_report(self) -> GatewayReport:
-        return GatewayReport(**(self.db.read_unlocked("gateway_report") or {}))
+        stored = self.db.read_unlocked("gateway_report") or {}
+        # A newer release may report more.
+        return GatewayReport(**{one.name: stored[one.name] for one in fields(GatewayReport) if one.name in stored})
 
     @transactional
     def store_name(self, unit: UnitOfWork) -> str:

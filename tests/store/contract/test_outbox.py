@@ -221,3 +221,10 @@ def test_when_the_next_event_is_due_to_leave(sending: Stage) -> None:
     assert sending.store.next_outgoing() == NOON
     sending.store.settle_outgoing([], unroutable=[event.id for event in outgoing(sending)])
     assert sending.store.next_outgoing() == NOON + 60
+
+
+def test_a_report_of_a_newer_release_is_read(stage: Stage) -> None:
+    stage.store.store_name()
+    report = json.dumps({"holder": "anna", "speed": 7})
+    stage.store.atomically(lambda: stage.store.db.send("report_gateway", report))
+    assert stage.store.gateway_report() == GatewayReport("anna")
