@@ -44,9 +44,9 @@ LATE_COMMIT_SECONDS = 30.0  # a transaction that puts events into the outbox end
 SCAN_SECONDS = 60.0  # pause between two looks at all that is due, also what was committed later than that
 
 T = TypeVar("T")
+REFUSED = "the broker refuses events, perhaps because a queue is full. Start its consumers, or raise its limit"
 _PREFIX = struct.Struct(">BHI")  # of a frame: its kind, channel and size
 _CONTENT = struct.Struct(">HHQ")  # of a header: class, weight and size of the body
-REFUSED = "the broker refuses events, perhaps because a queue is full. Start its consumers, or raise its limit"
 _AN_ID = "the id of an event"
 _log = logging.getLogger("onward.gateway")
 
@@ -71,9 +71,7 @@ class Outbox:
         self._read_up_to = 0.0  # what was due at this time was read, but for late commits
         self._scanned_at = self._routed_at = -SCAN_SECONDS
         self._random = Random()
-        self._frames: dict[
-            str, bytes
-        ] = {}  # the first frame of a message, by routing key, for the present channel
+        self._frames: dict[str, bytes] = {}  # the first frame of a message on this channel, by routing key
         # The properties of all messages are the same but for the id.
         self._before_id, self._after_id = self._properties(_AN_ID).marshal().split(_AN_ID.encode())
         self._before_id = self._before_id[:-1]  # without the length of the id
