@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs PostgreSQL, RabbitMQ and Prometheus with its Pushgateway and Alertmanager, for tests that start servers of
-# their own, and Chromium, which looks at the console's pages. The system's own servers are not started.
+# their own, Chromium, which looks at the console's pages, and jq, which reads logs. The system's own servers are not started.
 set -eu
 
 if ! command -v apt-get >/dev/null || [ "$(id -u)" != 0 ]; then
@@ -15,6 +15,6 @@ fi
 export DEBIAN_FRONTEND=noninteractive
 install() {
     apt-get install -y -qq --no-install-recommends postgresql rabbitmq-server \
-        prometheus prometheus-pushgateway prometheus-alertmanager chromium
+        prometheus prometheus-pushgateway prometheus-alertmanager chromium jq
 }
 install || { apt-get update -qq && install; }
