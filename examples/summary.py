@@ -67,8 +67,9 @@ def _events_ahead(app: App, letters: Sequence[str]) -> int:
 
 
 def _outcomes(state: DocumentState) -> list[str]:
+    """Return the outcomes of a document, without those of events that came before it."""
     kept = [state.attempts.get("first"), *state.attempts.get("last", ())]
-    return [entry["outcome"] for entry in kept if entry]
+    return [entry["outcome"] for entry in kept if entry and entry.get("kind") != "not_ready"]
 
 
 def summary(app: App, letters: Sequence[str]) -> RenderableType:

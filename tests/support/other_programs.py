@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any
 
 import aio_pika
@@ -21,29 +21,38 @@ class OtherProgram:
     def __init__(self, url: str) -> None:
         self._url = url
         self._loop = asyncio.new_event_loop()
+        self._stopping = asyncio.Event()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._running = asyncio.run_coroutine_threadsafe(self._stay_connected(), self._loop)
 
     async def _stay_connected(self) -> None:
-        while True:
+        while not self._stopping.is_set():
             try:
                 connection = await aio_pika.connect(self._url, timeout=5)
                 try:
                     channel = await connection.channel()
                     exchange = await channel.declare_exchange(EXCHANGE, aio_pika.ExchangeType.TOPIC, durable=True)
-                    ended = asyncio.create_task(_end_of(connection))
-                    working = asyncio.create_task(self.work(channel, exchange))
-                    done, _ = await asyncio.wait({ended, working}, return_when=asyncio.FIRST_COMPLETED)
-                    for task in (ended, working):
-                        task.cancel()
-                    if working in done and working.exception() is None:
+                    if await self._work_until_the_end(connection, channel, exchange):
                         return
                 finally:
-                    await asyncio.wait_for(connection.close(), 1)
+                    await asyncio.wait({asyncio.create_task(_close(connection))}, timeout=5)
             except (aio_pika.exceptions.AMQPError, OSError, TimeoutError, RuntimeError):
                 pass
             await asyncio.sleep(RECONNECT_SECONDS)
+
+    async def _work_until_the_end(self, connection: Any, channel: Any, exchange: AbstractExchange) -> bool:
+        """Return whether the work is done; it is not if the connection was lost."""
+        closed = asyncio.Event()
+        connection.close_callbacks.add(lambda *_: closed.set())
+        working = asyncio.create_task(self.work(channel, exchange))
+        waiting = [asyncio.create_task(event.wait()) for event in (closed, self._stopping)]
+        await asyncio.wait({working, *waiting}, return_when=asyncio.FIRST_COMPLETED)
+        is_done = working.done() and not working.cancelled() and working.exception() is None
+        for task in (working, *waiting):
+            task.cancel()
+        await asyncio.gather(working, *waiting, return_exceptions=True)
+        return is_done
 
     async def work(self, channel: Any, exchange: AbstractExchange) -> None:
         raise NotImplementedError
@@ -53,27 +62,16 @@ class OtherProgram:
         self._running.result(seconds)
 
     def close(self) -> None:
-        self._running.cancel()
-        self._call(_cancel_all())
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._running.result(30)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
-    def _call(self, what: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(what, self._loop).result(10)
 
-
-async def _end_of(connection: Any) -> None:
-    closed = asyncio.Event()
-    connection.close_callbacks.add(lambda *_: closed.set())
-    await closed.wait()
-
-
-async def _cancel_all() -> None:
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
+async def _close(connection: Any) -> None:
+    with suppress(Exception):
+        await connection.close()
 
 
 class Consumer(OtherProgram):

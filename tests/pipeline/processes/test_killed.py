@@ -99,7 +99,7 @@ def exported(home: Path) -> dict[str, Any]:
         if one["collection"] in ("tasks", "reports"):
             continue
         if one["collection"] == "archives":
-            for name in ("revision", "rounds"):
+            for name in ("revision", "attemptCount"):
                 del one[name]
             for name in ("submission", "rereads"):
                 del one["body"][name]
