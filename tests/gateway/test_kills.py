@@ -33,8 +33,10 @@ SECONDS = 240.0
 pytestmark = [
     pytest.mark.prove,
     pytest.mark.timeout(900),
-    # The library of the other programs leaves coroutines and futures behind when a broker is killed.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    # The library of the other programs leaves this coroutine behind when a broker is killed.
+    pytest.mark.filterwarnings(
+        "ignore:Exception ignored in. <coroutine object Connection.close:pytest.PytestUnraisableExceptionWarning"
+    ),
 ]
 
 
