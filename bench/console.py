@@ -100,14 +100,14 @@ class Console:
 
     def cpu(self) -> float:
         """Seconds of processor time that it has used."""
-        return _cpu(self.pid)
+        return processor_seconds(self.pid)
 
     def memory(self) -> int:
         """Bytes that it holds in memory."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def _cpu(pid: int, *, family: bool = False) -> float:
+def processor_seconds(pid: int, *, family: bool = False) -> float:
     """Seconds of processor time that a process has used; with its family, also those that it has started."""
     fields = list(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[11:15]))
     if not family:
@@ -115,7 +115,7 @@ def _cpu(pid: int, *, family: bool = False) -> float:
     used = sum(fields) / _TICK  # with those that have ended
     for child in descendants(pid):
         with suppress(OSError):
-            used += _cpu(child)
+            used += processor_seconds(child)
     return used
 
 
@@ -165,7 +165,7 @@ def _pages(where: str, settings: Mapping[str, str], server: int | None = None) -
 
 def _page(console: Console, name: str, path: str, title: str, server: int | None) -> Row:
     def used() -> float:
-        return console.cpu() + (_cpu(server, family=True) if server else 0.0)
+        return console.cpu() + (processor_seconds(server, family=True) if server else 0.0)
 
     address = urlsplit(console.url)
     client = http.client.HTTPConnection(str(address.hostname), address.port)

@@ -1,4 +1,4 @@
-"""The whole pipeline beside a straight-line script; its memory as the archive grows; its search quality.
+"""The whole pipeline beside a straight-line script; its memory as the archive grows.
 
 A real archive says more than the shipped sample: `python -m bench pipeline --archive list.mbox.gz`.
 """
@@ -14,13 +14,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from bench.quality import mean_reciprocal_ranks
 from bench.table import Row, medians
-from onward.pipeline.app import build
-from onward.settings import load_settings
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "examples/sample/harbour-list.mbox"
@@ -31,13 +28,13 @@ GROWN = int(os.environ.get("BENCH_GROWN", "0"))
 
 
 def run(archive: Path | None = None) -> list[Row]:
-    """Measure speed and quality, and memory if asked for."""
+    """Measure speed, and memory if asked for."""
     with tempfile.TemporaryDirectory(prefix="onward-bench-") as folder:
         scratch = Path(folder)
         if archive is None:
             archive = scratch / "sample.mbox"
             write_copies(SAMPLE, archive, SAMPLE_COPIES)
-        rows = _speed(archive, scratch) + _quality(scratch)
+        rows = _speed(archive, scratch)
         if GROWN:
             rows += _memory(archive, scratch)
         return rows
@@ -52,12 +49,20 @@ def write_copies(archive: Path, target: Path, copies: int) -> None:
             file.write(re.sub(rb"<(?=[^<>@\s]+@)", prefix, whole) if copy else whole)
 
 
-def _ingest(archive: Path, home: Path, watch: Callable[[int], None] | None = None) -> int:
+def ingest(
+    archive: Path,
+    home: Path,
+    watch: Callable[[int], None] | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> int:
     """Run `onward ingest` as a user does; return the number of messages."""
     shutil.rmtree(home, ignore_errors=True)
     command = [sys.executable, "-m", "onward", "ingest", str(archive), "--json"]
     process = subprocess.Popen(
-        command, env={**os.environ, "ONWARD_HOME": str(home)}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        command,
+        env={**os.environ, **(settings or {}), "ONWARD_HOME": str(home)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     )
     if watch is not None:
         watch(process.pid)
@@ -80,7 +85,7 @@ def _speed(archive: Path, scratch: Path) -> list[Row]:
     def ours() -> float:
         nonlocal count
         began = time.perf_counter()
-        count = _ingest(archive, scratch / "home")
+        count = ingest(archive, scratch / "home")
         return count / (time.perf_counter() - began)
 
     def script() -> float:
@@ -97,24 +102,13 @@ def _speed(archive: Path, scratch: Path) -> list[Row]:
     ]
 
 
-def _quality(scratch: Path) -> list[Row]:
-    app = build(load_settings({"ONWARD_HOME": str(scratch / "home")}, path=os.devnull))
-    found = mean_reciprocal_ranks(app)
-    app.close()
-    measure = "find a mail by its subject (MRR)"
-    return [
-        Row("hybrid", True, found["hybrid"], "words and vectors", measure, digits=4),
-        Row("full text alone", False, found["full text"], "BM25", measure, digits=4),
-    ]
-
-
 def _memory(archive: Path, scratch: Path) -> list[Row]:
     grown = scratch / "grown.mbox"
     write_copies(archive, grown, GROWN)
     rows = []
     for name, path in (("as it is", archive), (f"{GROWN} times as large", grown)):
         watched = _Watched()
-        _ingest(path, scratch / "home", watched)
+        ingest(path, scratch / "home", watched)
         note = f"{path.stat().st_size / 1e6:,.0f} MB of mail; MB, all processes together, at their highest"
         rows.append(Row(name, False, watched.peak, note, "memory of onward ingest"))
     return rows

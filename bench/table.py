@@ -1,9 +1,9 @@
-"""Measured rows, and one table of their ratios."""
+"""Measured rows and one table of their ratios; and sheets, for what is not a rate."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -24,6 +24,21 @@ class Row:
     note: str = ""
     measure: str = ""
     digits: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A table with columns of its own; all but the first `labels` columns are numbers."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    labels: int = 1
+
+    def markdown(self) -> str:
+        marks = ["---"] * self.labels + ["---:"] * (len(self.columns) - self.labels)
+        lines = ("| " + " | ".join(line) + " |" for line in (self.columns, marks, *self.rows))
+        return f"**{self.title}**\n\n" + "\n".join(lines)
 
 
 def medians(contestants: Mapping[str, Callable[[], float]], repeats: int = 9) -> dict[str, float]:
@@ -80,4 +95,18 @@ def print_table(rows: list[Row]) -> None:
         table.add_column(name, justify="right" if name in ("per second", "ratio") else "left")
     for row, cell in zip(rows, cells(rows), strict=True):
         table.add_row(*cell, style="bold" if row.ours else "")
+    console.print(table)
+
+
+def print_sheet(sheet: Sheet) -> None:
+    """Print a sheet for people on a terminal, as Markdown elsewhere."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        print(sheet.markdown() + "\n")
+        return
+    table = Table(box=SIMPLE_HEAD, title=sheet.title, title_justify="left")
+    for place, name in enumerate(sheet.columns):
+        table.add_column(name, justify="left" if place < sheet.labels else "right")
+    for row in sheet.rows:
+        table.add_row(*row)
     console.print(table)
