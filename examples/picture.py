@@ -23,9 +23,8 @@ from examples.day import Day
 from examples.tour import QUESTION, ROOT, SAMPLE
 from onward.cli.pipeline_run import picture
 from onward.pipeline.app import build
-from onward.pipeline.documents import Message
 from onward.pipeline.progress import ProgressMeter, RunProgress
-from onward.pipeline.search import Query, rank
+from onward.pipeline.search import Query, search
 from onward.pipeline.sources import submit
 from onward.settings import load_settings
 from onward.worker import supervise
@@ -138,10 +137,9 @@ def draw_commands(folder: Path, home: Path) -> None:
     with closing(build(load_settings({"ONWARD_HOME": str(home)}))) as app:
         submit(app, str(ROOT / SAMPLE))
         app.work_until_idle()
-        found = rank(app, Query(QUESTION), vectors=False)
-        (answer,) = app.store.get_many(Message, found.ids[:1])
+        (found,) = search(app, Query(QUESTION), limit=1).hits
     draw_command(folder, "search", home, "search", "--limit", "3", *QUESTION.split())
-    draw_command(folder, "summary", home, "summaries", "--thread", answer.thread_id[:8])
+    draw_command(folder, "summary", home, "summaries", "--thread", found.message.thread_id[:8])
 
 
 def main(folder: Path) -> None:

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from onward import App
 from onward.pipeline.documents import Message
-from onward.pipeline.search import Query, rank
+from onward.pipeline.search import Query, search
 from onward.settings import load_settings
 
 ROOT = Path(__file__).parents[1]
@@ -66,8 +66,8 @@ class Tour:
     def _look(self) -> tuple[Message, str]:
         """The message that the search found first, and the id of the one that failed; read as any program may."""
         with closing(App(settings=load_settings({"ONWARD_HOME": str(self._home)}))) as app:
-            first = rank(app, Query(QUESTION), vectors=False).ids[:1]
-            (answer,) = app.store.get_many(Message, first)
+            (found,) = search(app, Query(QUESTION), limit=1).hits
+            answer = found.message
             (failed,) = app.store.states(Message, status="failed")
             return answer, failed.id
 

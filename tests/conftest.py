@@ -13,6 +13,7 @@ import pytest
 from hypothesis import is_hypothesis_test
 
 from onward.backend_urls import open_store
+from tests.support import minilm
 from tests.support.servers import PostgresServer, Proxy, RabbitServer, missing, postgres, rabbitmq
 from tests.support.servers.__main__ import missing_browser, missing_monitoring
 from tests.support.store_cleanup import end_holders, sweep_store
@@ -63,8 +64,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     left_out = [test for test in terminalreporter.stats.get("skipped", []) if LEFT_OUT in str(test.longrepr)]
     if left_out:
         terminalreporter.section(f"{len(left_out)} tests were left out", sep="!", red=True, bold=True)
-        for reason in missing() + missing_monitoring() + missing_browser():
+        for reason in missing() + missing_monitoring() + missing_browser() + missing_models():
             terminalreporter.line(reason, red=True, bold=True)
+
+
+def missing_models() -> list[str]:
+    return [reason for reason in [minilm.why_missing()] if reason]
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import logging
 import os
 import secrets
@@ -13,6 +12,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -27,19 +27,18 @@ from onward.retry import Classified, OnwardError, RetryPolicy, classify, redact_
 from onward.retry.plain_data import context_json
 from onward.retry.redact import hide_addresses
 from onward.runtime import publisher
-from onward.runtime.engine import Ending, Engine, EngineSettings
-from onward.runtime.handler_call import CURRENT
 from onward.runtime.metrics import Metrics, NoMetrics
 from onward.runtime.outcomes import AnySignal, GaveUp, Hook, Hooks, Measuring, Retried, SetAside
 from onward.runtime.service import Dependency, PeriodicJob, Registry, Requeue, Service
-from onward.runtime.slots import RunningSlots
 from onward.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from onward.gateway import Gateway
     from onward.ledger.store import Store
-    from onward.models.protocol import Embedder, Summarizer
+    from onward.models.protocol import Embedder, Reranker, Summarizer
+    from onward.runtime.engine import Ending, Engine, EngineSettings
     from onward.runtime.error_reporter import ErrorReporter
+    from onward.runtime.slots import RunningSlots
 
 H = TypeVar("H", bound=Callable[..., Any])
 D = TypeVar("D", bound=Document)
@@ -77,7 +76,7 @@ class App:
     ) -> None:
         self.registry = Registry()
         self.hooks = Hooks()
-        self.version = version or f"onward {importlib.metadata.version('onward')}"
+        self._version = version
         self._settings = settings
         self._clock = clock
         self._given = store
@@ -86,6 +85,7 @@ class App:
         self._reports_failures = False
         self._metrics: Metrics | None = None
         self._measuring: Measuring | None = None
+        self._reranker: Reranker | None = None
         self._opening = threading.Lock()
         self._opening_store = threading.RLock()
         if settings is not None:
@@ -98,6 +98,13 @@ class App:
             self._settings = load_settings()
             hide_addresses(self._settings.redact_addresses)
         return self._settings
+
+    @cached_property
+    def version(self) -> str:
+        """The version of this app, which is stored with what it does; that of Onward by default."""
+        from importlib.metadata import version  # not at the top: it takes a while, and many commands need none
+
+        return self._version or f"onward {version('onward')}"
 
     @property
     def metrics(self) -> Metrics:
@@ -119,9 +126,10 @@ class App:
         on: type[Event],
         finishes: type[Document] | None = None,
         needs: str | Sequence[str] = (),
-        batch: int | None = None,
+        batch: int | Callable[[], int] | None = None,
         time_limit: float | None = None,
         concurrency: int | Callable[[], int] | None = None,
+        background: bool = False,
         policy: RetryPolicy | None = None,
         not_ready: RetryPolicy | None = None,
         rung: Literal["transient", "fetching"] = "transient",
@@ -139,6 +147,7 @@ class App:
         event and a `Work`. A `def` handler runs in a thread, an `async def` handler on the loop.
 
         `needs` names dependencies: while one is down, the service's events wait and lose nothing.
+        A `background` service gets events only while its process has none for the others.
         With `sets_aside`, a document that fails every try joins the failed batch of its source.
         `policy` and `not_ready` replace the ladder's rungs 2 and 1, `rung="fetching"` takes its shorter
         waits, `classify` replaces the usual classification of errors. `requeue` makes the events that put
@@ -156,6 +165,7 @@ class App:
                 batch=batch,
                 time_limit=time_limit,
                 concurrency=concurrency,
+                background=background,
                 policy=policy,
                 not_ready=not_ready,
                 rung=rung,
@@ -226,6 +236,8 @@ class App:
         """
         try:
             if not service:
+                from onward.runtime.handler_call import CURRENT
+
                 call = CURRENT.get()
                 package = place_of(error).partition(":")[0].partition(".")[0]
                 service = package or "app" if call is None else call.service.name
@@ -323,9 +335,32 @@ class App:
         return self._open("embedder", lambda: open_embedder(self.settings))
 
     @property
+    def embedder_upgrade(self) -> Embedder | None:
+        """The better model whose vectors are computed in the background, if the settings name one."""
+        if self.settings.embedder_upgrade is None:
+            return None
+        return self._open("embedder_upgrade", lambda: open_embedder(self.settings, "embedder_upgrade"))
+
+    @property
     def summarizer(self) -> Summarizer:
         """The model that writes summaries, opened when it is first used."""
         return self._open("summarizer", lambda: open_summarizer(self.settings))
+
+    @property
+    def reranker(self) -> Reranker | None:
+        """What orders the best hits of a search anew: a function set here or named by the settings, or None."""
+        if self._reranker is None and self.settings.reranker:
+            self._reranker = load_reranker(self.settings.reranker)
+        return self._reranker
+
+    @reranker.setter
+    def reranker(self, reranker: Reranker | None) -> None:
+        self._reranker = reranker
+
+    @property
+    def has_reranker(self) -> bool:
+        """Whether a reranker is set; it may turn out that it cannot be loaded."""
+        return self._reranker is not None or self.settings.reranker is not None
 
     def transaction(self) -> AbstractContextManager[None]:
         """Make several calls of this app one transaction; it may end in `StoreConflict`."""
@@ -384,6 +419,8 @@ class App:
 
     def engine_settings(self, **changes: Any) -> EngineSettings:
         """Return the settings of an engine, with these changes."""
+        from onward.runtime.engine import EngineSettings
+
         settings = self.settings
         hide_addresses(settings.redact_addresses)
         same = ("concurrency", "keep_completed_seconds", "keep_completed_count")
@@ -400,6 +437,8 @@ class App:
         **changes: Any,
     ) -> Engine:
         """Return an engine for these services, or all, in this process; `changes` are those of its settings."""
+        from onward.runtime.engine import Engine  # not at the top: a command that only reads starts without it
+
         chosen = self.registry.select(services)
         _ = self.metrics  # from now on, what happens is measured
         if self._measuring is not None:
@@ -428,21 +467,34 @@ def worker_name() -> str:
 
 def load_app(reference: str) -> App:
     """Import an app by a reference such as `package.module:app`."""
+    app = _load(reference, "app")
+    if not isinstance(app, App):
+        raise AppNotFound(f"{reference!r} is a {type(app).__name__}, not an onward.App")
+    return app
+
+
+def load_reranker(reference: str) -> Reranker:
+    """Import a function that scores passages by a reference such as `package.module:function`."""
+    reranker: Reranker = _load(reference, "reranker")
+    if not callable(reranker):
+        raise AppNotFound(f"{reference!r} is a {type(reranker).__name__}, not a function that scores passages")
+    return reranker
+
+
+def _load(reference: str, usual: str) -> Any:
+    """Import what a reference names; its module may be in the current folder."""
     module_name, _, attribute = reference.partition(":")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        app = getattr(importlib.import_module(module_name), attribute or "app")
+        return getattr(importlib.import_module(module_name), attribute or usual)
     except ModuleNotFoundError as error:
         if error.name is None or not module_name.startswith(error.name):
             raise
         raise AppNotFound(
-            f"there is no module {error.name!r} for the app {reference!r}; give it as package.module:app, "
+            f"there is no module {error.name!r} for the {usual} {reference!r}; give it as package.module:{usual}, "
             "from the folder that holds it"
         ) from error
     except AttributeError as error:
-        raise AppNotFound(f"module {module_name!r} has no {attribute or 'app'!r}") from error
-    if not isinstance(app, App):
-        raise AppNotFound(f"{reference!r} is a {type(app).__name__}, not an onward.App")
-    return app
+        raise AppNotFound(f"module {module_name!r} has no {attribute or usual!r}") from error

@@ -10,7 +10,7 @@ from onward.blobs import Blobs
 from onward.ledger.store_errors import StoreError
 from onward.model.clock import Clock
 from onward.retry import OnwardError, redact
-from onward.settings import MissingExtra, Settings
+from onward.settings import MissingExtra, Settings, variable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -107,25 +107,35 @@ class ModelUnknown(OnwardError):
     """A setting names no known model."""
 
 
-def open_embedder(settings: Settings) -> Embedder:
-    """Open the embedder that the settings name: the built-in `static` one, or a server by its URL."""
-    if settings.embedder == "static":
+def open_embedder(settings: Settings, role: str = "embedder") -> Embedder:
+    """Open the embedder that a setting names: the built-in `static` one, a local model, or a server by its URL."""
+    where: str = getattr(settings, role)
+    if where == "static":
         from onward.models.static_embedder import StaticEmbedder
 
         return StaticEmbedder()
-    _check_model_server("embedder", settings.embedder, settings.embedder_model, "static", "nomic-embed-text")
+    if where.startswith("local:"):
+        try:
+            from onward.models.local_models import open_local_embedder
+        except ImportError as error:
+            raise MissingExtra("a local model", error.name or str(error), "local-models") from error
+        return open_local_embedder(settings, where, role)
+    model, key = getattr(settings, f"{role}_model"), getattr(settings, f"{role}_key")
+    others = "'local:' with the folder or the name of a model, "
+    _check_model_server(role, where, model, f"'static', {others}", "nomic-embed-text")
     try:
         from onward.models.http_models import HTTPEmbedder
     except ImportError as error:
         raise MissingExtra("the embedder", error.name or str(error), "pipeline") from error
     return HTTPEmbedder(
-        settings.embedder,
-        settings.embedder_model,
-        key=settings.embedder_key.get_secret_value() if settings.embedder_key else None,
+        where,
+        model,
+        key=key.get_secret_value() if key else None,
         batch=settings.embedder_batch,
         max_tokens=settings.embedder_max_tokens,
         concurrency=settings.concurrency,
         read_timeout=settings.embedder_timeout_seconds,
+        dependency=role,
     )
 
 
@@ -135,9 +145,9 @@ def open_summarizer(settings: Settings) -> Summarizer:
         from onward.models.extractive_summarizer import ExtractiveSummarizer
 
         return ExtractiveSummarizer()
-    _check_model_server("summarizer", settings.summarizer, settings.summarizer_model, "extractive", "llama3")
+    _check_model_server("summarizer", settings.summarizer, settings.summarizer_model, "'extractive', ", "llama3")
     try:
-        from onward.models.http_models import HTTPSummarizer
+        from onward.models.http_summarizer import HTTPSummarizer
     except ImportError as error:
         raise MissingExtra("the summarizer", error.name or str(error), "pipeline") from error
     return HTTPSummarizer(
@@ -149,12 +159,12 @@ def open_summarizer(settings: Settings) -> Summarizer:
     )
 
 
-def _check_model_server(role: str, where: str, model: str, builtin: str, example: str) -> None:
-    setting = f"ONWARD_{role.upper()}"
+def _check_model_server(role: str, where: str, model: str, others: str, example: str) -> None:
+    setting = variable(role)
     if not where.startswith(("http://", "https://")):
         raise ModelUnknown(
-            f"{setting}={redact(where)!r} names no {role}; use {builtin!r}, or the address of a server that "
-            "speaks the OpenAI protocol, such as http://localhost:11434/v1"
+            f"{setting}={redact(where)!r} names no {role.partition('_')[0]}; use {others}or the address of a "
+            "server that speaks the OpenAI protocol, such as http://localhost:11434/v1"
         )
     if not model:
         raise ModelUnknown(

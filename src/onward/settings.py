@@ -14,7 +14,6 @@ from __future__ import annotations
 import difflib
 import os
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -133,7 +132,14 @@ ListenAddress = Annotated[  # without `off`, which has no colon
 HttpUrl = Annotated[str, Field(pattern=r"^https?://[^/]", description="a URL with http:// or https://")]
 Folder = Annotated[Path, AfterValidator(_expanded), Field(description="the path of a folder")]
 Secret = Annotated[SecretStr, Field(min_length=1, description="text that is not empty")]
+Reference = Annotated[
+    str, Field(pattern=r"^\w+(\.\w+)*:\w+$", description="a function, as in package.module:function")
+]
 Model = Annotated[str, Field(min_length=1, description="the name of a built-in model, or a URL")]
+Embedder = Annotated[
+    str,
+    Field(min_length=1, description="static, local: with a folder or the name of a model, or a URL"),
+]
 
 
 class _Shared(BaseModel):
@@ -178,16 +184,22 @@ class Settings(_Shared):
     bus: BusUrl | None = None
     blobs: str | None = None
     vectors: str | None = None
-    embedder: Model = "static"
+    embedder: Embedder = "static"
     embedder_model: str = ""
     embedder_key: Secret | None = None
     embedder_timeout_seconds: Positive = 60.0
     embedder_max_tokens: Count = 512
     embedder_batch: Count = 64
+    embedder_threads: Count | None = None
+    embedder_download: bool = False
+    embedder_upgrade: Embedder | None = None
+    embedder_upgrade_model: str = ""
+    embedder_upgrade_key: Secret | None = None
     summarizer: Model = "extractive"
     summarizer_model: str = ""
     summarizer_key: Secret | None = None
     summarizer_timeout_seconds: Positive = 300.0
+    reranker: Reference | None = None
     chunk_tokens: ChunkTokens = 384
     chunk_overlap: CountOrNone = 40
 
@@ -380,6 +392,8 @@ def _read_toml(path: str | Path | None) -> dict[str, _RawSetting]:
     file = Path(FILE if path is None else path)
     if path is None and not file.exists():
         return {}
+    import tomllib  # not at the top: most commands find no such file
+
     try:
         tables = tomllib.loads(file.read_text("utf-8"))
     except OSError as error:

@@ -7,9 +7,11 @@ import re
 import shlex
 import shutil
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ import pytest
 
 from onward import App, Document
 from onward.cli import doctor as checks
+from onward.ledger.named_statements import load_scripts
 from onward.ledger.postgres import inspection
 from onward.ledger.sqlite.dialect import SCHEMA_VERSION
 from onward.settings import load_settings
@@ -29,6 +32,7 @@ from tests.support.command_runs import onward
 from tests.support.failed_pages import stage
 from tests.support.gateway_broker import RecordingGateway, by_hand
 from tests.support.servers import PostgresServer, RabbitServer
+from tests.support.small_models import write_onnx_model
 
 
 class Note(Document):
@@ -158,8 +162,13 @@ def test_a_store_of_a_newer_version_is_not_touched(store: Path, home: Path) -> N
     assert "upgrade" in found["store"]["remedy"]
 
 
-def test_an_older_store_is_not_migrated_by_the_check(store: Path, home: Path) -> None:
-    write(home, "PRAGMA user_version = 2")
+def test_an_older_store_is_not_migrated_by_the_check(home: Path) -> None:
+    store = home / "onward.db"
+    home.mkdir()
+    with closing(sqlite3.connect(store)) as older:
+        for script in load_scripts("onward.ledger.sqlite", "migrations")[:2]:
+            older.executescript(script)
+        older.execute("PRAGMA user_version = 2")
     code, found = examine(home)
     assert (code, found["store"]["level"]) == (0, "ok")
     assert "version 2," in found["store"]["text"]
@@ -286,6 +295,19 @@ def test_a_model_that_there_is_not(home: Path) -> None:
     assert "'crystal-ball'" in found["embedder"]["text"]
 
 
+def test_local_models_are_loaded_and_a_missing_one_says_where_its_files_belong(home: Path, tmp_path: Path) -> None:
+    folder = write_onnx_model(tmp_path / "model")
+    code, found = examine(home, ONWARD_EMBEDDER=f"local:{folder}", ONWARD_EMBEDDER_UPGRADE="local:nobody/has-it")
+    assert found["embedder"]["level"] == "ok"
+    assert found["embedder"]["text"].endswith(f" in {folder}")
+    assert (code, found["embedder_upgrade"]["level"]) == (1, "wrong")
+    assert f"{home}/models/nobody/has-it" in found["embedder_upgrade"]["text"]
+    (folder / "onnx" / "model.onnx").write_bytes(b"damaged")
+    _, found = examine(home, ONWARD_EMBEDDER=f"local:{folder}")
+    assert found["embedder"]["level"] == "wrong"
+    assert "cannot be run" in found["embedder"]["text"]
+
+
 class _Refusing(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_response(401)
@@ -315,6 +337,18 @@ def test_a_model_that_refuses_the_key_names_the_setting(home: Path, refusing: st
     assert "401" in found["summarizer"]["text"]
     assert "ONWARD_SUMMARIZER_KEY" in found["summarizer"]["remedy"]
     assert "sesame" not in json.dumps(found)
+
+
+def test_a_reranker(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "doctored.py").write_text(
+        "def some(query, texts): return [1.0]\ndef none(query, texts): return []\n"
+    )
+    for function, found in (("some", "scores passages"), ("none", "0 scores for 1"), ("other", "has no 'other'")):
+        printed = onward(home, "doctor", more={"ONWARD_RERANKER": f"doctored:{function}"})
+        assert found in printed.output
+    sys.modules.pop("doctored")
 
 
 def test_a_model_that_nobody_serves(home: Path) -> None:

@@ -1,4 +1,4 @@
-"""`onward forget` removes a source and all that came from it; `onward reembed` renews vectors."""
+"""`onward forget` removes a source and all that came from it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from onward.pipeline.app import build
-from onward.pipeline.documents import Chunk
 from onward.pipeline.sources import submit
 from onward.settings import load_settings
 from tests.support.command_runs import mail, onward, write_mailbox
@@ -46,23 +45,6 @@ def test_one_unknown_source_and_nothing_is_forgotten(filled: Path, tmp_path: Pat
     assert result.exit_code == 2
     assert f"\n  {tmp_path}/one.mbox\n  {tmp_path}/two.mbox" in result.stderr
     assert json.loads(onward(filled, "search", "key", "--json").stdout)["total"] == 2
-
-
-def test_chunks_without_a_vector_of_the_model_are_embedded_again(filled: Path) -> None:
-    nothing = json.loads(onward(filled, "reembed", "--json").stdout)
-    assert nothing["chunks"] == 0
-    app = build(load_settings({"ONWARD_HOME": str(filled)}))
-    app.store.db.run("delete_vectors", list(range(1000)))  # as a new model would
-    app.close()
-    dry = json.loads(onward(filled, "reembed", "--dry-run", "--json").stdout)
-    assert (dry["chunks"], dry["left"]) == (2, 2)
-    done = onward(filled, "reembed", "--processes", "1", "--json")
-    assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)
-    assert (found["chunks"], found["left"]) == (2, 0)
-    app = build(load_settings({"ONWARD_HOME": str(filled)}))
-    assert app.store.ids_without_vector(Chunk, app.embedder.model) == []
-    app.close()
 
 
 def test_forgetting_is_kept_among_the_actions(filled: Path, tmp_path: Path) -> None:

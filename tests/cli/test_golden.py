@@ -30,6 +30,7 @@ from tests.cli import scenes
 from tests.cli.transcripts import FOLDER, Transcript
 from tests.support.command_runs import SAMPLE, mail, onward, write_mailbox
 from tests.support.failed_pages import SOURCE, fail, finish, set_aside, stage
+from tests.support.small_models import write_table_model
 from tests.support.store_pages import failure
 
 
@@ -519,14 +520,38 @@ def test_actions(home: Path) -> None:
     text.check()
 
 
-def test_forget_and_reembed(tmp_path: Path, home: Path) -> None:
+def test_forget_and_models(tmp_path: Path, home: Path) -> None:
     for number, name in enumerate(("one.mbox", "two.mbox"), 1):
         write_mailbox(tmp_path / name, [mail(number, f"Mail {number}", "Who has the key?")])
+    text = Transcript("models", home)
+    text.scene("nothing is ingested")
+    text.run("models", "--no-speed")
+    better = {"ONWARD_EMBEDDER_UPGRADE": "local:makers/good-model"}
+    text.run("models", "--no-speed", code=1, more=better)
     app = build(load_settings({"ONWARD_HOME": str(home)}))
     for name in ("one.mbox", "two.mbox"):
         submit(app, str(tmp_path / name))
     app.work_until_idle()
     app.close()
+    write_table_model(home / "models" / "makers" / "good-model")
+    text.scene("two chunks")
+    text.run("models", "--no-speed")
+    text.run("models", "prune")
+    text.scene("a better model is set")
+    text.run("models", "--no-speed", more=better)
+    text.run("models", "pause", more=better)
+    text.run("models", "--no-speed", more=better)
+    text.run("models", "resume", more=better)
+    text.run("reembed", "--dry-run", more=better)
+    result = onward(home, "reembed", "--processes", "1", more=better)
+    assert result.exit_code == 0, result.output
+    text.add(result.stdout, "reembed", "--processes", "1")
+    text.run("models", "--no-speed", more=better)
+    text.scene("it is not set any more")
+    text.run("models", "--no-speed")
+    text.run("models", "prune", "--dry-run")
+    text.run("models", "prune")
+    text.check()
     text = Transcript("reembed", home)
     text.run("reembed")
     app = build(load_settings({"ONWARD_HOME": str(home)}))
@@ -575,13 +600,48 @@ def test_search_and_summaries(library: Path) -> None:
     text = Transcript("search", library)
     text.run("search", "tide", "gauge", "--limit", "2")
     text.run("search", "xylophone", "--author", "nobody")
-    text.run("search", "!!", code=1)
+    text.run("search", "boathuose")
+    text.run("search", "tide gauge", "-storm", "--facets", "--explain", "--sort", "date", "--limit", "1")
+    text.run("search", "from:davy after:2026-03", "--limit", "1")
+    text.run("search", code=2)
+    text.run("search", "!!", code=2)
+    text.run("search", "lamp kind:docx", code=2)
     text.run("search", "lamp", "--since", "soon", code=2)
     text.run("search", "lamp", "--source", "other.mbox", code=2)
     text.check()
     text = Transcript("summaries", library)
     text.run("summaries", "--limit", "2")  # the third has the same date as the fourth
     text.run("summaries", "--thread", "zzzz", code=2)
+    text.check()
+
+
+def test_similar(library: Path) -> None:
+    text = Transcript("similar", library)
+    id = first_id(library, "search", "who has the key to the boathouse", field="id")
+    text.run("similar", id, "--limit", "2")
+    text.run("similar", "zzzz", code=2)
+    text.check()
+
+
+def test_saved_searches(tmp_path: Path, library: Path) -> None:
+    text = Transcript("searches", shutil.copytree(library, tmp_path / "copy"))
+    text.run("searches")
+    text.run("search", "--save", "keys", "boathouse", "-ferry", "--limit", "1")
+    text.run("search", "--save", "my keys", "boathouse", code=2)
+    text.run("search", "--save", "keys", "boathouse", "--author", "davy", code=2)
+    text.run("searches")
+    text.run("search", "@key", code=2)
+    text.run("searches", "remove", "keys")
+    text.run("searches", "remove", "keys", code=2)
+    text.check()
+
+
+def test_ask(library: Path) -> None:
+    text = Transcript("ask", library)
+    text.run("ask", "why", "did", "the", "tide", "gauge", "drift")
+    text.run("ask", "Who wrote Hamlet?", "--limit", "1")
+    text.run("ask", "what is xylophone", "--author", "nobody")
+    text.run("ask", "???", code=2)
     text.check()
 
 

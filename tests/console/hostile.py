@@ -80,6 +80,8 @@ def ingest(app: App, folder: Path) -> None:
 START = (
     "/",
     f"/search?q={WORD}",
+    f"/search?q={WORD}&part=results",
+    f"/ask?q={WORD}",
     "/threads",
     "/documents",
     "/tasks",
@@ -106,6 +108,6 @@ def crawl(site: Site) -> dict[str, str]:
         assert answer.status_code == 200, path
         found[path] = answer.text
         assert len(found) < MOST, f"ever more pages: {path}"
-        links = (unescape(one) for one in re.findall(r'href="(/[^"#]*)', answer.text))
+        links = (unescape(one) for one in re.findall(r'(?:href|data-load)="(/[^"#]*)', answer.text))
         waiting += [one for one in links if not one.startswith("/static/")]
     return found

@@ -336,22 +336,7 @@ def test_one_document_of_a_source_is_given_up_and_put_back(site: Site) -> None:
     assert get(site, f"/v3/documents/{id}/status")["status"] == "queued"
 
 
-# -- searching and tasks
-
-
-def test_messages_are_found(library: Site) -> None:
-    told = get(library, "/v3/search?q=tide%20gauge&limit=3")
-    assert told["total"] > 3
-    assert [one["rank"] for one in told["results"]] == [1, 2, 3]
-    assert get(library, "/v3/search?q=tide%20gauge&limit=3&page=2")["results"][0]["rank"] == 4
-    assert get(library, "/v3/search?q=tide&since=2100-01-01")["total"] == 0
-    assert get(library, f"/v3/search?q=tide&source={SAMPLE.name}&until=2100-01-01T00:00")["total"] > 0
-    assert get(library, "/v3/search?q=tide&author=nobody-at-all")["total"] == 0
-    ask = library.client.get
-    assert_problem(ask("/v3/search"), 422, "q is missing")
-    assert_problem(ask("/v3/search?q=%2B"), 422, "'+'", "give at least one")
-    assert_problem(ask("/v3/search?q=tide&since=tomorrow"), 422, "since", "'tomorrow'")
-    assert_problem(ask("/v3/search?q=tide&source=nothing"), 404, "'nothing'")
+# -- tasks
 
 
 def test_tasks_tell_how_they_go(site: Site) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import schemathesis
+from fastapi import FastAPI
 from hypothesis import HealthCheck, Phase, settings
 
 from onward.console import build
@@ -27,7 +28,9 @@ CONFIG = schemathesis.Config.from_dict(
         ]
     }
 )
-api = schemathesis.openapi.from_dict(build(pipeline(Path("never-opened"))).web.openapi(), config=CONFIG)
+web = build(pipeline(Path("never-opened"))).web
+assert isinstance(web, FastAPI)
+api = schemathesis.openapi.from_dict(web.openapi(), config=CONFIG)
 
 
 @pytest.fixture(scope="module")

@@ -38,6 +38,8 @@ def test_the_mails_are_really_there(attacked: Site, pages: dict[str, str]) -> No
     shown = [path for path, page in pages.items() if html.escape(SCRIPT, quote=False)[:12] in page]
     for kind in ("/search", "/threads", "/threads/", "/documents", "/documents/messages/", "/documents/chunks/"):
         assert any(path.startswith(kind) for path in shown), f"{kind} shows none of it"
+    for kind in ("/similar/", "/ask"):
+        assert any(path.startswith(kind) for path in shown), f"{kind} shows none of it"
     for kind in ("/documents/summaries/", "/documents/threads/", "/queues", "/letters/", "/actions", "/failures"):
         assert any(path.startswith(kind) for path in shown), f"{kind} shows none of it"
 

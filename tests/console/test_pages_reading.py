@@ -1,4 +1,4 @@
-"""Searching, reading threads, and looking at settings."""
+"""Reading threads, and looking at settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from onward import App
 from onward.console.charts import ladder_schedule
 from onward.console.markdown import render_markdown, without_sources
 from onward.console.pages.settings import list_settings
-from onward.console.pages.threads import marked
 from onward.model.ledger import NewDocument
 from onward.ops.queries.policies import describe_ladder
 from onward.ops.queries.threads import ThreadPosition, first_lines, list_threads
@@ -23,77 +22,9 @@ from onward.settings import Settings, load_settings, variable
 from tests.support.command_runs import mail, write_mailbox
 from tests.support.console_client import Site, serving
 
-AUTHOR = re.compile(r'<span class="faint wrap">([^<]+) · <time')
-
 
 def threads_of(page: str) -> list[str]:
     return re.findall(r'class="hit" href="/threads/([0-9a-f]{32})', page)
-
-
-# -- searching
-
-
-def test_a_search_shows_what_matches_and_where_to_read_it(library: Site) -> None:
-    page = library.page('/search?q=tide+"vent+tube"+-storm')
-    assert "<mark>" in page
-    assert "the word <b>tide</b>, the words together <b>vent tube</b>, without <b>storm</b>" in page
-    thread, message = re.findall(r'class="hit" href="/threads/(\w+)\?at=(\w+)#m-\w+"', page)[0]
-    found = library.app.get(Message, message)
-    assert found is not None
-    assert found.thread_id == thread
-    assert f'id="m-{message}"' in library.page(f"/threads/{thread}?at={message}")
-
-
-def test_a_search_is_narrowed_by_its_filters(library: Site) -> None:
-    source = library.app.store.sources()[0]
-    everybody = library.page("/search?q=the")
-    names = [name.partition("&lt;")[0].strip() for name in AUTHOR.findall(everybody)]
-    assert len(set(names)) > 1
-    one = library.page(f"/search?q=the&author={quote(names[0].upper())}")
-    assert f"by <b>{names[0].upper()}</b>" in one
-    assert AUTHOR.findall(one)
-    assert all(names[0] in name for name in AUTHOR.findall(one))
-    assert "Nothing found" in library.page("/search?q=the&until=1999")
-    assert "<mark>" in library.page(f"/search?q=the&source={quote(source)}&since=1999-12")
-
-
-def test_what_is_not_found_comes_with_something_to_try(library: Site) -> None:
-    page = library.page("/search?q=xyzzyq&author=nobody&since=2020")
-    assert "Nothing found" in page
-    assert 'href="/search?q=xyzzyq&amp;since=2020">without author<' in page
-    assert 'href="/search?q=xyzzyq">without any filter<' in page
-
-
-@pytest.mark.parametrize(
-    ("path", "said"),
-    (
-        ("/search?q=%2D%2D", "There is no word in it to look for."),
-        ("/search?q=a&since=never", "From: &#39;never&#39; is no date. Give a date such as 2026-03-09"),
-        ("/search?q=a&source=nowhere", "There is no source &#39;nowhere&#39;"),
-        ("/search?q=the&page=400", "There is no such page"),
-        ("/search?q=%00%ff%ed%a0%80", "There is no word in it to look for."),
-    ),
-)
-def test_what_cannot_be_looked_for_is_said(path: str, said: str, library: Site) -> None:
-    assert said in library.page(path)
-
-
-def test_a_search_goes_on_on_the_next_page(library: Site) -> None:
-    first = library.page("/search?q=the")
-    (path,) = re.findall(r'rel="next" href="([^"]+)"', first)
-    second = library.page(path.replace("&amp;", "&"))
-    assert '<ol class="list hits" start="21">' in second
-    shown = [set(re.findall(r"\?at=(\w+)#", page)) for page in (first, second)]
-    assert len(shown[0]) == 20
-    assert not shown[0] & shown[1]
-    assert 'rel="prev"' in second
-
-
-def test_marks_that_came_with_a_mail_do_no_more_than_mark() -> None:
-    assert marked("a \x02b\x03 <i>c") == "a <mark>b</mark> &lt;i&gt;c"
-    assert marked("\x03\x03a\x02\x02<b>") == "a<mark>&lt;b&gt;</mark>"
-    assert marked("\x02abcdef\x03 gh", 4) == "<mark>abcd</mark>…"
-    assert marked("\x02" * 50 + "x") == "<mark>x</mark>"
 
 
 # -- threads
@@ -154,6 +85,26 @@ def test_threads_are_filtered_by_words_and_source(library: Site) -> None:
     assert "No thread has this" in library.page("/threads?q=xyzzyq")
     assert "There is no source" in library.page("/threads?source=nowhere")
     assert threads_of(library.page("/threads?after=nonsense")) == threads_of(library.page("/threads"))
+
+
+def test_files_are_listed_only_if_asked_for(site: Site, tmp_path: Path) -> None:
+    folder = tmp_path / "sources"
+    folder.mkdir()
+    (folder / "gauge.md").write_text("# The gauge\n\nThe gauge is kept in the boathouse.\n")
+    submit(site.app, str(folder))
+    site.app.work_until_idle()
+    page = site.page("/threads")
+    assert "No threads of mail" in page
+    assert '1 file or page is not listed. <a href="/threads?files=1">List them, too</a>' in page
+    write_mailbox(folder / "list.mbox", [mail(1, "Where is the key?", "Who has the key of the boathouse?")])
+    submit(site.app, str(folder))
+    site.app.work_until_idle()
+    assert len(threads_of(site.page("/threads"))) == 1
+    everything = site.page("/threads?files=1")
+    assert len(threads_of(everything)) == 2
+    assert 'name="files" value="1" checked' in everything
+    assert "not listed" not in everything
+    assert len(threads_of(site.page("/threads?q=boathouse"))) == 1
 
 
 def test_citations_lead_to_the_messages_they_rest_on(library: Site) -> None:
@@ -307,7 +258,11 @@ def test_tries_stand_at_their_times() -> None:
 def test_a_thread_is_found_under_any_id(site: Site) -> None:
     odd = 'a/b "c" %20?#'
     thread = Thread(id=odd, source="s", root="r", subject="Odd")
-    site.app.store.add_documents([NewDocument("threads", odd, thread.to_json(), "s")])
+    message = Message(id="m", source="s", archive_id="a", origin="o", kind="mbox", thread_id=odd)
+    documents = [
+        NewDocument(one.collection, one.id, one.to_json(), "s", keys=one.key_values()) for one in (thread, message)
+    ]
+    site.app.store.add_documents(documents)
     assert "<h1>Odd</h1>" in site.page(f"/threads/{quote(odd, safe='')}")
     (path,) = re.findall(r'class="hit" href="([^"]+)"', site.page("/threads"))
     assert "<h1>Odd</h1>" in site.page(path)

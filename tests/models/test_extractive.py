@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from onward import Settings
 from onward.backend_urls import ModelUnknown, open_summarizer
-from onward.models.extractive_summarizer import ExtractiveSummarizer, author_and_date, sentences
+from onward.models.extractive_summarizer import ExtractiveSummarizer, author_and_date
 from onward.models.protocol import Passage, Summarizer, WrittenSummary
 
 DAY = 86_400.0
@@ -66,12 +66,17 @@ def test_it_is_the_default_and_needs_nobody() -> None:
 
 def test_a_thread_is_told_by_what_was_asked_answered_and_decided() -> None:
     written = summarize(*THREAD)
-    gist, _, rest = written.markdown.partition("### What was said")
-    assert gist.strip() == "**I propose to read the archive message by message instead.** [1]"
-    assert "**Charles, 2023-12-10:** " in rest
-    assert "I applied the change to the importer. [" in rest
-    assert rest.index("Charles") < rest.index("Grace")
-    assert [citation.message_id for citation in written.citations][-1] == "m4"
+    gist, decision, heading, *rest = [line for line in written.markdown.split("\n") if line]
+    assert gist == "**I propose to read the archive message by message instead.** [1]"
+    assert decision == (
+        "**Decision** (Grace): Let's read message by message then; I applied the change to the importer. [2]"
+    )
+    assert heading == "### What was said"
+    assert [line.partition(":**")[0] for line in rest if line.startswith("- ")] == [
+        "- **Charles, 2023-12-10",
+        "- **Ada Byron, 2023-12-11",
+    ]
+    assert [citation.message_id for citation in written.citations][:2] == ["m1", "m4"]
     assert written.prompt_tokens is None
 
 
@@ -120,7 +125,7 @@ def test_what_was_said_already_is_not_said_again() -> None:
 def test_a_long_thread_gives_a_summary_that_can_be_read() -> None:
     parts = ["parser", "lexer", "cache", "index", "client", "server", "ledger", "queue", "console", "schema"]
     pairs = [(one, other) for one in parts for other in parts if one != other]
-    thread = [mail(f"We should change how the {a} tells the {b} of errors.", n) for n, (a, b) in enumerate(pairs)]
+    thread = [mail(f"The {a} should not wait for the {b}.", n) for n, (a, b) in enumerate(pairs)]
     written = summarize(*thread)
     assert 5 <= len(written.citations) <= 9
 
@@ -132,9 +137,76 @@ def test_a_thread_without_prose_says_so() -> None:
         assert written.citations == ()
 
 
-def test_a_thread_of_a_few_words_is_summed_up_by_them() -> None:
-    written = summarize(mail("> Is this fine?\n\nLooks good.\n\n-- \nAda"))
-    assert written.markdown.startswith("**Looks good.** [1]\n")
+@pytest.mark.parametrize("words", ("Looks good.", "LGTM.", "Agreed!"))
+def test_a_thread_of_a_few_words_is_summed_up_by_them(words: str) -> None:
+    written = summarize(mail(f"> Is this fine?\n\nThanks!\n{words}\n\n-- \nAda"))
+    assert written.markdown.startswith(f"**{words}** [1]\n")
+
+
+@pytest.mark.parametrize(
+    ("replies", "decision"),
+    (
+        (["Reading it in parts is slower.", "Will queue.", "Looks fine to me, too."], "Will queue."),
+        (["Let's use a generator.", "I changed my mind; let's drop the importer."], "let's drop the importer."),
+        (["Will queue.", "Have you queued it?"], "Will queue."),
+        (["It should be applied to both branches.", "Has it been merged?"], None),
+    ),
+)
+def test_the_last_decision_of_a_thread_is_in_its_summary(replies: list[str], decision: str | None) -> None:
+    texts = ["The importer reads the whole archive into memory before it writes anything.", *replies]
+    written = summarize(*(mail(text, number) for number, text in enumerate(texts)))
+    shown = [line for line in written.markdown.splitlines() if line.startswith("**Decision** (Someone): ")]
+    assert [line.removesuffix(" [2]").endswith(decision or "") for line in shown] == [True] * (
+        decision is not None
+    )
+
+
+def test_the_message_of_a_patch_decides_nothing() -> None:
+    patch = "Let's drop this function, which nobody calls.\n---\n a.c | 1 -\n\ndiff --git a/a.c b/a.c\n-int a;\n"
+    written = summarize(mail("Nobody calls this function of the importer any more."), mail(patch, 2))
+    assert "**Decision**" not in written.markdown
+    assert "Let's drop this function" in written.markdown
+
+
+def test_a_decision_is_shown_once() -> None:
+    decided = "We decided to close the harbour in winter. The keys are in the office."
+    for passages in ([mail(decided)], [mail(decided), mail("Where is the office of the harbour?", 2)]):
+        written = summarize(*passages, subject="The harbour in winter")
+        assert written.markdown.startswith("**We decided to close the harbour in winter.** [1]\n")
+        assert "Decision" not in written.markdown
+
+
+def test_a_decision_of_the_first_message_counts_if_no_reply_decides() -> None:
+    first = mail("The harbour of the island freezes every winter. At the meeting we decided to move the ferry.")
+    replies = [mail("Where does it go from the island?", 2), mail("To the harbour of the town.", 3)]
+    written = summarize(first, *replies, subject="The harbour freezes every winter")
+    assert "**Decision** (Someone): At the meeting we decided to move the ferry. [2]" in written.markdown
+
+
+def test_a_single_message_has_no_decision() -> None:
+    written = summarize(
+        mail("The gauge of the harbour is slow. The decision is one function. It is called for each tide.")
+    )
+    assert "**Decision**" not in written.markdown
+
+
+def test_quoted_text_counts_where_it_is_the_only_text() -> None:
+    quoted = "On Monday, Ada wrote:\n> The importer reads\n> the whole archive into memory.\n>\n> It is killed.\n"
+    written = summarize(mail(quoted), mail("I propose to read the archive in parts.\n", 2))
+    assert written.markdown.startswith("**The importer reads the whole archive into memory.** [1]\n")
+    assert [citation.sentence for citation in written.citations] == [
+        "The importer reads\n> the whole archive into memory.",
+        "I propose to read the archive in parts.",
+    ]
+    written = summarize(mail("I propose to read the archive in parts."), mail(quoted, 2))
+    assert "- **Someone, quoting:** The importer reads the whole archive into memory. [2]" in written.markdown
+
+
+def test_what_a_reply_only_quotes_is_not_said_again() -> None:
+    text = "The importer reads the whole archive into memory. I propose to read it in parts."
+    written = summarize(mail(text), mail("> The importer reads the whole archive into memory.\n", 2))
+    assert written.markdown.count("The importer reads") <= 1
+    assert "quoting" not in written.markdown
 
 
 def test_the_same_thread_always_gives_the_same_summary() -> None:
@@ -145,21 +217,8 @@ def test_markdown_in_a_mail_stays_text() -> None:
     text = "The first option [1] *breaks* all parsers of <mail> when _both_ are set in my_own_file."
     shown = r"\[1\] \*breaks\* all parsers of \<mail> when \_both\_ are set in my_own_file."
     assert shown in summarize(mail(text)).markdown
-
-
-def test_a_sentence_goes_over_lines_but_not_over_paragraphs_items_or_abbreviations() -> None:
-    text = (
-        "This is wrapped, e.g. by a mail\nprogram. This is the second sentence here.\n\n"
-        "- the first item of the list\n- the second item of the list, which is longer\n  than a line of it\n\n"
-        "Is this the last paragraph of it? Yes, it is the last one.\n"
-    )
-    assert sentences(text) == [
-        "This is wrapped, e.g. by a mail\nprogram.",
-        "This is the second sentence here.",
-        "the second item of the list, which is longer\n  than a line of it",
-        "Is this the last paragraph of it?",
-        "Yes, it is the last one.",
-    ]
+    linked = "The [first option](../options.md#first) breaks every parser of mail."
+    assert "**The first option breaks every parser of mail.**" in summarize(mail(linked)).markdown
 
 
 @pytest.mark.parametrize(

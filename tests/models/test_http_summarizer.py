@@ -9,7 +9,7 @@ import pytest
 
 from onward import Settings
 from onward.backend_urls import open_summarizer
-from onward.models.http_models import HTTPSummarizer, ModelAnswerError
+from onward.models.http_summarizer import HTTPSummarizer, ModelAnswerError
 from onward.models.protocol import Passage
 from onward.retry import Kind, Unavailable, classify
 from tests.support.model_server import ModelServer
@@ -81,6 +81,22 @@ def test_citations_are_mapped_back_to_the_sentences_they_rest_on(
         (2, "m2", "I would measure that first."),
     ]
     assert written.markdown.endswith("### Sources\n\n1. Grace `m3`\n2. Charles `m2`\n")
+
+
+def test_citations_of_chinese_are_mapped_back_to_the_sentences_they_rest_on(
+    server: ModelServer, summarizer: HTTPSummarizer
+) -> None:
+    server.reply = "**导入程序很慢。** 小王建议逐条读取消息。[1]"
+    thread = [Passage("m1", "小王", None, "大家好，\n\n导入程序太慢了。我建议逐条读取消息。谢谢！", "zh")]
+    written = summarizer.summarize("导入程序", thread)
+    assert [one.sentence for one in written.citations] == ["我建议逐条读取消息。"]
+
+
+def test_it_is_asked_for_the_decision(server: ModelServer, summarizer: HTTPSummarizer) -> None:
+    summarizer.summarize("importer", THREAD)
+    system, _ = prompt(server)
+    assert '"**Decision**"' in system
+    assert "in the language of the messages" in system
 
 
 def test_citations_of_nothing_are_taken_out(server: ModelServer, summarizer: HTTPSummarizer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import subprocess
 import sys
@@ -83,6 +84,17 @@ def test_a_vector_does_not_depend_on_its_neighbours(embedder: StaticEmbedder) ->
     assert (alone == among).all()
 
 
+def test_a_vector_is_the_same_in_a_query_and_in_bulk() -> None:
+    embedder = StaticEmbedder()
+    query = embedder.embed(["the same text"])[0]
+    assert embedder._weights is not None
+    assert embedder._weights.dtype == np.float16, "a query converts only the rows it needs"
+    bulk = embedder.embed(["the same text", "word " * static_embedder.TOKENS_OF_BULK])[0]
+    assert embedder._weights.dtype == np.float32
+    assert (query == bulk).all()
+    assert (query == embedder.embed(["the same text"])[0]).all()
+
+
 def test_nothing_breaks_it(embedder: StaticEmbedder) -> None:
     rows = embedder.embed(["x" * 100_000, "\ud800 half a character", "👩‍👩‍👧" * 100, "\x00"])
     assert np.isfinite(rows).all()
@@ -119,11 +131,39 @@ def test_the_package_it_reads_is_never_imported() -> None:
 
 
 def test_without_its_wheel_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    word_tokens.open_tokenizer()  # there is one for the process, which another test may have opened
     monkeypatch.setattr(word_tokens, "WHEEL", "no_such_package")
     with pytest.raises(
         ModelMissing, match=r'no_such_package is not installed; run: pip install "onward\[pipeline\]"'
     ):
         StaticEmbedder().embed(["text"])
+    monkeypatch.setattr(static_embedder, "model_folder", lambda: tmp_path)
+    with pytest.raises(ModelMissing, match=r"does not hold what is expected.*pip install"):
+        StaticEmbedder().embed(["text"])
+
+
+def weights_file(dtype: str, rows: int) -> bytes:
+    """A file of weights, all of them 0, with one row."""
+    tensor = {"dtype": dtype, "shape": [rows, 256], "data_offsets": [0, rows * 512]}
+    header = json.dumps({static_embedder.TENSOR: tensor}).encode()
+    return len(header).to_bytes(8, "little") + header + bytes(512)
+
+
+@pytest.mark.parametrize(
+    "content",
+    (
+        b"",
+        b"\2\0\0\0\0\0\0\0{}",
+        b"\2\0\0\0\0\0\0\0[]",
+        b"\xff" * 99,
+        weights_file("F32", 1),
+        weights_file("F16", 9),
+    ),
+    ids=("empty", "without the tensor", "a list", "other bytes", "another type", "cut off"),
+)
+def test_damaged_weights_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / static_embedder.WEIGHTS).parent.mkdir()
+    (tmp_path / static_embedder.WEIGHTS).write_bytes(content)
     monkeypatch.setattr(static_embedder, "model_folder", lambda: tmp_path)
     with pytest.raises(ModelMissing, match=r"does not hold what is expected.*pip install"):
         StaticEmbedder().embed(["text"])

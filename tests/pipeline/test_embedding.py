@@ -16,6 +16,7 @@ from onward.pipeline.sources import reembed
 from onward.settings import load_settings
 from tests.support.model_server import ModelServer
 from tests.support.pipeline_runs import Pipeline, mail, mbox
+from tests.support.small_models import write_onnx_model
 
 HOUR = 3600.0
 
@@ -146,7 +147,8 @@ def test_vectors_of_two_models_never_mix(pipeline: Pipeline, server: ModelServer
         assert reembed(pipeline.app) == 5
         pipeline.run()
         pipeline.check_at_rest()
-        assert pipeline.ask("SELECT DISTINCT model FROM vectors") == [("http:large",)]
+        counts = pipeline.ask("SELECT model, count(*) FROM vectors GROUP BY model ORDER BY model")
+        assert counts == [("http:large", 5), ("http:small", 5)], "a chunk has a vector of each model"
         assert reembed(pipeline.app) == 0
         found = search(pipeline.app, Query("This is mail number 3."))
         assert max(hit.similarity for hit in found.hits) > 0
@@ -180,3 +182,20 @@ class _other_model:
     def __exit__(self, *_: object) -> None:
         self.pipeline.app._opened["embedder"] = self.before
         self.other.close()
+
+
+def test_a_local_model_embeds_chunks_and_queries_each_with_their_prompt(tmp_path: Path, archive: Path) -> None:
+    folder = write_onnx_model(tmp_path / "model", prompts={"query": "query : ", "document": "passage : "})
+    with Pipeline(tmp_path / "home", ONWARD_EMBEDDER=f"local:{folder}").running() as pipeline:
+        embedder = pipeline.app.embedder
+        archive.write_bytes(mbox(mail("1", "The ship is in the harbour."), mail("2", "The key of the door.")))
+        pipeline.ingest(archive)
+        pipeline.check_at_rest()
+        assert pipeline.ask("SELECT DISTINCT model FROM vectors") == [(embedder.model,)]
+        chunks = {chunk.message_id: chunk for chunk in pipeline.all(Chunk)}
+        (query,) = embedder.embed(["harbour"], query=True)
+        hits = search(pipeline.app, Query("harbour")).hits
+        for hit in hits:
+            (document,) = embedder.embed([chunks[hit.message.id].titled_text(1)])
+            assert hit.similarity == pytest.approx(max(0.0, float(query @ document)), abs=1e-6)
+        assert hits

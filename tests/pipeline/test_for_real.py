@@ -11,10 +11,14 @@ import pytest
 
 from onward import App, Work
 from onward.pipeline.app import build
+from onward.pipeline.documents import Chunk
+from onward.pipeline.search import Query, search
 from onward.pipeline.sources import forget, message_counts, source_status, submit
+from onward.pipeline.vector_upgrade import check_upgrade, read_upgrade
 from onward.settings import load_settings
 from tests.support.model_server import ModelServer
 from tests.support.pipeline_runs import STAGES, mail, mbox
+from tests.support.small_models import write_onnx_model
 
 MAILS = [
     mail(str(n), f"This is mail number {n}.", references=[str(n - n % 5)] if n % 5 else ()) for n in range(300)
@@ -109,3 +113,30 @@ def test_a_message_that_the_server_refuses_is_alone(app: App, archive: Path, ser
     assert (found.count("chunks", "processed"), found.count("chunks", "failed")) == (29, 1)
     assert found.status == "partially_completed"
     assert found.count("summaries") == 6
+
+
+@pytest.mark.parametrize("backend", ("sqlite", "postgres"))
+def test_chunks_are_upgraded_by_threads_while_others_are_ingested(
+    tmp_path: Path, archive: Path, backend: str, request: pytest.FixtureRequest
+) -> None:
+    given = {
+        "ONWARD_HOME": str(tmp_path / "home"),
+        "ONWARD_EMBEDDER_UPGRADE": f"local:{write_onnx_model(tmp_path / 'model')}",
+    }
+    if backend == "postgres":
+        given["ONWARD_STORE"] = request.getfixturevalue("postgres_store_url")
+    app = build(load_settings(given))
+    for count in (100, 300):
+        archive.write_bytes(mbox(*MAILS[:count]))
+        submit(app, str(archive))
+        check_upgrade(app)
+        app.work_until_idle()
+    check_upgrade(app)
+    app.work_until_idle()
+    progress = read_upgrade(app)
+    assert progress is not None
+    assert (progress.vectors, progress.chunks, progress.used) == (300, 300, True)
+    assert app.store.ids_without_vector(Chunk, progress.model) == []
+    assert app.store.dead_letters() == []
+    assert search(app, Query("mail number 7")).note == ""
+    app.close()

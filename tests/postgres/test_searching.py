@@ -1,17 +1,22 @@
-"""Vectors kept in memory are those that are committed, whoever did so, in whichever order. Words are weighed."""
+"""Writers and packers of the search index meet: nothing is lost, nothing is doubled, nothing old comes back."""
 
 from __future__ import annotations
 
-import struct
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 
 from onward.ledger.postgres import PostgresStore
-from onward.model.ledger import IndexedText, Processed
-from onward.search.search_queries import MAX_AGE_SECONDS, VectorSpaces
-from tests.postgres.stage import Asker, Opener
-from tests.support.servers import PostgresServer
+from onward.ledger.unit_of_work import UnitOfWork
+from onward.model.ledger import IndexedVector
+from onward.search.index_writer import IndexWriter
+from onward.search.vector_index import VectorSpace
+from tests.postgres.stage import Asker, Meeting, Opener, at_once
+from tests.store.library import fill_library, indexed, match, pack_everything, place, rank, vector, write
 from tests.support.store_pages import Page, Stage, Word, page, word
+
+Packing = Callable[[], int]
 
 
 @pytest.fixture
@@ -21,92 +26,222 @@ def other(opened: Opener, postgres_store_url: str) -> PostgresStore:
 
 
 @pytest.fixture
-def words(stage: Stage) -> Stage:
-    """Three words that have no place yet."""
-    stage.store.add_documents([page("a"), *(word(id, parent="pages/a") for id in "xyz")])
+def library(stage: Stage) -> Stage:
+    fill_library(stage)
     return stage
 
 
-def _near(store: PostgresStore) -> list[str]:
-    hits = store.nearest(struct.pack("<2f", 1.0, 0.0), Word, model="m", parents=Page)
-    return [hit.id for hit in hits]
+@pytest.fixture
+def pack(store: PostgresStore) -> Packing:
+    return partial(store.pack_index, everything=True)
 
 
-def _place(store: PostgresStore, ask: Asker, id: str, *numbers: float) -> None:
-    ((doc,),) = ask(f"SELECT doc FROM {store.db.schema}.documents WHERE id = '{id}'")
-    with store.db.transaction():
-        store.db.bulk("insert_vectors", [(doc, "m", struct.pack("<2f", *numbers))])
+def near(store: PostgresStore, *numbers: float) -> list[str]:
+    return [hit.id for hit in store.nearest(vector(*numbers), Word, model="m", parents=Page)]
 
 
-def test_what_was_begun_earlier_and_committed_later_is_heard_of(
-    words: Stage, store: PostgresStore, other: PostgresStore, ask: Asker
+def move(stage: Stage, id: str, *numbers: float) -> None:
+    place(stage, IndexedVector("words", id, "m", vector(*numbers)))
+
+
+def settled(stage: Stage, other: PostgresStore, found: Callable[[PostgresStore], object]) -> object:
+    """What is found, which is the same for another process, and after everything was packed twice."""
+    assert isinstance(stage.store, PostgresStore)
+    first = found(stage.store)
+    assert found(other) == first
+    for _ in range(2):
+        pack_everything(stage.store)
+        assert found(stage.store) == found(other) == first
+    with stage.store.db.connections.use() as connection:
+        codes = connection.execute(b"SELECT sum(vectors) FROM vector_blocks").fetchall()
+        assert codes == connection.execute(b"SELECT count(*) FROM vectors").fetchall(), "each has one code"
+    return first
+
+
+def words_of(*asked: str) -> Callable[[PostgresStore], list[list[str]]]:
+    return lambda store: [sorted(hit.id for hit in rank(store, one).hits) for one in asked]
+
+
+# -- a writer comes while its text is being packed
+
+
+def test_a_text_that_is_replaced_while_it_is_packed_is_found_as_it_is_now(
+    library: Stage, other: PostgresStore, meeting: Meeting, pack: Packing
 ) -> None:
-    _place(store, ask, "x", 3, 0)
-    assert _near(store) == ["x"]
-    with other.db.transaction():
-        _place(other, ask, "y", 2, 0)
-        _place(store, ask, "z", 1, 0)
-        assert _near(store) == ["x", "z"]
-    assert _near(store) == ["x", "y", "z"]
+    meeting(pack, lambda: write(library, a="a green tent"))
+    assert meeting.waited
+    assert settled(library, other, words_of("house", "tent", "red")) == [[], ["a"], ["b"]]
 
 
-def test_what_another_process_moves_or_removes_is_heard_of(
-    words: Stage, store: PostgresStore, other: PostgresStore, ask: Asker
+@pytest.mark.parametrize("way", ("remove", "forget", "replace"))
+def test_a_document_that_goes_while_it_is_packed_is_gone(
+    library: Stage, other: PostgresStore, meeting: Meeting, pack: Packing, way: str
 ) -> None:
-    for place, id in enumerate("xyz"):
-        _place(store, ask, id, 3 - place, 0)
-    assert _near(store) == _near(other) == ["x", "y", "z"]
-    _place(other, ask, "y", 9, 0)
-    other.remove_documents([("words", "x")])
-    assert _near(store) == _near(other) == ["y", "z"]
+    ways: dict[str, Callable[[], object]] = {
+        "remove": lambda: library.store.remove_documents([("pages", "a"), ("pages", "b")]),
+        "forget": lambda: library.store.forget("s"),
+        "replace": lambda: [library.store.replace_document(page(id, "new")) for id in "ab"],
+    }
+    meeting(pack, ways[way])
+    assert meeting.waited
+    assert settled(library, other, words_of("red", "boat")) == [[], ["c"]]
+    assert settled(library, other, lambda store: near(store, 1, 0)) == ["of c"]
 
 
-def test_what_is_gone_is_known_for_a_day(words: Stage, store: PostgresStore, ask: Asker) -> None:
-    for id in "xyz":
-        _place(store, ask, id, 1, 0)
-    gone = f"{store.db.schema}.removed_vectors"
-    store.remove_documents([("words", "x"), ("words", "y")])
-    assert ask(f"SELECT count(*) FROM {gone}") == [(2,)]
-    ask(f"UPDATE {gone} SET at = now() - interval '25 hours' RETURNING doc")
-    store.remove_documents([("words", "z")])
-    assert ask(f"SELECT count(*) FROM {gone}") == [(1,)]
-
-
-def test_who_has_not_asked_for_long_reads_everything_anew(words: Stage, store: PostgresStore, ask: Asker) -> None:
-    now = 0.0
-    store.__dict__["_vector_spaces"] = VectorSpaces(store.db, lambda: now)
-    for id in "xy":
-        _place(store, ask, id, 1, 0)
-    assert _near(store) == ["x", "y"]
-    store.remove_documents([("words", "x")])
-    ask(f"DELETE FROM {store.db.schema}.removed_vectors RETURNING doc")  # as a day later
-    now = MAX_AGE_SECONDS + 1.0
-    assert _near(store) == ["y"]
-
-
-def test_how_many_have_a_common_word_is_not_counted_where_there_are_many(
-    stage: Stage, store: PostgresStore, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("numbers", ((0.0, 1.0), (5.0, 0.0)))
+def test_a_vector_that_is_replaced_while_it_is_packed_is_found_where_it_is_now(
+    library: Stage, other: PostgresStore, meeting: Meeting, pack: Packing, numbers: Sequence[float]
 ) -> None:
-    texts = f"{store.db.schema}.texts"
+    meeting(pack, lambda: move(library, "of a", *numbers))
+    assert meeting.waited
+    order = ["of a", "of c", "of b"] if numbers[0] else ["of c", "of a", "of b"]
+    assert settled(library, other, lambda store: near(store, 1, 0)) == order
 
-    def write(numbers: range, text: str) -> None:
-        stage.bring(f"writer of {text}")
-        delivery = stage.take()
-        written = [IndexedText("pages", str(one), "", text) for one in numbers]
-        stage.settle(
-            delivery,
-            Processed([one.id for one in delivery.inputs]),
-            adds=[page(str(one)) for one in numbers],
-            texts=written,
-        )
 
-    write(range(10), "tent")
-    postgres_server.execute(f"ALTER TABLE {texts} SET (autovacuum_enabled = false)", "app")
-    postgres_server.execute(f"ANALYZE {texts}", "app")
-    write(range(10, 35), "house")
-    write(range(35, 40), "tent")
-    best = store.match(["tent"], [], Page, limit=1)
-    assert (best.hits[0].score > 0.1, best.total) == (True, 15), "15 of 40: it tells something"
-    monkeypatch.setattr("onward.ledger.postgres.fulltext.MAX_COUNTED_TEXTS", 0)
-    best = store.match(["tent"], [], Page, limit=1)
-    assert (best.hits[0].score < 0.1, best.total) == (True, 15), "as the server remembers, all have it"
+def test_the_vectors_of_a_text_that_is_replaced_while_they_are_packed_are_still_found(
+    library: Stage, other: PostgresStore, meeting: Meeting, pack: Packing
+) -> None:
+    meeting(pack, lambda: write(library, indexed("a", "a green tent", author="Zoe")))
+    assert meeting.waited
+    assert settled(library, other, by_vector_of_zoe) == ["a"]
+
+
+def by_vector_of_zoe(store: PostgresStore) -> list[str]:
+    space, filters = VectorSpace("m", "words"), [("author", "=", "Zoe")]
+    return [hit.id for hit in rank(store, "none", vector=vector(1, 0), space=space, filters=filters).hits]
+
+
+# -- a packer comes while a writer has not committed
+
+
+def test_packing_passes_by_what_a_writer_holds(
+    library: Stage, other: PostgresStore, meeting: Meeting, pack: Packing
+) -> None:
+    def write_and_move() -> None:
+        write(library, a="a green tent")
+        move(library, "of b", 9, 0)
+        library.store.remove_documents([("pages", "c")])
+
+    meeting(write_and_move, pack)
+    assert not meeting.waited
+    assert settled(library, other, words_of("house", "tent", "red", "boat")) == [[], ["a"], ["b"], ["b"]]
+    assert settled(library, other, lambda store: near(store, 1, 0)) == ["of b", "of a"]
+
+
+def test_packing_passes_by_what_a_writer_holds_of_packed_texts(
+    library: Stage, other: PostgresStore, meeting: Meeting, pack: Packing
+) -> None:
+    pack_everything(library.store)
+    test_packing_passes_by_what_a_writer_holds(library, other, meeting, pack)
+
+
+def test_a_writer_that_gives_up_leaves_everything_as_it_was(
+    library: Stage, other: PostgresStore, pack: Packing
+) -> None:
+    pack_everything(library.store)
+
+    def give_up() -> None:
+        write(library, a="a green tent", d="a tent")
+        move(library, "of a", 0, 1)
+        library.store.remove_documents([("pages", "b")])
+        other.pack_index(everything=True)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        library.store.atomically(give_up)
+    assert settled(library, other, words_of("red", "tent")) == [["a", "b"], []]
+    assert settled(library, other, lambda store: near(store, 1, 0)) == ["of a", "of c", "of b"]
+
+
+# -- between the steps of packing
+
+
+@pytest.mark.parametrize("before", ("_pack_texts", "_remove_vectors", "_pack_vectors"))
+def test_what_is_committed_between_the_steps_of_packing_is_found(
+    library: Stage, other: PostgresStore, pack: Packing, before: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Removing an old code and adding the new one are two transactions; a writer may come in between."""
+    pack_everything(library.store)
+    step = getattr(IndexWriter, before)
+    written: list[str] = []
+
+    def disturbed(writer: IndexWriter) -> int:
+        if not written:
+            written.append(before)
+            library.store.add_documents([page("d"), word("of d", parent="pages/d")])
+            write(library, indexed("d", "a tent", author="Zoe"))
+            move(library, "of d", 9, 0)
+            move(library, "of a", 0, 1)
+            write(library, b="a tent")
+        return int(step(writer))
+
+    monkeypatch.setattr(IndexWriter, before, disturbed)
+    pack()
+    assert written
+    assert settled(library, other, words_of("tent", "red")) == [["b", "d"], ["a"]]
+    assert settled(library, other, by_vector_of_zoe) == ["d"]
+    assert settled(library, other, lambda store: near(store, 1, 0)) == ["of d", "of c", "of a", "of b"]
+
+
+# -- two packers
+
+
+def test_of_two_packers_the_second_waits_and_finds_nothing_left(
+    library: Stage, other: PostgresStore, meeting: Meeting, pack: Packing
+) -> None:
+    before = words_of("red", "boat", "title")(other)
+    packed, again = meeting(pack, partial(other.pack_index, everything=True))
+    assert meeting.waited
+    assert (packed, again) == (6, 0), "three texts and three vectors"
+    assert settled(library, other, words_of("red", "boat", "title")) == before
+    assert settled(library, other, lambda store: near(store, 1, 0)) == ["of a", "of c", "of b"]
+
+
+@pytest.mark.prove
+def test_writers_and_packers_at_the_same_time_lose_and_double_nothing(
+    library: Stage, store: PostgresStore, opened: Opener, postgres_store_url: str, ask: Asker
+) -> None:
+    rounds, writers = 40, 4
+    names = [[f"page {writer} {n}" for n in range(6)] for writer in range(writers)]
+    library.store.add_documents([page(id) for some in names for id in some])
+    library.store.add_documents([word(f"of {id}", parent=f"pages/{id}") for some in names for id in some])
+    stores = [opened(postgres_store_url) for _ in range(writers + 2)]
+    done: list[int] = []
+
+    def write_often(number: int) -> None:
+        mine = stores[number]
+        for turn in range(rounds):
+            for place_of, id in enumerate(names[number]):
+                with mine.transaction():
+                    _write_directly(mine, id, turn, float(1 + place_of), float(turn % 3))
+        done.append(number)
+
+    def pack_often(number: int) -> None:
+        while len(done) < writers:
+            stores[number].pack_index(everything=True)
+            found = rank(stores[number], "lighthouse").hits
+            assert len({hit.id for hit in found}) == len(found), "found twice"
+
+    at_once(
+        [
+            *(partial(write_often, number) for number in range(writers)),
+            *(partial(pack_often, number) for number in (writers, writers + 1)),
+        ]
+    )
+    pack_everything(store)
+    every = sorted(id for some in names for id in some)
+    assert sorted(match(library, "lighthouse")) == every
+    for turn in range(rounds):
+        assert sorted(match(library, f"turn{turn}x")) == (every if turn == rounds - 1 else [])
+    found = [id for id in near(store, 1, 0) if id.startswith("of page")]
+    assert sorted(found) == sorted(f"of {id}" for id in every)
+    schema = store.db.schema
+    assert ask(f"SELECT sum(vectors) FROM {schema}.vector_blocks") == ask(f"SELECT count(*) FROM {schema}.vectors")
+
+
+def _write_directly(store: PostgresStore, id: str, turn: int, *numbers: float) -> None:
+    """Index a page and place its word, as a work does, without a ledger that would keep writers apart."""
+    unit = UnitOfWork(store.db, store.now())
+    unit.index_text(indexed(id, f"lighthouse turn{turn}x"))
+    unit.index_vector(("words", f"of {id}"), "m", vector(*numbers))
+    unit.write()

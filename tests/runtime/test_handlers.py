@@ -52,6 +52,20 @@ def test_a_batch_holds_at_most_so_many_documents() -> None:
         assert all_processed(world, *"abcde")
 
 
+def test_the_size_of_a_batch_may_change_from_one_delivery_to_the_next() -> None:
+    app, sizes, most = new_app(), list[int](), 2
+
+    @app.service("reading", on=PagesFound, finishes=Page, batch=lambda: most)
+    def read(batch: Sequence[Page], work: Work) -> None:
+        sizes.append(len(batch))
+
+    with Simulation(app) as world:
+        for most in (2, 3, 0, 10_000):
+            bring(world, *(f"{most}-{n}" for n in range(4)))
+            world.drain()
+    assert sizes == [2, 2, 3, 1, 1, 1, 1, 1, 4]
+
+
 def test_a_batch_of_one_is_a_list_too() -> None:
     app, batches = new_app(), list[Sequence[Page]]()
 

@@ -11,6 +11,7 @@ from onward import App, Permanent, Work
 from onward.model.failures import outcomes
 from onward.runtime.service import RegistrationError
 from onward.testing import Simulation
+from tests.store.library import rank
 from tests.support.page_app import HOUR, Page, PagesFound, Word, bring, new_app, pages, statuses
 
 
@@ -156,7 +157,7 @@ def test_what_a_work_indexes_and_places_is_found_once_it_is_committed() -> None:
     with Simulation(app, retry_job=False) as world:
         bring(world, "good", "bad")
         world.drain()
-        assert [hit.id for hit in world.store.match(["house"], [], Page).hits] == ["good"]
+        assert [hit.id for hit in rank(world.store, "house", document=Page).hits] == ["good"]
         assert world.store.ids_without_vector(Page, "m") == [], "what failed is not asked for"
         (hit,) = world.store.nearest(struct.pack("<2f", 1.0, 0.0), Page, model="m", parents=Page)
         assert hit.id == "good"

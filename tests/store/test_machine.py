@@ -33,7 +33,6 @@ from onward.model.ledger import (
     DeadLettered,
     Delivery,
     DependencyReport,
-    IndexedText,
     IndexedVector,
     InFailedBatch,
     InputStatus,
@@ -43,6 +42,7 @@ from onward.model.ledger import (
     Settlement,
     SettlementPart,
 )
+from tests.store.library import indexed
 from tests.support.crashing_database import Crash, FragileStore
 from tests.support.store_pages import LEASE, LISTENING, READING, Clock, Noticed, PagesFound, failure, page
 
@@ -58,6 +58,7 @@ some_pages = st.lists(a_page, min_size=1, max_size=4, unique=True)
 a_worker = st.sampled_from(WORKERS)
 DISTURBANCES = [
     "write", "change", "decide", "requeue", "requeue", "forget", "outage", "checkpoint", "restart", "fuse", "fuse",
+    "pack",
 ]  # fmt: skip
 seldom = st.sampled_from([False, False, False, True])
 fates = st.lists(
@@ -99,8 +100,6 @@ class Known:
 
 
 class StoreMachine(RuleBasedStateMachine):
-    text_number = "rowid"
-
     def __init__(self) -> None:
         super().__init__()
         self.clock = Clock()
@@ -198,6 +197,8 @@ class StoreMachine(RuleBasedStateMachine):
                 self.checkpoint(data, data.draw(st.sampled_from(['"x"', "7"])), starts=yes)
             case "restart":
                 self.a_new_process(prunes=yes)
+            case "pack":
+                self.attempt(lambda: self.store.atomically(lambda: self.store.pack_index(everything=yes)))
             case "fuse":
                 self.light_a_fuse(data.draw(st.integers(1, 12)))
 
@@ -298,7 +299,7 @@ class StoreMachine(RuleBasedStateMachine):
                 NewDocument("words", f"{id}-{self.works}", "{}", parent=f"pages/{id}", keys=[("page", id)])
                 for id in done
             ],
-            texts=[IndexedText("words", f"{id}-{self.works}", "", id) for id in done],
+            texts=[indexed(f"{id}-{self.works}", id, collection="words") for id in done],
             vectors=[IndexedVector("pages", id, "model", b"") for id in revisions],
             emits=Envelope.of(Noticed(what=str(self.works)), now=self.clock.now()),
             removes=[("pages", id) for id in PAGES if id not in revisions][: 1 if removes else 0],
@@ -662,8 +663,10 @@ class StoreMachine(RuleBasedStateMachine):
         assert sorted(self.ask(kept)) == sorted(self.ask(counted))
 
     def only_documents_are_found(self) -> None:
-        for number in ("doc FROM keys", "doc FROM vectors", f"{self.text_number} FROM texts"):
-            assert not self.ask(f"SELECT {number} EXCEPT SELECT doc FROM documents"), number
+        for table in ("keys", "texts", "waiting_texts", "text_numbers", "vectors", "waiting_vectors"):
+            assert not self.ask(f"SELECT doc FROM {table} EXCEPT SELECT doc FROM documents"), table
+        waiting, packed = "SELECT doc FROM waiting_texts", "SELECT doc FROM text_numbers"
+        assert sorted(self.ask(f"{waiting} UNION ALL {packed}")) == sorted(self.ask("SELECT doc FROM texts"))
 
     def failed_batches_have_members(self) -> None:
         members = "SELECT failed_batch FROM documents WHERE failed_batch IS NOT NULL"
@@ -710,7 +713,6 @@ TestMachine.settings = settings(
 class PostgresMachine(StoreMachine):
     """The same on PostgreSQL."""
 
-    text_number = "doc"
     url: ClassVar[str]
 
     def prepare(self) -> None:

@@ -22,7 +22,6 @@ class FragileDatabase:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.fulltext = database.fulltext
         self.fuse = 0
         """At which statement from now on it crashes; 0: never."""
 
@@ -78,10 +77,6 @@ class FragileDatabase:
     def reserve(self, table: str) -> int:
         self._burn()
         return self.database.reserve(table)
-
-    def sweep(self) -> None:
-        self._burn()
-        self.database.sweep()
 
     def clock(self) -> Clock:
         return self.database.clock()

@@ -68,6 +68,8 @@ class ModelServer:
     shuffled: bool = False
     """Vectors come back in another order, with their `index`."""
     lists_models: bool = True
+    relevance: Callable[[str, str], float] = lambda query, passage: 0.0
+    """How well a passage fits a query, for calls of `/rerank`."""
 
     calls: list[Call] = field(default_factory=list)
     embedded: list[str] = field(default_factory=list)
@@ -165,6 +167,8 @@ class ModelServer:
             return self._embed(cast("list[str]", call.body["input"]))
         if call.path == "/v1/chat/completions":
             return self._chat(cast("list[dict[str, str]]", call.body["messages"]))
+        if call.path == "/v1/rerank":
+            return self._rerank(call.body["query"], call.body["documents"])
         return _error(404, f"no such path: {call.path}")
 
     def _embed(self, texts: list[str]) -> tuple[int, dict[str, str], bytes]:
@@ -178,6 +182,11 @@ class ModelServer:
         with self._lock:
             self.embedded += texts
         return _json(200, {"object": "list", "data": data, "usage": {"prompt_tokens": sum(map(len, texts))}})
+
+    def _rerank(self, query: str, passages: list[str]) -> tuple[int, dict[str, str], bytes]:
+        scores = [self.relevance(query, passage) for passage in passages]
+        order = sorted(range(len(scores)), key=lambda place: -scores[place])
+        return _json(200, {"results": [{"index": n, "relevance_score": scores[n]} for n in order]})
 
     def _chat(self, messages: list[dict[str, str]]) -> tuple[int, dict[str, str], bytes]:
         if self.poison is not None and any(self.poison in message["content"] for message in messages):

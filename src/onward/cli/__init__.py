@@ -7,6 +7,7 @@ and each command start as fast as their own imports allow.
 from __future__ import annotations
 
 import errno
+import gc
 import importlib
 import os
 import sys
@@ -22,9 +23,13 @@ COMMANDS = {  # the module of each command, and its summary
     "ingest": ("ingest", "Ingest mailboxes, folders and URLs."),
     "status": ("status", "Show what needs a person, then everything else."),
     "search": ("search", "Search the ingested documents."),
+    "similar": ("search", "List messages that are about the same as a message."),
+    "searches": ("searches", "List and remove saved searches."),
+    "ask": ("ask", "Answer a question with passages of messages."),
     "summaries": ("search", "List the summarised threads."),
     "show": ("show", "Show one document and its history."),
     "documents": ("documents", "List, export, discard or remove documents."),
+    "mcp": ("mcp", "Serve search and messages to assistants (MCP)."),
     "failed": ("failed", "List, requeue and remove dead letters."),
     "failures": ("failures", "Show failures by cause, and retry them."),
     "serve": ("processes", "Serve the web console and the HTTP API."),
@@ -32,7 +37,8 @@ COMMANDS = {  # the module of each command, and its summary
     "workers": ("services", "Show which workers are alive, and what they do."),
     "services": ("services", "Show services and what waits for them; retire one."),
     "retry-job": ("processes", "Requeue unfinished documents that are due."),
-    "reembed": ("ingest", "Embed chunks that have no vector of the present model."),
+    "models": ("models", "Show models, their speed here, and whose vectors there are."),
+    "reembed": ("models", "Embed chunks that have no vector of the present model."),
     "forget": ("ingest", "Remove a source and everything made from it."),
     "publish": ("publish", "Put events of files on the ledger."),
     "retry": ("documents", "Requeue documents now, or at a given time."),
@@ -54,6 +60,7 @@ _EXTRAS = {  # the packages that each extra installs, by the names they are impo
         *("fastapi", "jinja2", "markdown_it", "markupsafe", "multipart", "python_multipart", "starlette"),
         *("prometheus_client", "uvicorn"),
     ),
+    "mcp": ("mcp", "mcp_types"),
     "pipeline": (
         *("cchardet", "httpx2", "lxml_html_clean", "numpy", "pathspec", "pypdfium2", "safetensors", "selectolax"),
         *("tokenizers", "trafilatura", "wordllama"),
@@ -97,6 +104,9 @@ class _Commands(click.Group):
             raise click.UsageError(f"No such command {args[0]!r}. Did you mean {meant}?", ctx) from error
 
     def main(self, *args: Any, **options: Any) -> Any:  # click's own signature
+        if not args and "args" not in options:  # in a process of its own, not called by another program
+            # Imports make objects that stay: to look for garbage among them is a tenth of a short command's time.
+            gc.set_threshold(100_000, 20, 10)
         if sys.stdout is None:  # a shell has closed it
             _end_without_output("it is closed")
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,8 @@ def open_store_app() -> closing[App]:
     """
     settings = load_settings()
     check_store(settings.store)
+    # For numpy: it starts a thread for each core when it is imported, and a query is too small to use them.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from onward import App
 
     return closing(App(settings=settings))

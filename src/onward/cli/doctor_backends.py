@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from onward.cli.doctor import MAX_SKEW_SECONDS, Check, Checks, ok, warning, wrong
@@ -248,11 +249,14 @@ async def _check_inbox(connection: BrokerConnection) -> Check:
 
 
 def check_models(settings: Settings) -> Checks:
-    """Check that the embedder and the summarizer can be used."""
+    """Check that the embedders, the summarizer and the reranker can be used."""
     from onward.backend_urls import open_embedder, open_summarizer
+    from onward.models.protocol import BUILT_IN
 
+    upgrade = partial(open_embedder, role="embedder_upgrade")
     for name, where, opens in (
         ("embedder", settings.embedder, open_embedder),
+        *((("embedder_upgrade", settings.embedder_upgrade, upgrade),) if settings.embedder_upgrade else ()),
         ("summarizer", settings.summarizer, open_summarizer),
     ):
         try:
@@ -262,12 +266,31 @@ def check_models(settings: Settings) -> Checks:
             yield wrong(name, str(error), remedy)
             continue
         try:
-            yield _check_remote_model(name, model) if model.remote else _check_built_in_model(name, where, model)
+            yield (
+                _check_built_in_model(name, where, model) if model.where == BUILT_IN else _check_model(name, model)
+            )
         finally:
             model.close()
+    if settings.reranker is not None:
+        yield _check_reranker(settings.reranker)
 
 
-def _check_remote_model(name: str, model: Embedder | Summarizer) -> Check:
+def _check_reranker(reference: str) -> Check:
+    """Check that the reranker can be loaded and scores a passage."""
+    from onward.app import load_reranker
+
+    try:
+        scores = load_reranker(reference)("harbour", ["The harbour is frozen."])
+        if len(scores) != 1:
+            return wrong(
+                "reranker", f"{reference} returned {len(scores)} scores for 1 passage", "return one for each"
+            )
+    except Exception as error:  # of any kind: it is not ours
+        return wrong("reranker", f"{type(error).__name__}: {error}", "check ONWARD_RERANKER, or unset it")
+    return ok("reranker", f"{reference} scores passages")
+
+
+def _check_model(name: str, model: Embedder | Summarizer) -> Check:
     setting = f"ONWARD_{name.upper()}"
     try:
         model.healthy()
@@ -276,7 +299,7 @@ def _check_remote_model(name: str, model: Embedder | Summarizer) -> Check:
         if getattr(error, "status_code", None) in (401, 403):
             remedy = f"its server refuses the key: check {setting}_KEY"
         return wrong(name, str(error), remedy or f"start it, or check {setting}")
-    return ok(name, f"{model.model} answers")
+    return ok(name, f"{model.model} answers" if model.remote else f"{model.model} in {model.where}")
 
 
 def _check_built_in_model(name: str, where: str, model: Embedder | Summarizer) -> Check:

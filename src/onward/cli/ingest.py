@@ -1,4 +1,4 @@
-"""`onward ingest`, `onward reembed` and `onward forget`: process sources, embed them again, or remove them."""
+"""`onward ingest` and `onward forget`: process sources, or remove them."""
 
 from __future__ import annotations
 
@@ -219,55 +219,6 @@ def _waiting_text(source: str, waiting: WaitingDocuments) -> str:
     noun = counted(waiting.count, waiting.collection.removesuffix("s"))
     error = f": {one_line(waiting.error, 200)}" if waiting.error else ""
     return f"{noun} of {source_name(source)} {verb}{until}{error}"
-
-
-@click.command()
-@click.option("--dry-run", is_flag=True, help="Only say how many chunks would be embedded.")
-@click.option("--processes", type=_PROCESSES, help="Worker processes; one a core, at most 4, by default.")
-@json_option
-def reembed(dry_run: bool, processes: int | None, as_json: bool) -> None:
-    """Embed every chunk that has no vector of the present model.
-
-    Needed after ONWARD_EMBEDDER or its model was changed: search compares only vectors of one model.
-
-    \b
-    Examples:
-      onward reembed --dry-run
-      ONWARD_EMBEDDER=http://localhost:11434/v1 onward reembed
-    """
-    from onward.pipeline.sources import reembed as submit
-
-    with open_store_app() as app:
-        count, model = _count_without_vector(app), app.embedder.model
-    left, stopped = count if dry_run else 0, False
-    if count and not dry_run:
-        with open_pipeline() as app:
-            submit(app)
-            stopped = run(app, f"{counted(count, 'chunk')} for {model}", processes=processes)
-            left = _count_without_vector(app)
-    out = Output()
-    if as_json:
-        print_json({"model": model, "dry_run": dry_run, "chunks": count, "left": left})
-    elif not count:
-        out.wrapped(f"Every chunk has its vector of the model {model!r}.")
-    elif dry_run:
-        out.wrapped(f"{counted(count, 'chunk')} would be embedded with the model {model!r}.")
-    else:
-        out.wrapped(f"{counted(count - left, 'chunk')} embedded with the model {model!r}.")
-        if left:
-            out.write(f"{counted(left, 'chunk')} left; see `onward status`.", style="yellow")
-        if stopped:
-            out.wrapped(f"Stopped. {RESUME_HINT}", "yellow")
-    raise SystemExit(INTERRUPTED if stopped else UNFINISHED if left and not dry_run else 0)
-
-
-def _count_without_vector(app: App) -> int:
-    from onward.pipeline.documents import Chunk
-
-    count, after = 0, ""
-    while ids := app.store.ids_without_vector(Chunk, app.embedder.model, after=after, limit=5000):
-        count, after = count + len(ids), ids[-1]
-    return count
 
 
 @click.command()

@@ -61,11 +61,12 @@ class Output(Console):
             self.print(Text.assemble(head, line))
             head = Text(" " * width)
 
-    def indented(self, indent: int, text: Text) -> None:
-        """Print a text in lines of at most 110 characters, each after some blanks."""
+    def indented(self, indent: int, text: Text, head: str = "") -> None:
+        """Print a text in lines of at most 110 characters, each after some blanks; the first after its head."""
         for line in text.wrap(self, max(20, min(self.width, 110) - indent)):
             line.rstrip()
-            self.write(" " * indent, line)
+            self.write((f"{head:{indent}}", "cyan"), line)
+            head = ""
 
     def table(self, heads: Sequence[str], rows: Sequence[tuple[str, list[Text]]]) -> None:
         """Print a table, or one line a row where the table does not fit."""

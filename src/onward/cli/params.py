@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from onward.model.documents import Status
-from onward.ops.dates import ALLOWED, SPANS, read_past, read_span, read_time
+from onward.pipeline.dates import ALLOWED, SPANS, read_past, read_span, read_time
 
 if TYPE_CHECKING:
     from onward import Event
@@ -29,8 +29,22 @@ Option = Callable[[Command], Command]
 
 def print_json(facts: object, *, indent: int | None = 2) -> None:
     """Print facts as JSON; without an indent, on one line."""
+    click.echo(_json(facts, indent))
+
+
+def print_json_list(about: dict[str, object], name: str, items: Iterable[object]) -> None:
+    """Print facts as JSON with a list of items, which are printed as they come."""
+    click.echo(f'{_json(about, 2)[:-2]},\n  "{name}": [', nl=False)
+    separator = ""
+    for item in items:
+        click.echo(separator + "\n    " + _json(item, 2).replace("\n", "\n    "), nl=False)
+        separator = ","
+    click.echo("\n  ]\n}" if separator else "]\n}")
+
+
+def _json(facts: object, indent: int | None) -> str:
     text = json.dumps(facts, ensure_ascii=False, indent=indent)
-    click.echo(_HARMFUL_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    return _HARMFUL_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class _Seconds(_ParamType):

@@ -45,15 +45,20 @@ _KEY = re.compile(r", key [0-9a-f]{32}\b")
 _READ_BYTES = 64_000
 
 
-def run(app: App, title: str, *, sources: Sequence[str] = (), processes: int | None = None) -> bool:
-    """Process everything that is due; return whether it was interrupted."""
+def run(
+    app: App, title: str, *, sources: Sequence[str] = (), processes: int | None = None, background: bool = False
+) -> bool:
+    """Process everything that is due; return whether it was interrupted.
+
+    Without `background`, services that work in the background are left to `onward worker`.
+    """
     from onward.ledger.store_errors import StoreFull, StoreGone, StoreUnavailable
     from onward.pipeline.progress import ProgressMeter
     from onward.runtime.supervisor import WorkersFail
     from onward.worker import supervise
 
     file = _log_file(app)
-    progress, problems = ProgressMeter(app, sources), Problems(file)
+    progress, problems = ProgressMeter(app, sources, upgrade=background), Problems(file)
     signals: list[float] = []
     next_display, shown_signals = 0.0, 0
     seen: RunProgress | None = None
@@ -81,6 +86,7 @@ def run(app: App, title: str, *, sources: Sequence[str] = (), processes: int | N
             trouble = supervise(
                 PIPELINE,
                 app=app,
+                services=[one.name for one in app.registry.services.values() if background or not one.background],
                 processes=processes or max(1, min(MAX_PROCESSES, os.cpu_count() or 1)),
                 idle_within=IDLE_SECONDS,
                 log_level=logging.INFO,
@@ -90,6 +96,8 @@ def run(app: App, title: str, *, sources: Sequence[str] = (), processes: int | N
             )
         next_display = 0.0
         watch(app)  # show what happened since the last display
+        if not signals:
+            app.store.pack_index(everything=True)  # a search would read all that waits for it
     except StoreGone:
         raise
     except StoreFull as error:  # a full disk has no room for a log either: the error has the details
@@ -223,14 +231,18 @@ class PlainDisplay:
         self._down = down
         if view.elapsed >= self._next:
             self._next = view.elapsed + PLAIN_SECONDS
-            stages = [stage for stage in view.stages if stage.unit != "event"]
-            done = ", ".join(f"{stage.name} {counted(stage.done, stage.unit)}" for stage in stages)
+            stages = [stage for stage in view.stages if stage.unit != "event" and (stage.done or stage.waiting)]
+            done = ", ".join(f"{stage.name} {counted(stage.done, stage.unit)}{_rate(stage)}" for stage in stages)
             lines.append(f"{done}; {_left(view.left)}" if view.left else done)
         for line in lines:
             self._out.print(Text(f"{view.elapsed:6.1f} s  {line}"), soft_wrap=True)
 
     def end(self) -> None:
         pass
+
+
+def _rate(stage: StageProgress) -> str:
+    return f" ({number(stage.rate)} a second)" if stage.rate and stage.rate >= 0.5 and stage.waiting else ""
 
 
 def _left(seconds: float) -> str:

@@ -15,6 +15,7 @@ from onward.ops.lookup import EMPTY, store_exists, store_file
 from onward.ops.queries.ingestion_report import SkippedFiles
 from onward.ops.queries.status import SystemStatus, read_status
 from onward.ops.text.format import counted, counted_in, duration, moment, number, one_line, size, whole_duration
+from onward.ops.text.models import upgrade_sentence
 from onward.ops.text.needs import need_command, need_sentence, outage_sentence, outbox_sentences
 from onward.retry.redact import redact
 from onward.settings import load_settings
@@ -55,6 +56,9 @@ def _print(out: Output, system: SystemStatus) -> None:
         _print_documents(out, system)
     if system.stages:
         _print_stages(out, system)
+    if system.upgrade is not None and system.upgrade.missing:
+        out.wrapped(f"Better vectors ({system.upgrade.model}): {upgrade_sentence(system.upgrade)}")
+        out.print()
     if system.failures:
         _print_failures(out, system)
     _print_waits(out, system)

@@ -31,10 +31,10 @@ from onward.ops.actions.failure_groups import (
 from onward.ops.actions.services import CloseBreaker, OpenBreaker
 from onward.ops.actions.sources import CancelSource, ForgetSource, IngestAgain, RetrySource
 from onward.ops.bad_input import BadInput
-from onward.ops.dates import read_span
 from onward.ops.queries.dead_letters import DeadLetterSelection, dead_letter_at, failed_queues
 from onward.ops.queries.documents import source_named
 from onward.ops.text.format import one_line, utc_time
+from onward.pipeline.dates import read_span
 from onward.pipeline.documents import source_id
 
 DEFAULT_DELAY = "1h"

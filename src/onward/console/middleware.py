@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.types import Message, Receive, Scope, Send
@@ -64,7 +64,7 @@ class RateLimiter:
 class AccessMiddleware:
     """Wraps the whole app; a request that it refuses never reaches a page."""
 
-    def __init__(self, web: FastAPI, settings: Settings, sessions: Sessions, hosts: frozenset[str]) -> None:
+    def __init__(self, web: Starlette, settings: Settings, sessions: Sessions, hosts: frozenset[str]) -> None:
         self.web = web
         self._sessions = sessions
         self._hosts = hosts

@@ -30,6 +30,7 @@ MENU = (  # each page with the key that opens it after `g`
     ("/batches", "Failed batches", "b"),
     ("/tasks", "Tasks", "t"),
     ("/search", "Search", "s"),
+    ("/ask", "Ask", "a"),
     ("/threads", "Threads", "r"),
     ("/workers", "Workers", "w"),
     ("/settings", "Settings", "e"),
@@ -46,6 +47,11 @@ def document_path(collection: str, id: str) -> str:
     # One or two dots as a part of a path mean the folder or its parent, however they are encoded.
     last = f"?id={id}" if id in (".", "..") else quote(id, safe="")
     return f"/documents/{quote(collection, safe='')}/{last}"
+
+
+def similar_path(message: str) -> str:
+    """Return the path of the messages that are similar to a message."""
+    return f"/similar/{quote(message, safe='')}"
 
 
 def page_path(kind: str, id: object, **query: str | None) -> str:
@@ -111,11 +117,19 @@ def _environment() -> Environment:
         "whole_numbers": partial(re.compile(r"(?<=\d) (?=\d{3}\b)").sub, "\N{NO-BREAK SPACE}"),
     }
     environment.globals |= {"asset": _asset, "document_path": document_path, "menu": MENU, "page_path": page_path}
+    environment.globals |= {"similar_path": similar_path}
     return environment
 
 
 def fragment(template: str, **values: Any) -> str:
     return _environment().get_template(template).render(values)
+
+
+def form_token(request: Request) -> str:
+    """Return the token for forms of a page that this browser already has."""
+    sessions: Sessions = request.app.state.sessions
+    cookie = cookie_of(request)
+    return sessions.form_token(cookie) if cookie else ""
 
 
 def page(

@@ -21,6 +21,7 @@ from onward.console.page_templates import fragment, page
 from onward.ledger.store_errors import StoreFull, StoreUnavailable
 from onward.ops.bad_input import BadInput, NotFound, NotPossible
 from onward.ops.text.format import one_line, printable
+from onward.pipeline.query_language import QueryError
 from onward.retry import OnwardError, redact, redact_error
 
 log = logging.getLogger("onward")
@@ -54,6 +55,8 @@ def problem_of(error: Exception) -> Problem:
             return Problem(404, "Not found", str(error))
         case BadInput():
             return Problem(422, "This cannot be used", str(error))
+        case QueryError():
+            return Problem(400, "This query cannot be read", str(error))
         case NotPossible():
             return Problem(409, "This is not possible now", str(error))
         case StoreFull():

@@ -30,6 +30,7 @@ from onward.console.problems import add_handlers, add_routers
 from onward.console.sessions import Sessions
 from onward.ops.queries.status import Overdue
 from onward.retry import OnwardError
+from onward.settings import Settings
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
 SHUTDOWN_SECONDS = 5  # that open requests get to end
@@ -125,13 +126,12 @@ def serve(
     """Serve until SIGINT or SIGTERM; `ready` gets the URL, `also` the function that stops the server."""
     host, port = split_address(address)
     token = app.settings.token.get_secret_value() if app.settings.token else None
-    _check_token(address, host, token)
-    listening = _listen(host, port)
-    server = _Server(build(app, hosts=_names(app, host), token=token))
-    shown = f"[{host}]" if ":" in host else host
+    check_token(address, host, token)
+    listening = listen(host, port)
+    server = _Server(build(app, hosts=host_names(app.settings, host), token=token))
     with listening:
         if ready is not None:
-            ready(f"http://{shown}:{listening.getsockname()[1]}/")
+            ready(url_of(host, listening))
         if also is not None:
             also(partial(server.handle_exit, signal.SIGTERM, None))
         # What was imported stays: to look through all of it for garbage, again and again, keeps pages waiting.
@@ -165,7 +165,7 @@ def split_address(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _check_token(address: str, host: str, token: str | None) -> None:
+def check_token(address: str, host: str, token: str | None) -> None:
     with suppress(ValueError):
         if host == "localhost" or ipaddress.ip_address(host).is_loopback:
             return
@@ -180,6 +180,11 @@ def _check_token(address: str, host: str, token: str | None) -> None:
             f"{address} can be reached from other machines, and ONWARD_TOKEN has only {len(token)} characters: "
             f"give it at least {MIN_TOKEN_LENGTH}, such as `{make}` prints."
         )
+
+
+def url_of(host: str, listening: socket.socket) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{listening.getsockname()[1]}/"
 
 
 def _most_connections() -> int:
@@ -198,16 +203,16 @@ def _most_connections() -> int:
     return MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else max(10, min(MAX_CONNECTIONS, soft - OTHER_FILES))
 
 
-def _names(app: App, host: str) -> frozenset[str]:
+def host_names(settings: Settings, host: str) -> frozenset[str]:
     """Return the allowed host names: another name may belong to an attacker whose DNS points here."""
-    named = [one.strip().lower() for one in app.settings.serve_hosts.split(",") if one.strip()]
+    named = [one.strip().lower() for one in settings.serve_hosts.split(",") if one.strip()]
     names = {*LOCAL, host.lower(), *named}
     if host in ("0.0.0.0", "::"):
         names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
     return frozenset(names)
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except socket.gaierror as error:

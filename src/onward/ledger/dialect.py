@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from onward.model.clock import Clock
-from onward.search.search_queries import SearchDatabase
+from onward.search.text_index import SearchDatabase
 
 
 class Bus(Protocol):
@@ -73,6 +73,3 @@ class Database(SearchDatabase, Protocol):
 
     def reserve(self, table: str) -> int:
         """Return a row id that was never used and that no other caller gets."""
-
-    def sweep(self) -> None:
-        """In a transaction, remove old rows of tables that only this dialect has."""

@@ -189,7 +189,7 @@ class AppliedSettlement:
                 case InFailedBatch():
                     self._set_aside(part)
         for text in settlement.texts:
-            unit.index_text((text.collection, text.id), text.title, text.text, text.quoted)
+            unit.index_text(text)
         for vector in settlement.vectors:
             unit.index_vector((vector.collection, vector.id), vector.model, vector.vector)
         if settlement.emits:

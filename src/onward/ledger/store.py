@@ -170,7 +170,6 @@ class Store(
             if is_scattered:
                 merge_status_counts(unit.db, source)
         self._merged_up_to = page[-1][0] if page else ""
-        unit.db.sweep()
 
     def _drop_unrouted(self) -> None:
         """Delete the oldest events without a consumer, if there are too many, a few thousand at a time."""

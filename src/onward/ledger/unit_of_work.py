@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,11 +15,29 @@ from onward.ledger.records import DocumentRecord, RowRecord
 from onward.model.breaker import Breaker, current
 from onward.model.documents import DocumentKey, Status
 from onward.model.failures import Outcome
-from onward.model.ledger import NOTHING_LEAVES, NewDocument, OutgoingEvents, RowState, Subscription
+from onward.model.ledger import (
+    NOTHING_LEAVES,
+    IndexedText,
+    NewDocument,
+    OutgoingEvents,
+    RowState,
+    Subscription,
+)
 from onward.model.metric_catalogue import bucket_label
+from onward.search.postings import storable_text
 
 MAX_OPENINGS = 1_000  # Openings of a breaker that are kept, for each dependency
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+# What a document is found by. Waiting rows first: what is being packed is then waited for, and found as packed.
+_DELETE_DERIVED = (
+    "delete_keys",
+    "delete_waiting_texts",
+    "mark_removed_texts",
+    "delete_text_numbers",
+    "delete_texts",
+    "delete_waiting_vectors",
+    "mark_removed_vectors",
+    "delete_vectors",
+)
 _first_columns = attrgetter(*DocumentRecord.__slots__[:11])  # In the order of `insert_documents`
 _changing_columns = attrgetter(*DocumentRecord.__slots__[:15])  # In the order of `update_documents`
 
@@ -47,8 +64,8 @@ class UnitOfWork:
     _bodies: dict[DocumentKey, str] = field(default_factory=dict)
     _done: list[int] = field(default_factory=list)
     _keys: list[tuple[int, str, Any]] = field(default_factory=list)
-    _texts: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    _vectors: dict[int, tuple[str, bytes]] = field(default_factory=dict)
+    _texts: dict[int, IndexedText] = field(default_factory=dict)
+    _vectors: dict[tuple[int, str], bytes] = field(default_factory=dict)
     _status_counts: dict[tuple[str, str, str], int] = field(default_factory=lambda: defaultdict(int))
     _left_batches: dict[str, bool] = field(default_factory=dict)  # True: a document left because it succeeded
     failures: list[CountedFailure] = field(default_factory=list)  # To be counted in their groups
@@ -147,13 +164,13 @@ class UnitOfWork:
         self.remove(children(self.db, [key]))
         return True
 
-    def index_text(self, key: DocumentKey, *texts: str) -> None:
-        if (doc := self.document(key)) is not None:
-            self._texts[doc.doc] = tuple(map(_storable, texts))
+    def index_text(self, text: IndexedText) -> None:
+        if (doc := self.document((text.collection, text.id))) is not None:
+            self._texts[doc.doc] = text
 
     def index_vector(self, key: DocumentKey, model: str, vector: bytes) -> None:
         if (doc := self.document(key)) is not None:
-            self._vectors[doc.doc] = model, vector
+            self._vectors[doc.doc, model] = vector
 
     def leave_batch(self, doc: DocumentRecord, *, recovered: bool = False) -> None:
         """Take a document out of its failed batch; a batch that becomes empty is deleted."""
@@ -199,7 +216,7 @@ class UnitOfWork:
         return len(found)
 
     def _delete_derived(self, docs: list[int]) -> None:
-        for statement in ("delete_keys", "delete_texts", "delete_vectors"):
+        for statement in _DELETE_DERIVED:
             self.db.send(statement, docs)
 
     # -- rows
@@ -336,12 +353,14 @@ class UnitOfWork:
         for statement, rows in (
             ("update_bodies", [(doc.doc, body) for key, body in self._bodies.items() if (doc := self.docs[key])]),
             ("insert_keys", self._keys),
-            ("insert_texts", [(doc, *texts) for doc, texts in self._texts.items()]),
-            ("insert_vectors", [(doc, *vector) for doc, vector in self._vectors.items()]),
             ("add_status_counts", [(*entry, change) for entry, change in self._status_counts.items() if change]),
         ):
             if rows:
                 db.bulk(statement, rows)
+        if self._texts:
+            self._write_texts()
+        if self._vectors:
+            self._write_vectors()
         if self._left_batches:
             db.lock("failed batches", sorted(self._left_batches))
             for id, retries, created_at in db.fetch("drop_empty_batches", sorted(self._left_batches)):
@@ -370,6 +389,32 @@ class UnitOfWork:
         self.db.bulk("insert_documents", documents)
         self.db.bulk("insert_bodies", bodies)
 
+    def _write_texts(self) -> None:
+        """Write texts; their terms wait to be packed. What was packed for these documents before is removed."""
+        db, texts, docs = self.db, self._texts.items(), list(self._texts)
+        waiting = [
+            (doc, one.collection, one.terms, one.weights, one.length, one.date, one.facets) for doc, one in texts
+        ]
+        db.bulk("insert_waiting_texts", waiting)  # first: what is being packed is waited for
+        db.send("mark_removed_texts", docs)
+        db.send("delete_text_numbers", docs)
+        parents = [f"{one.collection}/{one.id}" for _, one in texts]
+        db.send("recode_vectors_of_parents", parents)
+        db.send("mark_vectors_of_parents", parents)
+        parts = [(doc, *map(storable_text, (text.title, text.text, text.quoted))) for doc, text in texts]
+        db.bulk("insert_texts", parts)
+
+    def _write_vectors(self) -> None:
+        """Write vectors, which wait to be packed; packed codes of those that they replace are removed."""
+        db = self.db
+        by_model: defaultdict[str, list[int]] = defaultdict(list)
+        for doc, model in self._vectors:
+            by_model[model].append(doc)
+        db.bulk("insert_waiting_vectors", list(self._vectors))  # first: what is being packed is waited for
+        for model, docs in by_model.items():
+            db.send("mark_replaced_vectors", model, docs)
+        db.bulk("insert_vectors", [(*key, vector) for key, vector in self._vectors.items()])
+
     def _write_changed(self) -> None:
         changed = []
         for key in self._changed:
@@ -380,11 +425,6 @@ class UnitOfWork:
                 changed.append((*_changing_columns(doc), self.now))
         self._changed.clear()
         self.db.bulk("update_documents", changed)
-
-
-def _storable(text: str) -> str:
-    """Return a text without NUL and lone surrogates, which databases cannot store."""
-    return text if text.isascii() and "\0" not in text else _UNSTORABLE.sub("\ufffd", text)
 
 
 def children(db: Database, keys: Sequence[DocumentKey]) -> list[DocumentKey]:

@@ -182,6 +182,11 @@ class IndexedText:
     title: str
     text: str
     quoted: str = ""  # Quoted text of others; its words count less
+    terms: bytes | None = None  # The terms of the text with their weights and its length, as they are packed
+    weights: bytes | None = None
+    length: int = 0
+    date: float | None = None
+    facets: str = "{}"  # Values by which texts can be filtered and counted, as JSON
 
 
 @dataclass(slots=True)

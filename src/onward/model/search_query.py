@@ -1,26 +1,21 @@
-"""Filters and results of a search."""
+"""Queries and results of a search."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 MARK_START, MARK_END = "\x02", "\x03"  # Around a matching word in an excerpt; a page or terminal replaces them
-Filter = tuple[str, str, str | float]  # A condition: key of a document, relation (`=`, `>=`, `<`, `like`), value
+# A condition: a facet or "date"; a relation (`=`, `contains`, `>=`, `<`); a value.
+Filter = tuple[str, str, str | float]
 
 
-# Tuples, because there is one for every document that is found.
-class TextHit(NamedTuple):
-    """A document that full text found; the higher its score, the better."""
+class Term(NamedTuple):
+    """A word or phrase of a query."""
 
-    id: str
-    score: float
-
-
-class Matches(NamedTuple):
-    """The result of a full-text search, best first: all matches, or the best."""
-
-    hits: list[TextHit]
-    total: int  # The number of all documents found, also those that are not among the hits
+    text: str
+    field: str = ""  # Only in this field: `title`, or a name given to `work.index(fields=…)`; "" is anywhere
+    phrase: bool = False  # The words must be adjacent, in this order
+    prefix: bool = False  # Any word that begins so
 
 
 class VectorHit(NamedTuple):

@@ -6,101 +6,57 @@ import math
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter, itemgetter
 
-from onward.models.protocol import Citation, Passage, Summarizer, WrittenSummary
+from onward.models.courtesies import is_courtesy
+from onward.models.decisions import Outcome, find_outcome
+from onward.models.protocol import BUILT_IN, Citation, Passage, Summarizer, WrittenSummary
+from onward.models.sentences import CLOSING, is_readable, one_line, sentence_spans, width
+from onward.search.words import terms
 
 # Sentences of one thread that are scored; of a longer thread, those at the start and end of each message.
 MAX_SENTENCES = 400
-_CLOSING = ".!?\"')]”’`"
+MAX_CHARACTERS = 60_000  # only the beginning of a longer text is read
 NOTHING = "*There is no prose in this thread to summarise.*\n"
 
-_STOPWORDS = frozenset(
-    """a about above after again all also although always am an and any are aren as at be because been
-    before being both but by can can't cannot could did didn do does doesn doesn't doing don don't done
-    down each either else etc even ever few for from further get gets going got had has hasn have haven
-    having he her here him his how however i i'd i'll i'm i've if in into is isn isn't it it's its itself
-    just know let like made make makes many may maybe me might more most much must my need no nor not now
-    of off on once one only or other our out over own perhaps quite rather really same see seem seems
-    shall she should since so some something still such sure than that that's the their them then there
-    there's these they thing things think this those though thus to too under until up upon us use used
-    using very want was wasn way we well were what when where whether which while who whom why will with
-    within without won't would wouldn you you're your yes yet thanks thank please""".split()  # noqa: SIM905
-)
+# All patterns match a sentence in lower case. What a first message is about:
 _ASKS = re.compile(
-    r"(?i)\?$|\b(?:i|we)(?:'d| would)? (?:propose|suggest|want|need|wonder|noticed|found|tried|would like)\b"
-    r"|\bthis (?:patch|series|change|commit|teaches|adds|fixes|introduces|makes|allows)\b"
-    r"|\bthe (?:problem|issue|bug|idea|goal|reason|proposal)\b|\bfails?\b|\bbreaks?\b|\bregression\b"
+    r"""(?x)\b(?:(?:i|we)(?:'d|\ would)?\ (?:want|need|wonder|noticed|found|tried)
+    |this\ (?:patch|series|change|commit|teaches|adds|fixes|introduces)
+    |the\ (?:problem|issue|bug|idea|goal|reason|proposal)|fails?|breaks?|regression
+    |brauchen\ wir|wir\ brauchen|das\ problem|der\ fehler|schlägt\ fehl|funktioniert\ nicht
+    |il\ faut|le\ problème|la\ proposition|échoue|ne\ marche\ (?:pas|plus)
+    |hace\ falta|el\ problema|la\ propuesta|falla|no\ funciona)\b"""
 )
-_DECIDES = re.compile(
-    r"(?i)\b(?:agreed?|decided|conclusion|consensus|resolved|applied|merged|queued"
-    r"|will (?:queue|merge|apply|drop|fix|send|re-?roll)|let's|i'll|we should|should (?:be|not)|instead|the fix"
-    r"|fixed (?:by|in)|works (?:for me|now|as)|turns out|in short|so the)\b"
+_WIDE_ASKS = re.compile("問題|失敗|エラー|できません|问题|失败|错误|錯誤|无法|無法")
+_PROPOSES = re.compile(
+    r"""(?x)\b(?:i|we)(?:'d|\ would)?\ (?:propose|suggest|like\ to)\b
+    |\b(?:schlagen?\b.{0,60}\bvor|mein\ vorschlag|je\ propose|nous\ proposons|propongo|proponemos)\b
+    |提案|建议|建議"""
 )
+# What a reply contributes.
+_ANSWERS = re.compile(
+    r"""(?x)\b(?:we\ should|should\ (?:be|not)|instead|the\ (?:fix|reason)|works\ (?:for\ me|as)|turns\ out
+    |in\ short|so\ the|i\ agree|wir\ sollten|sollte|stattdessen|es\ liegt\ an|nous\ devrions|plutôt|il\ vaut\ mieux
+    |deberíamos|en\ lugar|mejor)\b"""
+)
+_WIDE_ANSWERS = re.compile("べき|代わりに|原因|应该|應該|原来")
 # Refers to an earlier sentence, which will not be in the summary.
 _DANGLES = re.compile(
-    r"(?i)^(?:it|that|that's|those|these|they|he|she|but|and|so|or|then|also|however|though|otherwise|because|which"
+    r"\(|(?:it|that|that's|those|these|they|he|she|but|and|so|or|then|also|however|though|otherwise|because|which"
     r"|yes|yeah|yep|no|nah|well|ok|oh|fwiw|sorry|thanks|ah|hmm+|right|true|indeed|same|ditto|again|anyway|besides"
-    r"|still|here|there)\b"
+    r"|this (?:is|was|made|makes|means|closes|allows|would|will|should|can|could|happens|has|also|way)|e\.g|i\.e"
+    r"|for (?:example|instance)|still|here|there"
+    r"|aber|und|dann|ja|nein|genau|stimmt|deshalb|daher|trotzdem|außerdem|sonst|dazu|davon"
+    r"|mais|et|donc|alors|cela|ça|oui|non|c'est|sinon|pourtant|pero|y|entonces|eso|sí|también|además)\b"
+    r"|それ|しかし|でも|はい|いいえ|また|そして|ただ|なお|但|而且|所以|那|是的|好的|不过|因此|另外|它|这"
 )
-
-MAX_CHARACTERS = 60_000  # only the beginning of a longer text is read
-MAX_SENTENCE_CHARACTERS = 420
-MIN_SENTENCE_WORDS = 4
-
-# A signature, a patch or a quoted mail follows; there is no prose after it.
-_END = re.compile(
-    r"(?m)^(?:-- ?$|---$|-{2,} ?(?:8<|>8|Original Message|Forwarded)|diff --git |Index: \S|--- a/|\*\*\* \S+\.c\b"
-    r"|base-commit: |(?:Sent|Get) (?:from my|NextStep)\b)"
-)
-_NOISE = re.compile(
-    r"""(?xi)
-    ^(?:
-      # quotations, patches, code, rules
-      [>|+@] | -(?![ -]|$) | \ {4,}\S | \t | [#$%] | index\ [0-9a-f]{7} | [-=_*~.\s]+$
-      | \S+\ +\|\ +\d+\ [-+]* | \d+\ files?\ changed | (?:create|delete)\ mode\ \d
-      | v\d+\s*(?:->|\.\.|:\s*$) | \d+:\s+[0-9a-f-]{7,}\ [=!<>]
-      # headers and trailers
-      | [a-z][a-z-]*-(?:by|to|cc|from|and-\S+)\s*:
-      | (?:cc|fixes|link|bug|closes|change-id|from|to|sent|date|subject)\s*:\s
-      # who wrote what is quoted next
-      | (?:on|le|am|el)\b.{4,120}\b(?:wrote|writes|écrit|schrieb|escribió)\s*:?\s*$
-      | .{0,80}<[^<>@\s]+@[^<>\s]+>\s*(?:wrote|writes)?:?\s*$ | .{0,60}\b(?:wrote|writes)\s*:\s*$
-      # links on their own
-      | \[?\d*\]?:?\s*<?(?:https?|ftp|git|s?ssh)://\S+\s*$ | \[\d+\]:?\s+\S*(?:://|@)
-      # greetings
-      | (?:hi|hello|hey|dear|good\ (?:morning|day|evening)|greetings|hallo)\b[^.?]{0,40}$
-      | (?:thanks|thank\ you|thx|cheers|regards|best|sincerely|hth|br|ciao|bye
-        |(?:best|kind|warm|with|many)\ [a-z ]{0,16}(?:regards|wishes|thanks))\b[^.?]{0,30}[.!,]*$
-    )
-    """
-)
-_BULLET = re.compile(r"^\s{0,3}(?:[-*•o]|\(?\d{1,2}[.)]|\(?[a-h]\))\s+")
-_STOP = re.compile(r"[.!?]+[\"')\]”’]*(?=\s+[\"'(\[“‘]?[A-Z0-9`_<]|\s*$)|\?(?=\s)")
-_ABBREVIATED = re.compile(
-    r"(?i)(?:\b(?:e\.g|i\.e|cf|etc|vs|mr|mrs|ms|dr|st|no|fig|resp|approx|incl|aka|al|pp?)|\b[A-Z])\.$"
-)
-_WORDS = re.compile(r"[^\W\d_][\w'’-]*")
-words = _WORDS.findall
-_CODE = re.compile(r"[{};=<>|\\$]|\w\(|->|::|/\w+/|__|--\w")
-# Never in a summary, whatever its score.
-_POLITE = re.compile(
-    r"(?i)^(?:thanks|thank you|thx|hi|hello|hey|dear|cheers|enjoy,|sorry for|hope (?:this|that|it)"
-    r"|please (?:answer|find|review the rest|see|let me know)"
-    r"|let me know|any (?:thoughts|comments|feedback)|comments? (?:are )?welcome"
-    r"|looking forward|nit:?$|yes,? please|see (?:above|below|also|https?:)|\(?cc'?(?:ing|ed)"
-    r"|(?:ok|okay|yeah|yep|nope|right|sure|great|nice|good (?:catch|point|idea)|makes sense|sounds good|agreed)"
-    r"[,.!\s]*$|this (?:e-?mail|message) (?:is|was|and|may)"
-    # the questions of a form, and the contents of a series
-    r"|what (?:did you (?:do|expect)|happened instead|'s different)|anything else you want|.{1,40} \(\d+\):\s)"
-)
-_LINK = re.compile(r"<?\b[a-z+]{2,8}://\S+")
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*\)")  # of Markdown
 
 
 @dataclass(slots=True, eq=False)
@@ -109,6 +65,8 @@ class _Sentence:
     passage: int
     place: int
     terms: Counter[str]
+    readable: bool
+    quoted: bool  # the message has no text of its own
     weights: dict[str, float] = field(default_factory=dict)
     score: float = 0.0
 
@@ -117,18 +75,21 @@ class ExtractiveSummarizer(Summarizer):
     """Summarises by choosing sentences: fast, deterministic, and every sentence is a quotation."""
 
     model = "extractive"
+    where = BUILT_IN
     remote = False
 
     def summarize(self, subject: str, passages: Sequence[Passage], *, key: str = "") -> WrittenSummary:
         began = time.perf_counter()
+        found = _collect(passages)
+        readable = [sentence for sentence in found if sentence.readable]
+        _score(readable, terms(subject, _language(passages)), len(passages))
+        decision = _decision(found, passages)
         # A thread of nothing but "Looks good" is summarised by that.
-        found = _sentences(passages) or _sentences(passages, readable=False)[:1]
-        _score(found, subject, len(passages))
-        chosen = _choose(found)
+        chosen = _choose(readable, decision) or [it for it in found if not is_courtesy(it.text)][:1]
         citations = tuple(
             Citation(number, passages[it.passage].id, it.text) for number, it in enumerate(chosen, start=1)
         )
-        markdown = _render(chosen, citations, passages) if chosen else NOTHING
+        markdown = _render(chosen, decision, citations, passages) if chosen else NOTHING
         return WrittenSummary(markdown, citations, self.model, None, None, time.perf_counter() - began)
 
 
@@ -148,42 +109,65 @@ def source_list(citations: Sequence[Citation], passages: Sequence[Passage]) -> s
     return "\n".join(["### Sources", "", *lines, ""])
 
 
-def _sentences(passages: Sequence[Passage], *, readable: bool = True) -> list[_Sentence]:
+def _language(passages: Sequence[Passage]) -> str:
+    """Return the language of most messages whose language is known."""
+    counts = Counter(passage.language for passage in passages if passage.language)
+    return max(counts, key=counts.__getitem__, default="")
+
+
+def _collect(passages: Sequence[Passage]) -> list[_Sentence]:
+    """Return the sentences of a thread in order; those of quotes only if a message has nothing else."""
     found: list[_Sentence] = []
+    language = _language(passages)
     each = max(4, MAX_SENTENCES // max(1, len(passages)))
     for number, passage in enumerate(passages):
-        texts = list(dict.fromkeys(sentences(passage.text, readable=readable)))
+        text = passage.text[:MAX_CHARACTERS]
+        spans = sentence_spans(text)
+        quoted = not spans
+        if quoted:
+            # What a reply quotes was said before, unless its message is missing.
+            said = {one_line(sentence.text) for sentence in found}
+            spans = [
+                span for span in sentence_spans(text, quoted=True) if one_line(text[slice(*span)]) not in said
+            ]
+        texts = list(dict.fromkeys(text[start:end] for start, end in spans))
         kept = texts if len(texts) <= each else texts[: each - each // 4] + texts[-(each // 4) :]
-        for place, text in enumerate(kept):
-            terms = Counter(term for word in words(text) if (term := _term(word)))
-            if terms or not readable:
-                found.append(_Sentence(text, number, place, terms))
-        if len(found) >= 2 * MAX_SENTENCES:
+        place = 0
+        for sentence in kept:
+            # After "Hallo zusammen," a text may begin in lower case.
+            readable = is_readable(sentence, first=not place)
+            counts = Counter(terms(sentence, language)) if readable else Counter[str]()
+            found.append(_Sentence(sentence, number, place, counts, bool(counts), quoted))
+            place += readable
+        if len(found) >= 4 * MAX_SENTENCES:
             break
     return found
 
 
-@lru_cache(maxsize=50_000)
-def _term(word: str) -> str:
-    """Return the stem of a word, or "" for a stop word."""
-    word = word.lower().removesuffix("'s").removesuffix("’s")
-    if len(word) < 3 or word in _STOPWORDS:
-        return ""
-    for ending in ("ing", "ed", "es", "s"):
-        if len(word) > len(ending) + 3 and word.endswith(ending) and not word.endswith("ss"):
-            return word[: -len(ending)]
-    return word
+def _decision(found: list[_Sentence], passages: Sequence[Passage]) -> _Sentence | None:
+    """Return the last sentence that says how a thread of several messages ended."""
+    if len(passages) < 2:
+        return None
+    # The message of a patch tells what the patch does.
+    patches = {number for number, it in enumerate(passages) if "\n---\n" in it.text and "\ndiff --git " in it.text}
+    for sentence in reversed(found):
+        if sentence.quoted or sentence.passage in patches:
+            continue
+        outcome = find_outcome(sentence.text)
+        if outcome == Outcome.DECISION or (outcome == Outcome.ACTION and sentence.passage > 0):
+            return sentence
+    return None
 
 
-def _score(found: list[_Sentence], subject: str, messages: int) -> None:
+def _score(found: list[_Sentence], subject: Sequence[str], messages: int) -> None:
     """Score each sentence by how central it is, where it is, and what it does."""
-    about = {term for word in words(subject) if (term := _term(word))}
+    about = set(subject)
     within = Counter(term for sentence in found for term in sentence.terms)
     thread: defaultdict[str, float] = defaultdict(float)
     for sentence in found:
         # Rare terms weigh more (TF-IDF).
-        terms = sentence.terms.items()
-        raw = {term: (1 + math.log(n)) * math.log(1 + len(found) / within[term]) for term, n in terms}
+        counts = sentence.terms.items()
+        raw = {term: (1 + math.log(n)) * math.log(1 + len(found) / within[term]) for term, n in counts}
         length = math.sqrt(sum(weight * weight for weight in raw.values())) or 1.0
         sentence.weights = {term: weight / length for term, weight in raw.items()}
         for term, weight in sentence.weights.items():
@@ -194,38 +178,54 @@ def _score(found: list[_Sentence], subject: str, messages: int) -> None:
         central = sum(weight * thread[term] for term, weight in sentence.weights.items()) / norm
         on_subject = len(about & sentence.terms.keys()) / (len(about) or 1)
         score = central + 0.35 * on_subject + 0.2 / (1 + sentence.place)
-        if sentence.passage == 0 and _ASKS.search(sentence.text):
-            score += 0.15
-        elif sentence.passage > 0 and _DECIDES.search(sentence.text):
+        lowered = sentence.text.lower()
+        wide = not lowered.isascii()
+        if sentence.passage == 0:
+            if _PROPOSES.search(lowered):
+                score += 0.25
+            elif lowered[-1] in "?？" or _ASKS.search(lowered) or (wide and _WIDE_ASKS.search(lowered)):
+                score += 0.15
+        elif _ANSWERS.search(lowered) or (wide and _WIDE_ANSWERS.search(lowered)):
             score += 0.15 + 0.1 * (sentence.passage / last)
         if sentence.passage == last and messages > 1:
             score += 0.05
-        if _DANGLES.match(sentence.text):
+        if _DANGLES.match(lowered):
             score -= 0.25
         # Cut off by a quotation or by code.
-        if sentence.text[0].islower() or sentence.text[-1] not in _CLOSING:
+        if sentence.text[-1] not in CLOSING:
+            score -= 0.3
+        elif sentence.place and sentence.text[0].islower():
             score -= 0.15
         # Too short to be informative, or too long to be read quickly.
-        size = len(sentence.text)
+        size = width(sentence.text)
         sentence.score = score - 0.2 * max(0.0, (60 - size) / 60) - 0.3 * max(0.0, (size - 240) / 240)
 
 
-def _choose(found: list[_Sentence]) -> list[_Sentence]:
-    """Choose the best sentences, less what repeats the ones chosen before; return them in thread order."""
+def _choose(found: list[_Sentence], decision: _Sentence | None) -> list[_Sentence]:
+    """Choose the best sentences, less what repeats the ones chosen before.
+
+    Return the best one of the first message, then the decision, then the others in the order of the thread.
+    """
     if not found:
         return []
     messages = len({sentence.passage for sentence in found})
     number = 3 if messages == 1 else min(9, 3 + round(1.5 * math.log2(messages)))
-    # A short message is its own summary.
-    number = min(number, max(1, math.ceil(len(found) / 2)))
+    # Of a short message one sentence is enough, but a reply to it is not left out.
+    number = min(number, max(min(messages, 3), math.ceil(len(found) / 2)))
     lead = min(sentence.passage for sentence in found)
     gist = max((sentence for sentence in found if sentence.passage == lead), key=attrgetter("score"))
-    chosen = [gist]
-    per_message = Counter({gist.passage: 1})
+    chosen = [gist] if decision is None or decision is gist else [gist, decision]
+    number = max(number, len(chosen))
+    first = len(chosen)
+    per_message = Counter(sentence.passage for sentence in chosen)
     most = 3 if messages < 3 else 2
     # A sentence of low score would not be chosen anyway. `repeats`: its likeness to the chosen ones.
     ranked = sorted(found, key=lambda sentence: -sentence.score)[: 6 * number]
-    repeats = {sentence: _likeness(sentence, gist) for sentence in ranked if sentence is not gist}
+    repeats = {
+        sentence: max(_likeness(sentence, other) for other in chosen)
+        for sentence in ranked
+        if sentence not in chosen
+    }
     while len(chosen) < number:
         gains = {
             sentence: sentence.score - 0.6 * likeness - 0.12 * per_message[sentence.passage]
@@ -240,83 +240,40 @@ def _choose(found: list[_Sentence]) -> list[_Sentence]:
         del repeats[best]
         for sentence, likeness in repeats.items():
             repeats[sentence] = max(likeness, _likeness(sentence, best))
-    return [gist, *sorted(chosen[1:], key=lambda sentence: (sentence.passage, sentence.place))]
+    return chosen[:first] + sorted(chosen[first:], key=lambda sentence: (sentence.passage, sentence.place))
 
 
 def _likeness(sentence: _Sentence, other: _Sentence) -> float:
-    return sum(weight * other.weights.get(term, 0.0) for term, weight in sentence.weights.items())
+    common = sentence.weights.keys() & other.weights.keys()
+    # Exact, so independent of the order of a set.
+    return math.fsum(sentence.weights[term] * other.weights[term] for term in common)
 
 
-def _render(chosen: list[_Sentence], citations: Sequence[Citation], passages: Sequence[Passage]) -> str:
+def _render(
+    chosen: list[_Sentence], decision: _Sentence | None, citations: Sequence[Citation], passages: Sequence[Passage]
+) -> str:
+    numbers = {sentence: number for number, sentence in enumerate(chosen, start=1)}
     lines = [f"**{_escaped(chosen[0].text)}** [1]", ""]
-    others = [(it.passage, f"{_escaped(it.text)} [{number}]") for number, it in enumerate(chosen[1:], start=2)]
-    if len({sentence.passage for sentence in chosen}) == 1:
-        lines += [" ".join(text for _, text in others), ""] if others else []
+    others = chosen[1:]
+    if decision is not None and decision in others:
+        others.remove(decision)
+        author = author_and_date(passages[decision.passage])
+        lines += [f"**Decision** ({author}): {_escaped(decision.text)} [{numbers[decision]}]", ""]
+    cited = [(it.passage, it.quoted, f"{_escaped(it.text)} [{numbers[it]}]") for it in others]
+    if {it.passage for it in others} <= {chosen[0].passage}:
+        lines += [" ".join(text for _, _, text in cited), ""] if cited else []
     else:
         lines += ["### What was said", ""]
-        for passage, group in groupby(others, key=itemgetter(0)):
-            texts = " ".join(text for _, text in group)
-            lines.append(f"- **{author_and_date(passages[passage])}:** {texts}")
+        for (passage, quoted), group in groupby(cited, key=itemgetter(0, 1)):
+            texts = " ".join(text for _, _, text in group)
+            lines.append(f"- **{author_and_date(passages[passage])}{', quoting' if quoted else ''}:** {texts}")
         lines.append("")
     return "\n".join([*lines, source_list(citations, passages)])
 
 
 def _escaped(text: str) -> str:
-    """Return a sentence on one line, with its Markdown characters escaped."""
-    line = " ".join(text.split())
+    """Return a sentence on one line, with the text of its links, and with its Markdown characters escaped."""
+    line = _LINK.sub(r"\1", one_line(text))
     # Code in backticks stays code, unless one of its backticks is missing.
     special = r"[*\[\]<\\]|(?<!\w)_|_(?!\w)" + ("|`" if line.count("`") % 2 else "")
     return re.sub(special, r"\\\g<0>", line)
-
-
-def sentences(text: str, *, readable: bool = True) -> list[str]:
-    """Return the sentences of a mail that are prose, unchanged; only informative ones if `readable`."""
-    text = text[:MAX_CHARACTERS]
-    if (end := _END.search(text)) is not None:
-        text = text[: end.start()]
-    found = (sentence for start, stop in _blocks(text) for sentence in _split(text[start:stop]))
-    return [sentence for sentence in found if (_readable(sentence) if readable else _WORDS.search(sentence))]
-
-
-def _blocks(text: str) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each paragraph and list item."""
-    start = stop = place = 0
-    for line in text.splitlines(keepends=True):
-        begin, place = place, place + len(line)
-        bullet = _BULLET.match(line)
-        noise = bullet is None and (not line.strip() or _NOISE.match(line) is not None)
-        if noise or bullet is not None:
-            if stop > start:
-                yield start, stop
-            start = stop = begin + bullet.end() if bullet is not None else place
-        if not noise:
-            stop = place
-    if stop > start:
-        yield start, stop
-
-
-def _split(block: str) -> Iterator[str]:
-    start = 0
-    for match in _STOP.finditer(block):
-        # The last characters are enough: an abbreviation is short.
-        before = block[max(start, match.start() - 8) : match.start() + 1]
-        if match[0][0] == "." and match.end() < len(block.rstrip()) and _ABBREVIATED.search(before):
-            continue
-        yield block[start : match.end()].strip()
-        start = match.end()
-    yield block[start:].strip()
-
-
-def _readable(sentence: str) -> bool:
-    if not 12 <= len(sentence) <= MAX_SENTENCE_CHARACTERS or sentence[-1] in ":,;(" or _POLITE.match(sentence):
-        return False
-    found = _WORDS.findall(_LINK.sub("", sentence))
-    letters = sum(map(len, found))
-    return (
-        len(found) >= MIN_SENTENCE_WORDS
-        and letters >= 0.66 * (len(sentence) - sentence.count(" ") - sentence.count("\n"))
-        and 4 * len(_CODE.findall(sentence)) <= len(found)
-        # Not the rest of a sentence that code or a quotation interrupts.
-        and (sentence[-1] in ".!?\"')]”’`" or len(found) >= 8)
-        and not (sentence[0].islower() and len(found) < 8)
-    )

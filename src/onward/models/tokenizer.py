@@ -83,7 +83,12 @@ class Tokenizer:
         return found
 
     def _ids(self, text: str) -> tuple[int, ...]:
-        return tuple(self._reader.encode(_SURROGATE.sub("\ufffd", text), add_special_tokens=False).ids)
+        return tuple(self._reader.encode(encodable(text), add_special_tokens=False).ids)
+
+
+def encodable(text: str) -> str:
+    """Return a text that tokenizers accept: without lone surrogates."""
+    return _SURROGATE.sub("\ufffd", text)
 
 
 _lock = threading.Lock()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 from onward import App, Settings
-from onward.pipeline import events, sources
+from onward.pipeline import events, sources, vector_upgrade
 from onward.pipeline.documents import Archive, Chunk, Message, Thread
 from onward.pipeline.stages import chunking, ingestion, model_calls, orchestration, parsing
+from onward.pipeline.stages import vector_upgrade as upgrading
 
 STAGES = ("ingestion", "parsing", "chunking", "embedding", "orchestration", "summarization")
-EMBEDDING_BATCH = 256
 CHUNKING_BATCH = 64
 
 
@@ -20,6 +20,9 @@ def build(settings: Settings | None = None, *, store: str | None = None) -> App:
 
     # Not the methods themselves: a model is opened at its first use.
     app.dependency("embedder", health=lambda: app.embedder.healthy())  # noqa: PLW0108
+    app.dependency(
+        upgrading.DEPENDENCY, health=lambda: app.embedder_upgrade is None or app.embedder_upgrade.healthy()
+    )
     app.dependency("summarizer", health=lambda: app.summarizer.healthy())  # noqa: PLW0108
     app.service(
         "ingestion",
@@ -53,7 +56,7 @@ def build(settings: Settings | None = None, *, store: str | None = None) -> App:
         on=events.ChunksPrepared,
         finishes=Chunk,
         needs="embedder",
-        batch=EMBEDDING_BATCH,
+        batch=lambda: app.embedder.batch_texts,
         concurrency=lambda: app.settings.concurrency if app.embedder.remote else 1,
         sets_aside=True,
         failed_queue="embedding.generation.failed",
@@ -71,6 +74,16 @@ def build(settings: Settings | None = None, *, store: str | None = None) -> App:
         failed_queue="summarization.failed",
         requeue=orchestration.requeue,
     )(partial(model_calls.summarize, app))
+    app.service(
+        upgrading.SERVICE,
+        on=events.VectorUpgradeRequested,
+        needs=upgrading.DEPENDENCY,
+        background=True,
+        concurrency=lambda: (
+            app.settings.concurrency if app.embedder_upgrade and app.embedder_upgrade.remote else 1
+        ),
+    )(partial(upgrading.upgrade, app))
+    app.periodic("vector upgrade", every=vector_upgrade.CHECK_SECONDS)(partial(vector_upgrade.check_upgrade, app))
     app.periodic("collect blobs", every=sources.COLLECT_SECONDS)(partial(sources.collect_blobs, app))
     # A thread must not wait for a document that was given up.
     app.service("orchestration.archives", on=events.ParsingFailed)(orchestration.after_failed_archives)

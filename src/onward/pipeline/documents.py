@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
@@ -72,6 +73,19 @@ class SummaryCitation(BaseModel):
     sentence: str
 
 
+_SUBJECT_PREFIXES = re.compile(
+    r"\s*(?:(?:re|fwd?|aw|wg|sv|antw|tr)\s*(?:\[\d+\])?\s*[:：]|\[[^\]]{0,60}\])", re.IGNORECASE
+)
+
+
+def plain_subject(subject: str) -> str:
+    """Return a subject without the prefixes of replies and the tags of lists."""
+    place = 0
+    while (found := _SUBJECT_PREFIXES.match(subject, place)) is not None:
+        place = found.end()
+    return subject[place:].strip() or subject.strip()
+
+
 class Message(Document, collection="messages", keys=("thread_id", "origin", "author", "date", "blob")):
     """One mail, page or file."""
 
@@ -80,6 +94,7 @@ class Message(Document, collection="messages", keys=("thread_id", "origin", "aut
     origin: str  # the place of its source that it was read from; see `origin_of`
     kind: Kind
     thread_id: str
+    path: str = ""  # of its archive, relative to the source; empty for the source itself
     message_id: str = ""  # the Message-ID of a mail, the path of a file, the URL of a page
     references: list[str] = Field(default_factory=list)
     subject: str = ""
@@ -91,15 +106,15 @@ class Message(Document, collection="messages", keys=("thread_id", "origin", "aut
     spans: list[tuple[str, int, int]] = Field(default_factory=list)
     attachments: list[MessageAttachment] = Field(default_factory=list)
     defects: list[str] = Field(default_factory=list)  # what was damaged or unusual
-    language: str = ""
+    language: str = ""  # of its text (`en`), or of code (`python`); empty if it is not known
     offset: int = 0
     length: int = 0  # its bytes in the blob of its archive
     blob: str | None = None  # its bytes, if it could not be read
 
     @classmethod
     def from_archive(cls, archive: Archive, id: str, **fields: Any) -> Message:
-        source, origin, kind = archive.source, archive.origin, archive.kind
-        return cls(id=id, source=source, archive_id=archive.id, origin=origin, kind=kind, **fields)
+        source, origin, kind, path = archive.source, archive.origin, archive.kind, archive.path
+        return cls(id=id, source=source, archive_id=archive.id, origin=origin, kind=kind, path=path, **fields)
 
     def new_text(self) -> str:
         """Return its text without quotes and signature; if that is blank, all of its text."""
@@ -115,8 +130,10 @@ class Message(Document, collection="messages", keys=("thread_id", "origin", "aut
         return "".join(self.body[start:end] for kind, start, end in spans if (kind == "new") == new)
 
     def key_values(self) -> list[tuple[str, str | float]]:
-        """Return its keys, with `without_text` for a message that was read and has no text to chunk."""
+        """Return its keys; `file` if it is no mail, `without_text` if it was read and has no text to chunk."""
         pairs = super().key_values()
+        if self.kind not in MAIL:
+            pairs.append(("file", source_id(self.source)))
         if self.blob is None and not self.body.strip():
             pairs.append(("without_text", source_id(self.source)))
         return pairs
@@ -144,6 +161,12 @@ class Chunk(Document, collection="chunks"):
 
     message_id: str
     thread_id: str
+    subject: str = ""  # of its message, without "Re:" and tags, for the embedder
+
+    def titled_text(self, title_repeats: int) -> str:
+        """Return the text that is embedded, after its title."""
+        return f"{self.subject}\n" * title_repeats + self.text
+
     position: int
     start: int
     end: int
@@ -174,6 +197,13 @@ class Task(Document, collection="tasks"):
     source_id: str
     submission: int
     submitted_at: PointInTime
+
+
+class SavedSearch(Document, collection="searches"):
+    """A query that somebody saved under a name."""
+
+    name: str
+    text: str  # as it was typed
 
 
 class SkippedItem(BaseModel):

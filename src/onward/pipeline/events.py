@@ -55,6 +55,14 @@ class EmbeddingsGenerated(Event):
     origin: str = ""  # all threads with a message from this place: its archive has been parsed to the end
 
 
+class VectorUpgradeRequested(Event):
+    """The chunks of a lane after an id are to get a vector of a better model, those that have none."""
+
+    model: str
+    lane: str  # the first digit of their ids
+    after: str
+
+
 class SummarizationRequested(Event):
     """Threads are complete and have changed since their last summary."""
 

@@ -10,7 +10,9 @@ from onward import App, Status
 from onward.pipeline.app import STAGES
 from onward.pipeline.documents import Archive, source_id
 from onward.pipeline.sources import GIVEN_UP, SourceStatus
+from onward.pipeline.vector_upgrade import read_upgrade
 
+UPGRADE = "upgrade"  # the name of the stage that gives chunks a vector of a better model
 RATE_SECONDS = 10.0  # the period that a rate is measured over
 # Below these, the remaining time is not estimated.
 MIN_SECONDS = 3.0
@@ -56,8 +58,9 @@ class RunProgress:
 class ProgressMeter:
     """Measures one run; documents finished before it began are not counted."""
 
-    def __init__(self, app: App, sources: Sequence[str] = ()) -> None:
+    def __init__(self, app: App, sources: Sequence[str] = (), *, upgrade: bool = False) -> None:
         self._app = app
+        self._first_upgraded = _upgraded(app)[0] if upgrade else None
         self._requests = [source_id(source) for source in sources]
         self._needs = {service.name: service.needs for service in app.registry.services.values()}
         self._first, _, self._first_final = self._counts()
@@ -76,6 +79,8 @@ class ProgressMeter:
             stage.working, stage.failed = events.get("claimed", 0), events.get("dead", 0)
             stage.waiting = events.get("waiting", 0)
         self._count(stages)
+        if self._first_upgraded is not None:
+            stages[UPGRADE] = self._count_upgraded(self._first_upgraded)
         self._samples.append((now, {name: stage.done for name, stage in stages.items()}))
         while now - self._samples[0][0] > RATE_SECONDS:
             self._samples.popleft()
@@ -124,6 +129,12 @@ class ProgressMeter:
                 stage.share = stage.done / (stage.done + stage.waiting) * known
         stages["orchestration"].share = None
 
+    def _count_upgraded(self, first: int) -> StageProgress:
+        vectors, missing = _upgraded(self._app)
+        stage = StageProgress(UPGRADE, "chunk", max(0, vectors - first), missing)
+        stage.share = stage.done / (stage.done + missing) if stage.done + missing else 1.0
+        return stage
+
     def _share_read(self, reading: StageProgress) -> float | None:
         """Return the parsed part of the bytes that were fetched in this run."""
         store = self._app.store
@@ -161,15 +172,21 @@ class ProgressMeter:
                 yield OutageProgress(name, since, breaker.paused_until, "it asks for a pause", remedy, waiting)
 
 
+def _upgraded(app: App) -> tuple[int, int]:
+    """Return how many chunks have a vector of the better model, and how many have none."""
+    found = read_upgrade(app)
+    return (found.vectors, found.missing) if found is not None else (0, 0)
+
+
 def _left(stages: Mapping[str, StageProgress], elapsed: float) -> float | None:
     """Estimate the remaining seconds, by the slowest stage; None if it is too early."""
     share = stages["parsing"].share
     if stages["ingestion"].waiting or share is None or elapsed < MIN_SECONDS or share < MIN_SHARE:
         return None
     left = elapsed * (1 - share) / share
-    for name in ("chunking", "embedding", "summarization"):
-        stage = stages[name]
-        if not stage.waiting or (name == "summarization" and share < 1):
+    for name in ("chunking", "embedding", "summarization", UPGRADE):
+        stage = stages.get(name)
+        if stage is None or not stage.waiting or (name == "summarization" and share < 1):
             continue  # summaries begin when an archive is parsed to its end; their rate is unknown before
         if not stage.rate:
             return None

@@ -1,148 +1,225 @@
-"""Search by words (full text), joined by the nearest vectors."""
+"""Search over messages: what a person types, ranked by words and vectors, with excerpts and facets."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from itertools import islice
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Literal
 
-from onward import App, OnwardError
+from onward import App
+from onward.models.protocol import Embedder
 from onward.pipeline.documents import Chunk, Message
+from onward.pipeline.query_language import FIELDS, KINDS, EmptyQuery, ParsedQuery, parse, replace_words
+from onward.pipeline.reranking import RERANKED, reranked
+from onward.pipeline.saved_searches import expand
+from onward.search import Filter, words
+from onward.search.fusion import VECTOR_WEIGHTS, Ranking, RankingQuery, Reason
+from onward.search.postings import field_prefix
+from onward.search.ranking import TextQuery, telling_terms
+from onward.search.suggestions import completions, corrections
+from onward.search.vector_index import VectorSpace
+from onward.search.words import is_question
 
-VECTOR_HIT_EVERY = 10
-"""Every tenth place goes to the nearest vector that is not in the list yet. Mixing the scores made the results
-on real mail worse, with any weights; see `python -m bench pipeline`."""
-MIN_SIMILARITY = 0.4
-MAX_VECTOR_HITS = 300  # the nearest messages that compete for these places, the same on every page
-MAX_VECTOR_ONLY_HITS = 50  # hits without any of the words
-_TERM = re.compile(r'(-?)(?:"([^"]+)"|(\S+))')
-_WORDS = re.compile(r"\w", re.UNICODE)
-_COMMON = frozenset(
-    """a an and any are as at be been but by can could did do does for from had has have how i if in is it its
-    my no not of on or our so than that the their them then there these they this to was we were what when where
-    which who why will with would you your""".split()  # noqa: SIM905 - words are read best as words
-)
-"""Words that are not marked in an excerpt; they count for the rank, which improves the results."""
+__all__ = ["EmptyQuery", "Hit", "Query", "Reason", "Results", "search", "similar", "suggest"]
 
-
-class EmptyQuery(OnwardError):
-    """A query has no word to search for."""
+FACETS = ("source", "author", "year", "kind", "language")
+MODEL_WEIGHTS = (0.1, 0.5)  # Of the vectors of larger models than the built-in one
+STATIC_MODELS = ("static:", "local:model2vec-")
+_WORDS = re.compile(r"[^\W_]+")
+_LAST_WORD = re.compile(r"[^\W\d_]{2,}$")
+GROUP = "thread"  # The facet whose messages lift each other
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Words and phrases to search for, and filters."""
+    """What a person typed, with its operators, and filters that were chosen besides."""
 
     text: str
     source: str | None = None
-    author: str | None = None
+    author: str | None = None  # a part of a name or an address
     thread: str | None = None
     since: float | None = None
     until: float | None = None
+    kind: str | None = None  # one of `KINDS`
+    language: str | None = None
+    year: int | None = None
+    sort: Literal["relevance", "date"] = "relevance"
 
-    def terms(self) -> tuple[list[str], list[str]]:
-        """Return the wanted words and phrases, and the unwanted ones (`-word`)."""
-        wanted: list[str] = []
-        unwanted: list[str] = []
-        for minus, phrase, word in _TERM.findall(self.text):
-            if _WORDS.search(phrase or word):
-                (unwanted if minus else wanted).append(phrase or word)
-        if not wanted:
-            raise EmptyQuery(f"the query {self.text!r} has no word to look for; give at least one")
-        return wanted, unwanted
-
-    def filters(self) -> list[tuple[str, str, str | float]]:
-        author = "%" + re.sub(r"([%_\\])", r"\\\1", self.author) + "%" if self.author else None
-        found = [
-            ("author", "like", author),
-            ("thread_id", "=", self.thread or None),
-            ("date", ">=", self.since),
-            ("date", "<", self.until),
-        ]
-        return [(key, relation, value) for key, relation, value in found if value is not None]
+    def filters(self) -> list[Filter]:
+        exact = {"source": self.source, "thread": self.thread, "language": self.language}
+        found: list[Filter] = [(name, "=", value) for name, value in exact.items() if value]
+        if self.kind:
+            found += [("kind", "=", kind) for kind in KINDS.get(self.kind, (self.kind,))]
+        if self.author:
+            found.append(("author", "contains", self.author))
+        if self.since is not None:
+            found.append(("date", ">=", self.since))
+        if self.until is not None:
+            found.append(("date", "<", self.until))
+        if self.year is not None:
+            first, last = (datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (self.year, self.year + 1))
+            found += [("date", ">=", first), ("date", "<", last)]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
     message: Message
+    score: float  # from 0 to 1, by which the hits are ordered
     text_score: float  # the score of the words, from 0 to 1 for the best hit
     similarity: float  # the cosine similarity of its nearest chunk, up to 1
     title: str
     excerpt: str  # matches are between `\x02` and `\x03`
+    reasons: tuple[Reason, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """The path inside its source; empty for the source itself."""
+        return self.message.path
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
     hits: list[Hit]
-    total: int
+    total: int  # messages that match well
     offset: int
     note: str = ""  # why vectors were not used, if so
+    facets: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
+    did_you_mean: str = ""  # the query with words of the store in place of unknown ones
+    unknown: tuple[str, ...] = ()  # wanted words that no message has
+    every: int = 0  # messages that match at all
+    parsed: ParsedQuery | None = None  # how the query was understood
+    embedder: str = ""  # the model whose vectors were used; empty: found by words alone
 
 
-def search(app: App, query: Query, *, limit: int = 10, offset: int = 0) -> Results:
+def search(
+    app: App,
+    query: Query,
+    *,
+    limit: int = 10,
+    offset: int = 0,
+    facets: bool = False,
+    explain: bool = False,
+    vectors: bool = True,
+) -> Results:
     """Find messages by words and vectors; the order is the same on every page."""
+    text, chosen = expand(app, query.text), query.filters()
+    parsed = parse(text, may_be_empty=bool(chosen))
+    texts = app.store.texts(Message)
+    embedder, vector, note = None, b"", ""
+    question = is_question(text, texts.languages())
+    asked = " ".join(term.text for term in telling_terms(parsed.wanted, texts.languages(), question=question))
+    if vectors and asked:
+        embedder, vector, note = _query_vector(app, asked)
+    typed = " ".join(term.text for term in parsed.wanted)
+    # The order of the best hits is the reranker's, whichever page is asked for.
+    reranks = vectors and bool(typed) and query.sort == "relevance" and offset < RERANKED and app.has_reranker
+    first, last = (0, max(RERANKED, offset + limit)) if reranks else (offset, offset + limit)
+    ranking_query = RankingQuery(
+        TextQuery(
+            parsed.wanted,
+            required=parsed.required,
+            unwanted=parsed.unwanted,
+            filters=parsed.filters,
+            more_filters=chosen,
+            unwanted_filters=parsed.unwanted_filters,
+            question=question,
+        ),
+        vector or None,
+        _space(embedder) if embedder else None,
+        VECTOR_WEIGHTS if embedder is None or embedder.model.startswith(STATIC_MODELS) else MODEL_WEIGHTS,
+        group=GROUP,
+        sort=query.sort,
+        facets=FACETS if facets else (),
+        limit=last - first,
+        offset=first,
+        explain=explain,
+        vague=not any(term.field or term.phrase or term.prefix for term in parsed.wanted),
+    )
+    ranking = app.store.search(texts, ranking_query)
+    better = ""
+    if ranking.unknown and (meant := corrections(texts, ranking.unknown)):
+        better = replace_words(parsed, meant)
+    hits = _hits(app, ranking, _typed_words(parsed, texts.languages()) if explain else {})
+    if reranks:
+        hits, why_not = reranked(app, typed, hits, explain=explain)
+        hits, note = hits[offset : offset + limit], "; ".join(filter(None, (note, why_not)))
+    model = embedder.model if embedder is not None else ""
+    return Results(
+        hits, ranking.total, offset, note, ranking.facets, better, ranking.unknown, ranking.every, parsed, model
+    )
+
+
+def _query_vector(app: App, text: str) -> tuple[Embedder | None, bytes, str]:
+    """Return the vector of a query, the model that made it, and a note if a better one cannot be used."""
     note = ""
     try:
-        ranking = rank(app, query, most=offset + limit)
-    except EmptyQuery:
-        raise
+        if (better := _better_embedder(app)) is not None:
+            return better, _embed_query(better, text), ""
+    except Exception as error:  # of any kind: vectors of the usual model are there as well
+        note = f"found by words and {app.embedder.model}: the better model cannot be used ({error})"
+    try:
+        return app.embedder, _embed_query(app.embedder, text), note
     except Exception as error:  # of any kind: a search by words needs no model
-        ranking = rank(app, query, most=offset + limit, vectors=False)
-        note = f"found by words alone: the embedder cannot be used ({error})"
-    ids = ranking.ids[offset : offset + limit]
-    near = _nearest(app, ranking.vector, among=ids) if ranking.vector else {}
-    wanted, unwanted = query.terms()
-    marked = [term for term in wanted if term.lower() not in _COMMON] or wanted
-    excerpts = app.store.excerpts(marked, (), Message, ids)
-    if plain := [id for id in ids if id not in excerpts]:  # found only by words that are not marked
-        excerpts |= app.store.excerpts(wanted, unwanted, Message, plain)
+        return None, b"", f"found by words alone: the embedder cannot be used ({error})"
+
+
+def _better_embedder(app: App) -> Embedder | None:
+    if app.settings.embedder_upgrade is None:
+        return None
+    from onward.pipeline.vector_upgrade import better_embedder  # takes a while to import
+
+    return better_embedder(app)
+
+
+def _embed_query(embedder: Embedder, text: str) -> bytes:
+    vector: bytes = embedder.embed([text], query=True).astype("<f4")[0].tobytes()
+    return vector
+
+
+def _space(embedder: Embedder) -> VectorSpace:
+    return VectorSpace(embedder.model, Chunk.collection)
+
+
+def _typed_words(parsed: ParsedQuery, languages: Sequence[str]) -> dict[str, str]:
+    """Return the words as they were typed, by the terms of the index that rank them."""
+    operators = {name: f"{operator}:" for operator, name in FIELDS.items()} | {"": ""}
+    typed = {}
+    for term in parsed.wanted:
+        prefix = field_prefix(term.field)
+        for word in _WORDS.findall(term.text):
+            for terms in words.query_terms(word, languages):
+                typed[prefix + terms[0]] = operators[term.field] + word
+    return typed
+
+
+def _hits(app: App, ranking: Ranking, typed: Mapping[str, str]) -> list[Hit]:
+    messages = {message.id: message for message in app.store.get_many(Message, [hit.id for hit in ranking.hits])}
+    languages = {id: message.language for id, message in messages.items()}
+    excerpts = app.store.excerpts(Message, languages, ranking.terms)
     hits = []
-    for message in app.store.get_many(Message, ids):
-        id = message.id
-        title, text = excerpts.get(id) or (message.subject, message.new_text()[:400])
-        hits.append(Hit(message, ranking.scores.get(id, 0.0), near.get(id, 0.0), title, " ".join(text.split())))
-    return Results(hits, ranking.total, offset, note)
+    for found in ranking.hits:
+        if (message := messages.get(found.id)) is not None:
+            title, text = excerpts.get(found.id) or (message.subject, message.new_text()[:400])
+            excerpt = " ".join(text.split())
+            reasons = tuple(Reason(typed.get(one.word, one.word), one.score) for one in found.reasons)
+            hits.append(Hit(message, found.score, found.text_score, found.similarity, title, excerpt, reasons))
+    return hits
 
 
-class Ranking(NamedTuple):
-    """The first messages that match a query, best first."""
-
-    ids: list[str]
-    scores: dict[str, float]  # of their words
-    total: int
-    vector: bytes | None  # of the query
-
-
-def rank(app: App, query: Query, *, most: int | None = None, vectors: bool = True, titles: bool = True) -> Ranking:
-    """Return the messages that match a query, or the first `most` of them, best first."""
-    wanted, unwanted = query.terms()
-    vector, by_vector = None, list[str]()
-    source, filters = query.source, query.filters()
-    if vectors:
-        vector = app.embedder.embed([" ".join(wanted)]).astype("<f4")[0].tobytes()
-        if not unwanted:  # these are only excluded by full text
-            near = _nearest(app, vector, source=source, filters=filters, limit=MAX_VECTOR_HITS)
-            by_vector = [id for id, similarity in near.items() if similarity >= MIN_SIMILARITY]
-    found = app.store.match(
-        wanted, unwanted, Message, titles=titles, source=source, filters=filters, limit=most, besides=by_vector
-    )
-    best = max((hit.score for hit in found.hits), default=0.0) or 1.0
-    scores = {hit.id: hit.score / best for hit in found.hits}
-    only_near = [id for id in by_vector if id not in scores][:MAX_VECTOR_ONLY_HITS]
-    by_vector = [id for id in by_vector if id in scores or id in only_near]
-    nearest = iter(by_vector)
-    joined: dict[str, None] = {}
-    for id in scores:
-        if len(joined) % VECTOR_HIT_EVERY == VECTOR_HIT_EVERY - 1:
-            joined |= dict.fromkeys(islice((id for id in nearest if id not in joined), 1))
-        joined.setdefault(id)
-    joined |= dict.fromkeys(by_vector)
-    return Ranking(list(joined)[:most], scores, found.total + len(only_near), vector)
+def suggest(app: App, text: str, *, limit: int = 8) -> list[str]:
+    """Return the query with its last word completed in several ways, from the words of the store."""
+    begun = _LAST_WORD.search(text)
+    if begun is None:
+        return []
+    words = completions(app.store.texts(Message), begun[0], limit)
+    return [text[: begun.start()] + word for word in words]
 
 
-def _nearest(app: App, vector: bytes, **more: Any) -> dict[str, float]:
-    """Return the nearest messages; the similarity of a message is that of its nearest chunk."""
-    model = app.embedder.model
-    hits = app.store.nearest(vector, Chunk, model=model, parents=Message, each_parent=True, **more)
-    return {parent: max(0.0, score) for _, parent, score in hits}
+def similar(app: App, message_id: str, *, limit: int = 10) -> Results:
+    """Find messages that are about the same as a message, by its most telling words and its chunks."""
+    space = _space(_better_embedder(app) or app.embedder)
+    ranking = app.store.similar(app.store.texts(Message), message_id, space=space, limit=limit)
+    return Results(_hits(app, ranking, {}), ranking.total, 0, every=ranking.every)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 import itertools
@@ -117,6 +116,8 @@ class Retrying:
             await self._pause_async(attempt.wait)
 
     async def _pause_async(self, seconds: float) -> None:
+        import asyncio  # not at the top: who only declares policies should not wait for it
+
         slept = (self.sleep or asyncio.sleep)(seconds)
         if inspect.isawaitable(slept):
             await slept

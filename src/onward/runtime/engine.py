@@ -34,6 +34,7 @@ log = logging.getLogger("onward")
 
 LEASE_SECONDS = 60.0
 CANCEL_GRACE_SECONDS = 2.0
+PACK_SECONDS = 1.0  # How often a process looks whether texts and vectors are to be packed for search
 """A cancelled coroutine that has not ended after this time counts as one that cannot be stopped."""
 
 
@@ -93,8 +94,8 @@ class Engine(work_loop.WorkLoop):
         self.bus = store.bus()
         record = record or RunningSlots(monotonic=monotonic)
         super().__init__(store, context, settings, record, hooks, registry.with_health_call, monotonic)
-        self.services = list(services)
-        self._renewed = 0.0
+        self.services = sorted(services, key=lambda service: service.background)
+        self._renewed = self._packed = 0.0
         self._stuck = self._ended = self._closed = False
         self._listener = threading.Thread(target=self._listen, name="onward-bus", daemon=True)
 
@@ -271,6 +272,9 @@ class Engine(work_loop.WorkLoop):
             if self.context.health.has(name) and store.claim_probe(name):
                 self._in_thread(self._probe, name)
                 changed = True
+        if now - self._packed > PACK_SECONDS:
+            self._packed = now
+            store.pack_index()
         if self.settled:
             self.settled = 0
             store.prune(keep_seconds=settings.keep_completed_seconds, keep_count=settings.keep_completed_count)

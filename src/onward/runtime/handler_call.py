@@ -136,7 +136,7 @@ def open_delivery(service: Service, delivery: Delivery, context: Context) -> Ope
                 log.debug("%s: %s/%s is %s, skipped", service.name, delivery.collection, given.id, given.status)
         if missing or not ready:
             opened.opening = opened.settlement(failure_policy.missing(opened, missing), closes=not ready)
-        size = min(service.batch or 1, delivery.batch or len(ready) or 1)
+        size = min(service.batch_size(), delivery.batch or len(ready) or 1)
         opened.calls = [Call(opened, ready[start : start + size]) for start in range(0, len(ready), size)]
     opened.cursors = json.loads(delivery.cursor) if delivery.cursor else {}
     opened.left = len(opened.calls)

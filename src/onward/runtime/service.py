@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import math
 import re
@@ -27,6 +26,9 @@ HEALTH_SECONDS = 10.0  # how long a health call may take; after it, the dependen
 SHARED_SECONDS = 1.0  # how long the result of a health call is reused in the same process
 
 
+MAX_BATCH = 500
+
+
 class RegistrationError(OnwardError, ValueError):
     """A service or dependency was declared in a way that cannot work."""
 
@@ -40,10 +42,13 @@ class Service:
     on: type[Event]
     finishes: type[Document] | None = None
     needs: tuple[str, ...] = ()
-    batch: int | None = None
+    batch: int | Callable[[], int] | None = None
+    """Documents of one call; asked for at each delivery, if it is a function."""
     time_limit: float | None = None
     concurrency: int | Callable[[], int] | None = None
     """Calls at once in a process; asked for when a worker starts, if it is a function."""
+    background: bool = False
+    """Its events are claimed only while the process has nothing else to do."""
     policy: RetryPolicy | None = None
     not_ready: RetryPolicy | None = None
     rung: Literal["transient", "fetching"] = "transient"
@@ -72,7 +77,10 @@ class Service:
                 f"finishes {finishes.__name__}, but {on.__name__} names none: mark the field that holds their ids "
                 f"with names({finishes.__name__})",
             )
-        refuse(batch is not None and not 1 <= batch <= 500, f"has batch={batch}; 1 to 500 is allowed")
+        refuse(
+            isinstance(batch, int) and not 1 <= batch <= MAX_BATCH,
+            f"has batch={batch}; 1 to {MAX_BATCH} is allowed",
+        )
         refuse(limit is not None and limit <= 0, f"has time_limit={limit}; it is a number of seconds above 0")
         few = isinstance(self.concurrency, int) and self.concurrency < 1
         refuse(few, f"has concurrency={self.concurrency}; at least 1 is allowed")
@@ -88,6 +96,10 @@ class Service:
     def slots(self) -> int | None:
         """The number of calls that may run at once in a process, if the service sets it."""
         return max(1, self.concurrency()) if callable(self.concurrency) else self.concurrency
+
+    def batch_size(self) -> int:
+        """The number of documents that one call of the handler gets at most."""
+        return min(MAX_BATCH, max(1, self.batch())) if callable(self.batch) else self.batch or 1
 
     @property
     def makes_events(self) -> bool:
@@ -169,6 +181,8 @@ class Dependency:
         try:
             answer = self.health() if self.health is not None else None
             if inspect.isawaitable(answer):
+                import asyncio  # not at the top: a command that only reads starts without it
+
                 answer = asyncio.run(awaited(answer))
         except BaseException as error:  # whatever it raises, the dependency is not well
             return Failure.of(error, at=0.0, service=self.name).message or type(error).__name__

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import threading
-from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,6 +23,7 @@ from onward.model.ledger import (
 )
 from onward.retry import OnwardError, Permanent
 from onward.runtime.publisher import delay_problem, priority_problem
+from onward.search.postings import storable_text, text_entry
 
 if TYPE_CHECKING:
     from onward.runtime.handler_call import Call
@@ -165,14 +166,31 @@ class Work:
         body, keys = self._body(document), document.key_values()
         self.replaces.append(Replacement(document.collection, document.id, body, revision, keys))
 
-    def index(self, document: Document, *, title: str = "", text: str = "", quoted: str = "") -> None:
+    def index(
+        self,
+        document: Document,
+        *,
+        title: str = "",
+        text: str = "",
+        quoted: str = "",
+        fields: Mapping[str, str] | None = None,
+        facets: Mapping[str, str] | None = None,
+        date: float | None = None,
+    ) -> None:
         """Index a document for full-text search, in place of what it was found by before.
 
-        Words of the title rank higher than those of the text, words of the quoted text lower.
+        Words of the title rank higher than those of the text, words of the quoted text lower. A query can look for
+        words of one of the fields. Texts are filtered and counted by facets; `language` is the facet by which the
+        words are stemmed.
         """
         self._must_be(Document, document, "index")
-        self.texts.append(IndexedText(document.collection, document.id, title, text, quoted))
-        self._grow(len(title) + len(text) + len(quoted))
+        values = {name: storable_text(value) for name, value in (facets or {}).items() if value}
+        entry = text_entry(title, text, quoted, fields, values.get("language", ""))
+        about = json.dumps(values, ensure_ascii=False)
+        self.texts.append(
+            IndexedText(document.collection, document.id, title, text, quoted, *entry, date=date, facets=about)
+        )
+        self._grow(len(title) + len(text) + len(quoted) + len(about) + len(entry.terms))
 
     def place(self, document: Document, vector: bytes, *, model: str) -> None:
         """Give a document its place in a model's vector space: 32-bit floats, as bytes."""

@@ -195,10 +195,11 @@ class WorkLoop:
 
     def claim_requests(self) -> list[ClaimRequest]:
         now = self.store.now()
+        busy = any(slots.load for slots in self.slots if not slots.service.background)
         requests = [
             (slots, min(slots.rows_to_claim(now), MAX_GROUP), slots.hints)
-            for slots in self.slots
-            if not slots.found_all_due
+            for slots in self.slots  # those of background services are the last
+            if not slots.found_all_due and not (busy and slots.service.background)
         ]
         return [request for request in requests if request[1] > 0]
 
@@ -278,6 +279,8 @@ class WorkLoop:
         claimed: list[list[Delivery]] = []
         for slots, limit, _ in requests:
             service, suspects = slots.service, self.settings.suspects
+            if service.background and any(claimed):
+                break  # it looks again when the others have nothing to do
             if suspects and (self.claim_count or any(claimed)):
                 claimed.append([])  # a suspect is alone in its process, not only in its service
                 continue

@@ -34,6 +34,8 @@ def paths(attacked: Site) -> dict[str, str]:
     kinds: dict[str, int] = {}
     chosen = {}
     for path, page in crawl(attacked).items():
+        if "part=" in path:  # a part of a page, which no browser shows alone
+            continue
         kind = "/".join(urlsplit(path).path.split("/")[:3])
         kinds[kind] = kinds.get(kind, 0) + 1
         if kinds[kind] <= OF_A_KIND:

@@ -141,7 +141,7 @@ def test_without_javascript_everything_works(troubled: Site, open_page: Callable
     page.get_by_role("button", name="Show").click()
     expect(page.locator("main tbody tr")).to_have_count(4)
     page.goto("/workers")
-    breaker = page.locator(".breaker", has_text="embedder")
+    breaker = page.locator(".breaker", has=page.get_by_role("heading", name="embedder", exact=True))
     breaker.get_by_role("link", name="Take it out of service").click()
     page.get_by_label("Why").fill("a new one is put in")
     page.get_by_role("button", name="Take it out of service").click()

@@ -23,6 +23,8 @@ from onward.model.ledger import (
     RetryLater,
     Settlement,
 )
+from onward.search import index_writer
+from tests.store.library import indexed, match, pack_everything, place, vector, write
 from tests.support.store_pages import NOON, Clock, Stage, failure, page, settlement
 
 AT_ONCE = 500
@@ -153,34 +155,35 @@ def test_of_bytes_that_cannot_be_read_the_beginning_is_kept_and_the_rest_is_said
     assert f"the first {MAX_RAW_BYTES:,} of its {MAX_RAW_BYTES + 1:,} bytes" in cut.last_error
 
 
-def test_vectors_that_are_gone_are_not_remembered_for_ever(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever keeps a space in memory and is too far behind reads it anew."""
-    if not isinstance(stage.store, SQLiteStore):
-        pytest.skip("PostgreSQL forgets them after a day, by its own clock")
-    monkeypatch.setattr("onward.search.search_queries.MAX_CHANGES", 5)
+def test_what_is_gone_from_the_index_is_not_remembered_for_ever(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Texts and vectors that were packed are only marked as gone, until many are: then they are taken out."""
+    monkeypatch.setattr(index_writer, "MIN_TEXTS", 5)
+    monkeypatch.setattr(index_writer, "MIN_VECTORS", 5)
     ids = [f"page {n}" for n in range(40)]
-    place(stage, *ids)
-    assert len(near(stage)) == 40
-    for id in ids[:-1]:
-        stage.settle(noticed(stage), Processed(), removes=[("pages", id)])
-    stage.clock.advance(SWEEP_SECONDS)
-    stage.store.prune(keep_seconds=0, keep_count=0)
-    assert tables(stage.store)["vector_changes"] == 6
-    assert near(stage) == [ids[-1]]
+    write(stage, *(indexed(id, "a tent") for id in ids))
+    place(stage, *(IndexedVector("pages", id, "model", vector(1, 0)) for id in ids))
+    pack_everything(stage.store)
+    stage.store.remove_documents([("pages", id) for id in ids[:4]])
+    stage.store.pack_index()
+    assert gone(stage) == (4, 4), "few are left as they are"
+    stage.store.remove_documents([("pages", id) for id in ids[4:-1]])
+    assert gone(stage) == (39, 39)
+    stage.store.pack_index()
+    assert gone(stage) == (0, 0)
+    assert match(stage, "tent") == near(stage) == [ids[-1]]
+    rows = tables(stage.store)
+    assert {rows[name] for name in ("texts", "text_numbers", "vectors", "vector_blocks")} == {1}
 
 
-def noticed(stage: Stage) -> Any:
-    stage.store.publish([stage.noticed()])
-    return stage.take(service="listening")
-
-
-def place(stage: Stage, *ids: str) -> None:
-    vectors = [IndexedVector("pages", id, "model", b"\0\0\x80\x3f" * 4) for id in ids]
-    stage.settle(noticed(stage), Processed(), adds=[page(id) for id in ids], vectors=vectors)
+def gone(stage: Stage) -> tuple[int, int]:
+    rows = tables(stage.store)
+    return rows["removed_texts"], rows["removed_vectors"]
 
 
 def near(stage: Stage) -> list[str]:
-    found = stage.store.nearest(b"\0\0\x80\x3f" * 4, model="model", document="pages", parents="pages")
+    found = stage.store.nearest(vector(1, 0), "pages", model="model", parents="pages")
     return sorted(one.id for one in found)
 
 
@@ -189,7 +192,7 @@ def tables(store: object) -> dict[str, int]:
     assert isinstance(store, Store)
     if isinstance(store, SQLiteStore):
         writer = store.db._writer
-        kept = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'texts%'"
+        kept = "SELECT name FROM sqlite_schema WHERE type = 'table'"
         names = [name for (name,) in writer.execute(kept)]
         return {name: writer.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in names}
     assert isinstance(store, PostgresStore)

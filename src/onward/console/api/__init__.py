@@ -6,12 +6,21 @@ from functools import partial
 
 from fastapi import APIRouter, FastAPI
 
-from onward.console.api import documents, error_reports, monitoring, operator, submissions
+from onward.console.api import (
+    answers,
+    documents,
+    error_reports,
+    monitoring,
+    operator,
+    search,
+    submissions,
+    threads,
+)
 from onward.console.api.openapi import describe
 from onward.console.problems import add_routers
 
 ROUTERS: tuple[APIRouter, ...] = (
-    *(submissions.router, documents.router, documents.search_router, documents.tasks_router),
+    *(submissions.router, documents.router, search.router, answers.router, threads.router, documents.tasks_router),
     *(operator.router, error_reports.router, monitoring.router),
 )
 

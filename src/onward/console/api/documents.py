@@ -1,11 +1,11 @@
-"""Documents: lists, status, retry, cancel, forget; tasks, each one ingestion of a source; and search."""
+"""Documents: lists, status, retry, cancel, forget; and tasks, each one ingestion of a source."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI, Query, Request
@@ -38,11 +38,9 @@ from onward.ops.queries.document_details import (
     state_facts,
 )
 from onward.ops.queries.documents import source_named
-from onward.ops.queries.threads import search_facts
 from onward.ops.text.format import iso, one_line, printable, source_name, utc_time
 
 router = APIRouter(prefix="/v3/documents", tags=["Documents"])
-search_router = APIRouter(prefix="/v3", tags=["Search"])
 tasks_router = APIRouter(prefix="/v3/tasks", tags=["Tasks"])
 
 PART = "v3-status"  # the live part that streams of a document's status come from
@@ -55,6 +53,8 @@ FromSource = Annotated[
     str | None,
     Query(min_length=1, max_length=2_100, description="Its location, the end of it, or its document's id."),
 ]
+Author = Query(min_length=1, max_length=500, description="Part of a name or address.")
+Date = Annotated[datetime | None, Query(description="A date or time in ISO 8601; UTC, unless it says otherwise.")]
 Facts = dict[str, Any]
 
 
@@ -345,39 +345,3 @@ def _task(app: App, body: Facts) -> Facts:
         "submitted_at": iso(body["submitted_at"]),
         "status": source_status(app, body["source"]).status,
     }
-
-
-# -- search
-
-Words = Query(
-    min_length=1,
-    max_length=1_000,
-    json_schema_extra={"pattern": r"\w"},
-    description='Words; `"words in quotes"` must stand together, `-words` must not be there.',
-)
-Author = Query(min_length=1, max_length=200, description="Part of a name or address.")
-Date = Annotated[datetime | None, Query(description="A date or time in ISO 8601; UTC, unless it says otherwise.")]
-
-
-@reads(search_router, "/search", "Find messages", schemas.SearchResults, 404, 422)
-def search(
-    app: Onward,
-    q: Annotated[str, Words],
-    source: FromSource = None,
-    author: Annotated[str | None, Author] = None,
-    since: Date = None,
-    until: Date = None,
-    limit: Limit = 10,
-    page: Annotated[int, Query(ge=1, le=1_000)] = 1,
-) -> Facts:
-    """Messages, best first: any of the words counts, all of them count more."""
-    from onward.pipeline.search import Query as Asked
-    from onward.pipeline.search import search as find
-
-    words, author_text = (printable(text or "").replace("\0", " ") for text in (q, author))
-    first, last = (
-        None if date is None else (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
-        for date in (since, until)
-    )
-    query = Asked(words, source=find_source(app, source), author=author_text or None, since=first, until=last)
-    return search_facts(query, find(app, query, limit=limit, offset=(page - 1) * limit), page)

@@ -11,12 +11,14 @@ from onward.console.api import documents as api_documents
 from onward.console.live import event_stream
 from onward.console.pages import (
     actions,
+    ask,
     docs,
     documents,
     failures,
     login,
     overview,
     queues,
+    search,
     settings,
     tasks,
     threads,
@@ -25,7 +27,7 @@ from onward.console.problems import Problem
 
 router = APIRouter()
 
-_MODULES = (login, overview, actions, failures, queues, documents, tasks, docs, threads, settings)
+_MODULES = (login, overview, actions, failures, queues, documents, tasks, docs, search, ask, threads, settings)
 ROUTERS = (router, *(module.router for module in _MODULES))
 
 # The functions that render live parts of pages, by the first word of their name; the rest says which.

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from onward.app import App
-from onward.console.page_templates import document_path, fragment, page, with_query
+from onward.console.page_templates import document_path, fragment, page, similar_path, with_query
 from onward.console.request_context import Onward
 from onward.model.documents import DocumentState, Status
 from onward.ops.bad_input import NotFound
@@ -248,6 +248,7 @@ class DocumentContent:
     body: str = ""  # its content as JSON, for a collection that is not of the pipeline
     cut: bool = False  # the text was cut
     reading: str = ""  # the path where it can be read in its thread
+    similar: str = ""  # the path of messages that are similar to it
     original: bool = False  # its original bytes are stored
 
     @property
@@ -302,6 +303,7 @@ def _message(app: App, body: dict[str, Any]) -> DocumentContent:
         text if one.body.strip() else [],
         cut=len(one.body) > LONGEST,
         reading=f"/threads/{one.thread_id}#m-{one.id}",
+        similar=similar_path(one.id) if one.body.strip() else "",
         original=True,
     )
 

@@ -24,6 +24,7 @@ from onward.ops.queries.ingestion_report import COLLECTIONS
 from onward.ops.queries.services import EXAMPLES, breaker_facts, worker_facts
 from onward.ops.queries.status import Overdue, SystemStatus, overdue, read_status
 from onward.ops.text.format import short_name
+from onward.ops.text.models import upgrade_sentence
 from onward.ops.text.needs import need_command, need_link, need_sentence, outbox_sentences
 from onward.pipeline.documents import source_id
 from onward.recovery.retry_decision import RetryJobRules
@@ -130,6 +131,7 @@ def _values(web: FastAPI) -> dict[str, Any]:
         "status": status,
         "needs": [(need_sentence(need), need_command(need), need_link(need)) for need in status.needs],
         "outbox": outbox_sentences(status.outbox),
+        "upgrade": upgrade_sentence(status.upgrade) if status.upgrade and status.upgrade.missing else "",
         "chart": pipeline_chart(status, app.store.subscriptions()),
         "bars": {name: bar_segments(status.documents[name]) for name in names},
         "sources": [

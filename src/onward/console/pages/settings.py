@@ -7,7 +7,7 @@ import platform
 from collections.abc import Mapping
 from importlib import metadata, resources
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request
 from pydantic import SecretStr
@@ -18,8 +18,10 @@ from onward.console.charts import ladder_schedule
 from onward.console.page_templates import page
 from onward.console.request_context import Onward
 from onward.ops.lookup import is_server
+from onward.ops.queries.models import read_models, read_vectors
 from onward.ops.queries.policies import describe_archive, describe_ladder
 from onward.ops.text.format import one_line
+from onward.ops.text.models import model_sentence, vector_lines
 from onward.retry import redact
 from onward.settings import Settings, named_by, variable
 
@@ -29,7 +31,7 @@ GROUPS = {
     "Where things are": ("home", "store", "gateway", "bus", "blobs", "vectors", "rabbitmq_"),
     "Workers": ("concurrency", "time_limit_", "keep_completed_"),
     "Retrying": ("retry_", "max_retries", "fetch_backoff_"),
-    "Models and chunks": ("embedder", "summarizer", "chunk_"),
+    "Models and chunks": ("embedder", "summarizer", "reranker", "chunk_"),
     "Fetching": ("fetch_", "unpack_"),
     "Console and API": ("serve_", "token"),
     "Logs, metrics and reports": ("",),  # all others
@@ -55,8 +57,17 @@ def show(request: Request, app: Onward) -> Response:
         rungs=[(one, ladder_schedule(one)) for one in describe_ladder(ladder)],
         archive=describe_archive(ladder),
         groups=list_settings(app.settings, os.environ),
+        **_models(app),
         versions=_versions(app),
     )
+
+
+def _models(app: App) -> dict[str, Any]:
+    """Return the models and their vectors, if the app is the pipeline."""
+    if "embedding" not in app.registry.services:
+        return {"models": [], "vectors": []}
+    models = [(one.role, model_sentence(one), one.error) for one in read_models(app, measure=False)]
+    return {"models": models, "vectors": vector_lines(read_vectors(app))}
 
 
 def list_settings(settings: Settings, environ: Mapping[str, str]) -> dict[str, list[SettingRow]]:

@@ -1,14 +1,13 @@
-"""The list of threads, one thread with its summary, and the search for messages by words and by meaning."""
+"""The list of threads, and one thread with its summary."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+import re
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Query, Request
-from markupsafe import Markup, escape
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from onward.app import App
@@ -16,31 +15,25 @@ from onward.console.markdown import render_markdown, without_sources
 from onward.console.page_templates import page, with_query
 from onward.console.pages.documents import chosen_source, is_patch, source_choices
 from onward.console.request_context import Onward
-from onward.model.search_query import MARK_END, MARK_START
-from onward.ops.bad_input import BadInput, NotFound
-from onward.ops.dates import ALLOWED, read_past
+from onward.ops.bad_input import NotFound
 from onward.ops.queries.document_details import messages_of_thread
 from onward.ops.queries.threads import MAX_MATCHES, ThreadPosition, first_lines, list_threads
-from onward.ops.text.format import counted, harmless, one_line, printable, source_name
+from onward.ops.text.format import counted, files_not_listed, harmless, one_line, printable, source_name
 from onward.ops.text.format import number as shown_number
 from onward.pipeline.documents import source_id
-from onward.retry import redact
+from onward.pipeline.query_language import QueryError
 
 if TYPE_CHECKING:
     from onward.pipeline.documents import Message, Summary, Thread
-    from onward.pipeline.search import Hit
-    from onward.pipeline.search import Query as Question
 
 router = APIRouter()
 
 SHOWN = 50
 MAX_QUERY_LENGTH = 1_000
 LONGEST = 30_000  # a message is cut after this many characters; its own page has the rest
+LAST_PASSAGE = 200_000  # a passage up to here is shown, even if its message would be cut before it
 MAX_ROOT_SEARCH = 500  # in a thread of more messages than this, the first message is not searched for
 FOLDED = 4  # a quotation of more lines than this is collapsed
-HITS = 20
-EXCERPT = 320
-MAX_PAGES = 500
 
 
 def message_path(thread: str, message: str, *, here: bool = False) -> str:
@@ -49,20 +42,28 @@ def message_path(thread: str, message: str, *, here: bool = False) -> str:
     return anchor if here else f"/threads/{quote(thread, safe='')}?at={quote(message, safe='')}{anchor}"
 
 
-@router.get("/threads")
-def show(request: Request, app: Onward, q: str = "", source: str = "", after: str = "") -> Response:
-    """Show a page of threads, the newest first."""
-    from onward.pipeline.search import EmptyQuery
+def passage_path(message: Message, start: int, end: int) -> str:
+    """Return the path of a passage of a message in its thread, where it is marked."""
+    given = f"at={quote(message.id, safe='')}&passage={start}-{end}"
+    return f"/threads/{quote(message.thread_id, safe='')}?{given}#cited"
 
-    wanted = {"q": one_line(printable(q))[:MAX_QUERY_LENGTH], "source": source.strip()}
+
+@router.get("/threads")
+def show(
+    request: Request, app: Onward, q: str = "", source: str = "", files: str = "", after: str = ""
+) -> Response:
+    """Show a page of threads, the newest first; those of files and web pages only with `files`."""
+    wanted = {"q": one_line(printable(q))[:MAX_QUERY_LENGTH], "source": source.strip(), "files": files and "1"}
     chosen, problem = chosen_source(app, wanted["source"])
     found = None
     try:
         position = ThreadPosition.from_text(after)
         if not problem:
-            found = list_threads(app, source=chosen, words=wanted["q"], after=position, limit=SHOWN)
-    except EmptyQuery:
-        problem = "There is no word in it to look for."
+            found = list_threads(
+                app, source=chosen, words=wanted["q"], files=bool(files), after=position, limit=SHOWN
+            )
+    except QueryError as error:
+        problem = str(error)
     sources = app.store.sources()
     counts = app.store.document_counts(chosen).get("threads", {})
     threads = found.threads if found else []
@@ -74,7 +75,9 @@ def show(request: Request, app: Onward, q: str = "", source: str = "", after: st
         wanted=wanted,
         problem=problem,
         rows=[(one, first_lines(harmless(text))) for one, text in zip(threads, summaries, strict=True)],
-        total=None if wanted["q"] or problem else sum(counts.values()),
+        total=None if wanted["q"] or not found else sum(counts.values()) - found.files,
+        not_listed=files_not_listed(found.files) if found and found.files else "",
+        files_path=with_query("/threads", **wanted | {"files": "1"}),
         best_only=MAX_MATCHES if found and found.best_only else 0,
         several=len(sources) > 1,
         sources=source_choices(app),
@@ -88,9 +91,14 @@ def show(request: Request, app: Onward, q: str = "", source: str = "", after: st
 
 @router.get("/threads/{id:path}")
 def read(
-    request: Request, app: Onward, id: str, number: Annotated[int, Query(alias="page")] = 1, at: str = ""
+    request: Request,
+    app: Onward,
+    id: str,
+    number: Annotated[int, Query(alias="page")] = 1,
+    at: str = "",
+    passage: str = "",
 ) -> Response:
-    """Show a thread; `at` is the id of a message on the wanted page."""
+    """Show a thread; `at` is the id of a message on the wanted page, `passage` a part of it to be marked."""
     from onward.pipeline.documents import Message, Summary, Thread
 
     thread = app.get(Thread, id) if "ingestion" in app.registry.services else None
@@ -108,6 +116,7 @@ def read(
     here = {one.id for one in shown}
     statuses = app.store.statuses("messages", list(here))
     cited: dict[str, list[int]] = {}
+    marked = _read_span(passage)
     for one in citations:
         cited.setdefault(one.message_id, []).append(one.number)
     sources = {one.id: one for one in app.store.get_many(Message, list(cited)) if one.thread_id == id}
@@ -129,7 +138,13 @@ def read(
         missing=_missing(app, thread, summary, counts),
         thread_status=str(app.store.statuses("threads", [id]).get(id, "")),
         messages=[
-            _view(one, statuses.get(one.id, "").startswith("failed"), cited.get(one.id, [])) for one in shown
+            _view(
+                one,
+                statuses.get(one.id, "").startswith("failed"),
+                cited.get(one.id, []),
+                marked if one.id == at else (0, 0),
+            )
+            for one in shown
         ],
         count=count,
         first=start + 1,
@@ -139,24 +154,44 @@ def read(
     )
 
 
-def _view(message: Message, failed: bool, cited: list[int]) -> dict[str, Any]:
-    pieces, left = [], LONGEST  # each with its kind; a collapsed quotation has the number of its lines
+def _read_span(given: str) -> tuple[int, int]:
+    """Return start and end of a passage; an empty one if they are no numbers."""
+    found = re.fullmatch(r"(\d{1,9})-(\d{1,9})", given, re.ASCII)
+    start, end = (int(found[1]), int(found[2])) if found else (0, 0)
+    return (start, end) if start < end <= LAST_PASSAGE else (0, 0)
+
+
+def _view(message: Message, failed: bool, cited: list[int], passage: tuple[int, int]) -> dict[str, Any]:
+    pieces, left = [], max(LONGEST, passage[1])
+    first = True  # the first marked part has the id that links lead to
     for kind, start, end in message.spans or [("new", 0, len(message.body))]:
-        text = harmless(message.body[start : min(end, start + max(0, left))])
+        parts = []
+        last = min(end, start + max(0, left))
         left -= end - start
-        lines = text.strip("\n").count("\n") + 1
-        if text.strip():
+        for at, to, is_marked in _parts(start, last, *passage):
+            if text := harmless(message.body[at:to]):
+                parts.append((text, "cited" if is_marked and first else "", is_marked))
+                first = first and not is_marked
+        whole = "".join(text for text, _, _ in parts)
+        lines = whole.strip("\n").count("\n") + 1
+        if whole.strip():
             folded = kind == "quote" and lines > FOLDED
-            pieces.append((kind, text.strip("\n") if folded else text, lines if folded else 0))
-    patch = is_patch(message.body)
+            opened = any(is_marked for _, _, is_marked in parts)
+            pieces.append({"kind": kind, "parts": parts, "folded": lines if folded else 0, "open": opened})
     return {
         "message": message,
         "pieces": pieces,
         "cut": left < 0,
         "failed": failed,
         "cited": cited,
-        "patch": patch,
+        "patch": is_patch(message.body),
     }
+
+
+def _parts(start: int, end: int, first: int, last: int) -> Iterator[tuple[int, int, bool]]:
+    """Yield the parts of a span before, inside and behind a passage, each with whether it is inside."""
+    first, last = (min(max(place, start), end) for place in (first, last))
+    yield from ((start, first, False), (first, last, True), (last, end, False))
 
 
 def _missing(app: App, thread: Thread, summary: Summary | None, counts: Mapping[str, int]) -> list[str]:
@@ -189,123 +224,3 @@ def _lacks_root(app: App, thread: Thread) -> bool:
                 return False
             refers = refers or (one.kind in ("mbox", "eml") and bool(one.references))
     return refers
-
-
-# -- search
-
-
-@dataclass(slots=True)
-class SearchForm:
-    q: str = ""
-    source: str = ""
-    author: str = ""
-    since: str = ""
-    until: str = ""
-
-    def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            setattr(self, name, one_line(printable(value))[:MAX_QUERY_LENGTH])
-
-    @property
-    def limits(self) -> dict[str, str]:
-        return {name: value for name, value in asdict(self).items() if value and name != "q"}
-
-    def path(self, *without: str, page: int = 1) -> str:
-        """Return the path of this search, with fewer filters or another page."""
-        given = {"q": self.q} | {name: value for name, value in self.limits.items() if name not in without}
-        return with_query("/search", **given, page=page if page > 1 else "")
-
-
-@router.get("/search")
-def show_search(
-    request: Request,
-    app: Onward,
-    asked: Annotated[SearchForm, Depends()],
-    number: Annotated[int, Query(alias="page")] = 1,
-) -> Response:
-    from onward.pipeline.search import EmptyQuery, search
-
-    number = min(max(number, 1), MAX_PAGES)
-    several = len(app.store.sources()) > 1
-    problem, query, found = "", None, None
-    try:
-        if asked.q:
-            query = _query(app, asked)
-            found = search(app, query, limit=HITS, offset=(number - 1) * HITS)
-    except BadInput as error:
-        problem = str(error)
-    except EmptyQuery:
-        problem = "There is no word in it to look for. Words with a minus only leave out what others find."
-    last = found.offset + len(found.hits) if found else 0
-    return page(
-        request,
-        "search.html",
-        asked=asked,
-        problem=problem,
-        found=found,
-        understood=_understood(query, asked) if query and found else [],
-        hits=[_shown(hit, several=several) for hit in found.hits] if found else [],
-        note=one_line(redact(found.note), 300) if found else "",
-        nothing=not app.store.document_counts().get("messages"),
-        sources=source_choices(app),
-        chosen=source_id(query.source) if query and query.source else asked.source,
-        first=found.offset + 1 if found else 0,
-        last=last,
-        before=asked.path(page=number - 1) if found and number > 1 else "",
-        after=asked.path(page=number + 1) if found and last < found.total and number < MAX_PAGES else "",
-    )
-
-
-def _query(app: App, asked: SearchForm) -> Question:
-    from onward.pipeline.search import Query as Question
-
-    source, problem = chosen_source(app, asked.source)
-    if problem:
-        raise BadInput(problem)
-    dates = []
-    for label, text in (("From", asked.since), ("Until", asked.until)):
-        try:
-            dates.append(read_past(text.lower()) if text else None)
-        except (ValueError, OverflowError):
-            raise BadInput(f"{label}: {text!r} is no date. Give {ALLOWED}.") from None
-    return Question(asked.q, source=source, author=asked.author or None, since=dates[0], until=dates[1])
-
-
-def _understood(query: Question, asked: SearchForm) -> list[tuple[str, list[str]]]:
-    wanted, unwanted = query.terms()
-    words, phrases = [one for one in wanted if " " not in one], [one for one in wanted if " " in one]
-    parts = [
-        ("the word" if len(words) == 1 else "any of these words", words),
-        ("the words together", phrases),
-        ("without", unwanted),
-        ("in", [source_name(query.source)] if query.source else []),
-        ("by", [query.author] if query.author else []),
-        ("from", [asked.since] if asked.since else []),
-        ("until before", [asked.until] if asked.until else []),
-    ]
-    return [(label, terms) for label, terms in parts if terms]
-
-
-def _shown(hit: Hit, *, several: bool) -> dict[str, Any]:
-    message = hit.message
-    source = source_name(message.source).rstrip("/").rsplit("/", 1)[-1]
-    return {
-        "hit": hit,
-        "title": marked(hit.title) if hit.title.strip() else "(no subject)",
-        "excerpt": marked(hit.excerpt, EXCERPT),
-        "thread": message_path(message.thread_id, message.id),
-        "source": one_line(source, 60) if several else "",
-    }
-
-
-def marked(text: str, most: int = 0) -> Markup:
-    """Return text with its matches as <mark> elements; marks that came with a mail are harmless."""
-    shown, left, inside = Markup(""), most or len(text), False
-    for piece in text.replace(MARK_START, "\0" + MARK_START).replace(MARK_END, "\0" + MARK_END).split("\0"):
-        inside = (inside or piece[:1] == MARK_START) and piece[:1] != MARK_END
-        cut = harmless(piece)[:left]
-        left -= len(cut)
-        shown += Markup("<mark>{}</mark>").format(cut) if inside and cut else escape(cut)
-        if left <= 0 and most:
-            return shown + "…"
-    return shown

@@ -72,6 +72,27 @@ function watch(part) {
   addEventListener("pagehide", () => stream.close());
 }
 
+// A part that is fetched when it is opened or needed; until then it has a link to a page with the same.
+async function load(inside, path) {
+  inside.setAttribute("aria-busy", "true");
+  try {
+    const response = await fetch(path, { headers: { accept: "text/html" } });
+    if (!response.ok || response.redirected) return false; // the link is still there
+    inside.innerHTML = await response.text(); // the server has escaped all that came from outside
+    localTimes(inside);
+    return true;
+  } catch {
+    return false; // the server cannot be reached
+  } finally {
+    inside.removeAttribute("aria-busy");
+  }
+}
+
+async function onToggle({ target }) {
+  const path = target.open && target.dataset.load;
+  if (path && await load(target.querySelector(":scope > div"), path)) delete target.dataset.load;
+}
+
 // -- the keyboard
 
 let before = "";
@@ -140,4 +161,6 @@ for (const one of document.querySelectorAll("[data-live]")) watch(one);
 for (const one of document.querySelectorAll("button.theme")) theme(one);
 for (const one of document.querySelectorAll("select[data-submit]")) one.addEventListener("change", () => one.form.requestSubmit());
 for (const one of document.querySelectorAll("dialog [data-close]")) one.addEventListener("click", () => one.closest("dialog").close());
+document.addEventListener("toggle", onToggle, true);
+for (const one of document.querySelectorAll("[data-load-now]")) load(one, one.dataset.loadNow);
 addEventListener("keydown", onKey);

@@ -13,14 +13,12 @@ from typing import Any
 import psycopg
 
 from onward.ledger.dialect import Bus
-from onward.ledger.postgres import fulltext as postgres_fulltext
 from onward.ledger.postgres.connections import LOCK_SECONDS, Connection, lock_number, open_schema
 from onward.ledger.postgres.error_messages import explained
 from onward.ledger.postgres.statements import array, statement
 from onward.ledger.store_errors import StoreConflict, StoreError, StoreFull, StoreUnavailable
 from onward.model.clock import Clock
 from onward.retry import redact
-from onward.search.search_queries import FullText
 
 ID_BLOCK = 1024  # Row ids that a process takes from a sequence at a time
 REFRESH_SECONDS = 15.0  # After this time the server is asked for its time again
@@ -31,7 +29,6 @@ class PostgresDatabase:
     """A schema of a PostgreSQL database. Each transaction has a connection of its own, as has each read."""
 
     remote = True
-    fulltext: FullText = postgres_fulltext
 
     def __init__(self, url: str, *, patience: float = 60.0) -> None:
         self.connections = open_schema(url, patience)
@@ -55,9 +52,6 @@ class PostgresDatabase:
 
     def bus(self) -> Bus:
         return ListeningBus(self)
-
-    def sweep(self) -> None:
-        """Do nothing: statements that add rows remove old ones."""
 
     def close(self) -> None:
         self.connections.close()
@@ -206,8 +200,6 @@ class PostgresDatabase:
         if not rows:
             return
         query = statement(name)
-        if name == "insert_texts":
-            rows = postgres_fulltext.text_rows(rows)  # with columns that only this database needs
         columns = [list(rows)] if query.as_json else list(zip(*rows, strict=True))
         self._execute(self._here(), *query.spread(columns))
 

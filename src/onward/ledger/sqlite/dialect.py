@@ -18,13 +18,10 @@ from pydantic_core import from_json
 
 from onward.ledger.dialect import Bus
 from onward.ledger.named_statements import load_scripts, load_statements
-from onward.ledger.sqlite import fulltext as sqlite_fulltext
 from onward.ledger.store_errors import StoreError, StoreFull, StoreGone, StoreUnavailable
 from onward.model.clock import Clock, SystemClock
-from onward.search import search_queries
-from onward.search.search_queries import FullText
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 11
 BUSY_SECONDS = 30.0
 BUSY_STEP_SECONDS = 0.001
 POLL_SECONDS = 0.02
@@ -43,7 +40,6 @@ class SQLiteDatabase:
     """A database file, or `:memory:`. Writes go through one connection; reads have their own."""
 
     remote = False
-    fulltext: FullText = sqlite_fulltext
 
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
@@ -233,10 +229,6 @@ class SQLiteDatabase:
             self._reserved[table] = (found and found[0]) or 0
         self._reserved[table] += 1
         return self._reserved[table]
-
-    def sweep(self) -> None:
-        # A process that is further behind reads its whole vector space again, and needs no older change.
-        self.send("prune_vector_changes", search_queries.MAX_CHANGES + 1)
 
     def changes(self) -> int:
         """Return a number that changes when another connection commits."""

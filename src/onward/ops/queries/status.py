@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onward.app import App
 from onward.ledger.store import Store
@@ -13,6 +13,7 @@ from onward.model.ledger import FailedBatch
 from onward.model.ledger_views import FailureGroup
 from onward.ops.lookup import PIPELINE_SERVICES, store_file, worker_command
 from onward.ops.queries.ingestion_report import SkippedFiles, read_skipped_files
+from onward.ops.queries.models import read_upgrade_status
 from onward.ops.queries.needs import Need, due_events, find_needs
 from onward.ops.queries.outbox import OutboxBacklog, read_outbox
 from onward.ops.queries.services import Outage, read_outages, runs
@@ -26,6 +27,9 @@ from onward.retry.errors import Malformed
 from onward.retry.policy import OTHER_ROUNDS
 from onward.retry.redact import redact
 from onward.runtime.process_identity import alive_workers
+
+if TYPE_CHECKING:
+    from onward.pipeline.vector_upgrade import UpgradeProgress
 
 TOP_GROUPS = 3
 MISSED_RUNS = 3  # a retry job that has missed this many runs counts as not running
@@ -93,6 +97,7 @@ class SystemStatus:
     retry_job: RetryJobStatus = field(default_factory=RetryJobStatus)
     overdue: Overdue = field(default_factory=Overdue)
     outbox: OutboxBacklog = field(default_factory=OutboxBacklog)
+    upgrade: UpgradeProgress | None = None  # of the vectors, if the settings name a better model
     worker: str = "onward worker"  # the command that starts a worker for this store
     workers: list[dict[str, Any]] = field(default_factory=list)
 
@@ -114,6 +119,7 @@ class SystemStatus:
             "stages": [asdict(stage) | {"next_due": iso(stage.next_due)} for stage in self.stages],
             "outages": [outage.as_dict() for outage in self.outages],
             "retry_job": asdict(self.retry_job) | {"last_run": iso(self.retry_job.last_run)},
+            "upgrade": self.upgrade.as_dict() if self.upgrade is not None else None,
         }
 
 
@@ -145,6 +151,8 @@ def read_status(
     status.stuck = _without_event(store, rules, store.now() - rules.stuck_after)
     status.retry_job = retry_job_status(store, rules)
     status.outbox = read_outbox(store)
+    if app.settings.embedder_upgrade is not None and "chunks" in status.documents:
+        status.upgrade = read_upgrade_status(app)
     status.worker = worker_command(store)
     status.workers = [
         {"worker": one["worker"], "version": one.get("version", ""), "last_seen": iso(one["last_seen"])}

@@ -1,27 +1,23 @@
-"""Threads, the one with the newest message first, page by page; summaries and search results."""
+"""Threads, the one with the newest message first, page by page; summaries."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from onward.app import App
 from onward.ops.lookup import pages
 from onward.ops.text.format import iso, one_line
-from onward.pipeline.documents import Message, Summary, Thread
-from onward.retry.redact import redact
-
-if TYPE_CHECKING:
-    from onward.pipeline.search import Query, Results
+from onward.pipeline.documents import Message, Summary, Thread, source_id
 
 BLOCK = 200
 FEW = 1_000  # a source with at most this many threads is sorted at once; of a larger one, the newest are searched
 MAX_MATCHES = 300  # a query selects the threads of at most this many best matching messages
 FIRST_LINES = 220
 # What is no text; of a character that is escaped, the backslash.
-_MARKUP = re.compile(r"\\([*\[\]<\\_`])|[*`#]+|(?<!\w)_+|_+(?!\w)|\[\d+\]")
+_MARKUP = re.compile(r"\\([*\[\]<\\_`])|[*`]+|(?m:^#+\s)|(?<!\w)_+|_+(?!\w)|\[\d+\]")
 
 
 class ThreadPosition(NamedTuple):
@@ -57,25 +53,63 @@ class ThreadPage(NamedTuple):
     threads: list[ThreadEntry]
     more: bool
     best_only: bool = False  # words match more messages than were looked at
+    files: int = 0  # files and web pages that were left out
 
 
 def list_threads(
-    app: App, *, source: str | None = None, words: str = "", after: ThreadPosition | None = None, limit: int = 50
+    app: App,
+    *,
+    source: str | None = None,
+    words: str = "",
+    files: bool = False,
+    after: ThreadPosition | None = None,
+    limit: int = 50,
 ) -> ThreadPage:
-    """Return a page of threads; `words` as in a search, of which the messages have to have some."""
+    """Return a page of threads of mail, with `files` those of single files and web pages, too.
+
+    `words` are as in a search: the messages have to have some.
+    """
     best_only = False
+    left_out = 0
+    known: int | None = None  # how many threads there are to list
     if words:
         found, best_only = _matching(app, words, source)
         places: Iterable[ThreadPosition] = sorted(found, key=lambda one: one.rank)
-    elif source is not None and sum(app.store.document_counts(source).get("threads", {}).values()) <= FEW:
-        ids = [id for page in _id_pages(app, Thread, source, size=500) for id in page]
-        places = sorted(_places(app, ids), key=lambda one: one.rank)
+        left_out = 0 if files else len(_files(app, [one.id for one in found]))
     else:
-        places = _newest_first(app, after)
-    entries = _read(app, (place for place in places if after is None or place.rank > after.rank))
+        counts = app.store.document_counts(source).get("threads", {})
+        known = sum(counts.values())
+        if not files:
+            left_out = count_files(app, source)
+            known -= left_out
+        if source is not None and sum(counts.values()) <= FEW:
+            ids = [id for page in _id_pages(app, Thread, source, size=500) for id in page]
+            places = sorted(_places(app, ids), key=lambda one: one.rank)
+        else:
+            places = _newest_first(app, after, files=files)
+    behind = (place for place in places if after is None or place.rank > after.rank)
+    entries = _read(app, behind if files else _without_files(app, behind))
     wanted = (one for one in entries if source is None or one.thread.source == source)
-    shown = list(islice(wanted, limit + 1))
-    return ThreadPage(shown[:limit], len(shown) > limit, best_only)
+    # What comes after the last thread of mail is not read: there may be many files.
+    shown = list(islice(wanted, limit + 1 if known is None or after is not None else min(limit + 1, known)))
+    return ThreadPage(shown[:limit], len(shown) > limit, best_only, left_out)
+
+
+def count_files(app: App, source: str | None) -> int:
+    """Count the files and web pages of a source, or of all: each is a thread of its own."""
+    ids = [source_id(one) for one in ([source] if source is not None else app.store.sources())]
+    return app.store.keyed_count("file", ids)
+
+
+def _files(app: App, ids: Sequence[str]) -> set[str]:
+    """Return the threads that are files or web pages."""
+    return {str(thread) for thread, _ in app.store.related(Message, "thread_id", ids, "file")}
+
+
+def _without_files(app: App, places: Iterable[ThreadPosition]) -> Iterator[ThreadPosition]:
+    for block in pages(places, BLOCK):
+        files = _files(app, [one.id for one in block])
+        yield from (one for one in block if one.id not in files)
 
 
 def _read(app: App, places: Iterable[ThreadPosition]) -> Iterator[ThreadEntry]:
@@ -88,18 +122,20 @@ def _read(app: App, places: Iterable[ThreadPosition]) -> Iterator[ThreadEntry]:
                 yield ThreadEntry(one, threads[one.id], summaries.get(one.id))
 
 
-def _newest_first(app: App, after: ThreadPosition | None) -> Iterator[ThreadPosition]:
+def _newest_first(app: App, after: ThreadPosition | None, *, files: bool) -> Iterator[ThreadPosition]:
     """Return all threads by the date of their newest message, read lazily."""
+    others = () if files else ("file",)  # keys of messages that are not read: there may be many files
     highest = float("inf") if after is None or after.latest is None else after.latest
     if after is None or after.latest is not None:
-        dates = (date for date in app.store.key_values("date") if isinstance(date, int | float))
+        dates = (date for date in app.store.key_values("date", without=others) if isinstance(date, int | float))
         for block in pages(sorted((date for date in dates if date <= highest), reverse=True), BLOCK):
             ids = {str(thread) for _, thread in app.store.related(Message, "date", block, "thread_id")}
             # A thread that goes on after this block was in one before.
             newest = (one for one in _places(app, sorted(ids)) if (one.latest or 0.0) <= block[0])
             yield from sorted((one for one in newest if one.latest is not None), key=lambda one: one.rank)
     behind = after.id if after is not None and after.latest is None else ""
-    for page in _id_pages(app, Thread, None, size=BLOCK, after=behind):
+    undated = sorted(map(str, app.store.key_values("thread_id", without=("date", *others))))
+    for page in pages((id for id in undated if id > behind), BLOCK):
         yield from (place for place in _places(app, page) if place.latest is None)
 
 
@@ -117,19 +153,20 @@ def _id_pages(
 
 
 def _matching(app: App, words: str, source: str | None) -> tuple[list[ThreadPosition], bool]:
-    from onward.pipeline.search import Query
+    from onward.pipeline.search import Query, search
 
-    wanted, unwanted = Query(words).terms()
-    found = app.store.match(wanted, unwanted, Message, source=source, limit=MAX_MATCHES)
-    messages = app.store.get_many(Message, [hit.id for hit in found.hits])
-    return _places(app, sorted({message.thread_id for message in messages})), found.total > MAX_MATCHES
+    found = search(app, Query(words, source=source), limit=MAX_MATCHES, vectors=False)
+    threads = sorted({hit.message.thread_id for hit in found.hits})
+    return _places(app, threads), found.total > MAX_MATCHES
 
 
-def read_summaries(app: App, source: str | None) -> Iterator[tuple[Summary, float | None]]:
-    """Yield every summary, with the date of its thread's newest message."""
+def read_summaries(app: App, source: str | None, *, files: bool) -> Iterator[tuple[Summary, float | None]]:
+    """Yield summaries, those of files and web pages only with `files`, with the date of the newest message."""
     for ids in _id_pages(app, Summary, source, size=500):
-        latest = {place.id: place.latest for place in _places(app, ids)}
-        for summary in app.store.get_many(Summary, ids):
+        left_out = set() if files else _files(app, ids)
+        kept = [id for id in ids if id not in left_out]
+        latest = {place.id: place.latest for place in _places(app, kept)}
+        for summary in app.store.get_many(Summary, kept):
             yield summary, latest[summary.id]
 
 
@@ -140,27 +177,3 @@ def summary_facts(one: Summary, latest: float | None) -> dict[str, object]:
 def first_lines(markdown: str) -> str:
     """Return the first lines of a summary, without its markup."""
     return one_line(" ".join(_MARKUP.sub(r"\1", markdown.partition("\n#")[0]).split()), FIRST_LINES)
-
-
-def search_facts(query: Query, found: Results, page: int) -> dict[str, object]:
-    return {
-        "query": query.text,
-        "total": found.total,
-        "note": redact(found.note),
-        "page": page,
-        "results": [
-            {
-                "rank": rank,
-                "id": hit.message.id,
-                "thread_id": hit.message.thread_id,
-                "subject": hit.message.subject,
-                "author": hit.message.author,
-                "date": iso(hit.message.date),
-                "source": redact(hit.message.source),
-                "text_score": round(hit.text_score, 6),
-                "similarity": round(hit.similarity, 6),
-                "excerpt": hit.excerpt.replace("\x02", "").replace("\x03", ""),  # marks of matching words
-            }
-            for rank, hit in enumerate(found.hits, found.offset + 1)
-        ],
-    }

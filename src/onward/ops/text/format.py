@@ -58,6 +58,11 @@ def counted_in(count: int, collection: str) -> str:
     return f"1 {collection[:-3] + 'y' if collection.endswith('ies') else collection.removesuffix('s')}"
 
 
+def files_not_listed(count: int) -> str:
+    """Return how many files and web pages a list of threads leaves out: 3 files and pages are not listed."""
+    return f"{number(count)} {'file or page is' if count == 1 else 'files and pages are'} not listed"
+
+
 def ordinal(number: int) -> str:
     """Return 1st, 2nd, 3rd, 4th, … 11th, 21st."""
     return f"{number}{'th' if number % 100 in (11, 12, 13) else _ORDINAL_ENDINGS.get(number % 10, 'th')}"

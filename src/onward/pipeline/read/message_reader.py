@@ -11,6 +11,7 @@ from onward.pipeline.documents import Archive, Message, MessageAttachment
 from onward.pipeline.read.charsets import read_text
 from onward.pipeline.read.mail import read_mail
 from onward.pipeline.read.mbox import RawMessage
+from onward.search.words import detect_language
 
 MAX_CHARACTERS = 2_000_000  # the text of a message; the rest stays in the blob of its archive
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -67,6 +68,7 @@ def read_message(archive: Archive, id: str, raw: RawMessage) -> ReadMessage:
             for it in mail.attachments
         ],
         defects=[*mail.defects, *defects],
+        language=detect_language("".join(body[start:end] for kind, start, end in spans if kind == "new") or body),
         offset=raw.offset,
         length=raw.end - raw.offset,
     )
@@ -106,7 +108,7 @@ def read_file(archive: Archive, id: str, data: bytes) -> ReadMessage:
         date=page.date,
         body=body,
         defects=defects,
-        language=archive.language,
+        language=archive.language or detect_language(body),
         length=archive.size,
     )
     return ReadMessage(message, body)

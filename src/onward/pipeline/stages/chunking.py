@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 from onward import App, DocumentState, Permanent, Reader, Work
 from onward.models.tokenizer import open_tokenizer, split_words
-from onward.pipeline.documents import Chunk, Message
+from onward.pipeline.documents import Chunk, Message, plain_subject
 from onward.pipeline.events import ChunksPrepared, EmbeddingsGenerated, JSONParsed
 from onward.pipeline.stages.parsing import read_again
 
 CHECKPOINT_CHUNKS = 400
 MAX_TOKENS = 256
+MAX_SUBJECT_CHARACTERS = 200
 OVERLAP_TOKENS = 32
 MIN_MAX_TOKENS = 32  # the lower limit of `max_tokens`: a single character may take five tokens
 
@@ -89,6 +90,7 @@ def chunk(app: App, messages: Sequence[Message], work: Work) -> None:
             id=Chunk.make_id("chunk", message.id, position, piece.text),
             message_id=message.id,
             thread_id=message.thread_id,
+            subject=plain_subject(message.subject)[:MAX_SUBJECT_CHARACTERS],
             position=position,
             **piece._asdict(),
         )

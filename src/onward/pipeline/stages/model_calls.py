@@ -7,15 +7,19 @@ from contextlib import nullcontext
 from dataclasses import asdict
 
 from onward import App, Passage, Work
+from onward.models.sentences import sentence_spans
 from onward.pipeline.documents import Chunk, Message, Summary, Thread, in_order
 from onward.pipeline.events import EmbeddingsGenerated, SummaryComplete
+
+SHORT = 200  # characters; a longer text is not only a greeting or the signature of a phone
 
 
 def embed(app: App, chunks: Sequence[Chunk], work: Work) -> None:
     """Embed a batch of chunks; a batch that fails is halved until the bad chunk is alone."""
     embedder = app.embedder
-    with nullcontext() if embedder.remote else work.computing():
-        vectors = embedder.embed([chunk.text for chunk in chunks], key=work.key).astype("<f4")
+    with work.computing() if embedder.holds_gil else nullcontext():
+        texts = [chunk.titled_text(embedder.title_repeats) for chunk in chunks]
+        vectors = embedder.embed(texts, key=work.key).astype("<f4")
     for chunk, vector in zip(chunks, vectors, strict=True):
         work.place(chunk, vector.tobytes(), model=embedder.model)
     threads = sorted({chunk.thread_id for chunk in chunks})
@@ -33,7 +37,7 @@ def summarize(app: App, thread: Thread, work: Work) -> None:
     subject = messages[0].subject if messages else thread.subject
     if subject != thread.subject:  # that of the message that was parsed first
         work.replace(thread.model_copy(update={"subject": subject}))
-    passages = [Passage(it.id, it.author, it.date, it.new_text().strip()) for it in messages]
+    passages = [Passage(it.id, it.author, it.date, _said(it), it.language) for it in messages]
     with nullcontext() if app.summarizer.remote else work.computing():
         written = app.summarizer.summarize(subject, passages, key=work.key)
     summary = Summary(
@@ -50,3 +54,9 @@ def summarize(app: App, thread: Thread, work: Work) -> None:
     else:
         work.replace(summary)
     work.emit(SummaryComplete.of(thread))
+
+
+def _said(message: Message) -> str:
+    """Return the text of a message without quotes and signature, or with them if it has no prose of its own."""
+    new = message.new_text().strip()
+    return new if len(new) > SHORT or sentence_spans(new) else message.body.strip()

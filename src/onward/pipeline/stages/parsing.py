@@ -117,7 +117,7 @@ class _ArchiveParser:
                 continue
             self.counts["parsed"] += 1
             self.work.add(thread_of(read.message), parent=None)
-            self.work.index(read.message, title=read.message.subject, text=read.text, quoted=read.quoted)
+            _index(self.work, read)
             messages.append(self.work.add(read.message, parent=None))
         if messages:
             self.work.emit(JSONParsed.of(messages, archive_id=self.archive.id))
@@ -205,8 +205,34 @@ def read_again(app: App, message: Message, work: Work) -> Message | Permanent:
         return read
     work.replace(read.message)
     work.add(thread_of(read.message), parent=None)
-    work.index(read.message, title=read.message.subject, text=read.text, quoted=read.quoted)
+    _index(work, read)
     return read.message
+
+
+def _index(work: Work, read: ReadMessage) -> None:
+    """Index a message by its texts, names and path, and by what search filters and counts."""
+    message = read.message
+    fields = {"from": message.author, "to": " ".join(message.recipients)}
+    if message.kind in MAIL:  # the names of mailboxes say nothing about a mail
+        fields["id"] = message.message_id
+    else:
+        fields["path"] = message.path or message.message_id
+    facets = {
+        "author": message.author,
+        "thread": message.thread_id,
+        "kind": message.kind,
+        "language": message.language,
+        "attachment": "yes" if message.attachments else "",
+    }
+    work.index(
+        message,
+        title=message.subject,
+        text=read.text,
+        quoted=read.quoted,
+        fields=fields,
+        facets=facets,
+        date=message.date,
+    )
 
 
 def _split(archive: Archive, stream: BinaryIO, start: int = 0) -> Iterator[RawMessage]:

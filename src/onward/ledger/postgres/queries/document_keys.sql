@@ -85,4 +85,10 @@ WHERE d.collection || '' = $3
           AND c.status = 'pending' AND c.failed_batch IS NULL));
 
 -- name: key_values :column
-SELECT DISTINCT value FROM keys WHERE name = $1;
+SELECT DISTINCT k.value FROM keys k
+WHERE k.name = $1
+  AND NOT EXISTS (SELECT 1 FROM keys o
+                  WHERE o.doc = k.doc AND o.name IN (SELECT jsonb_array_elements_text($2::jsonb)));
+
+-- name: keyed_count :value
+SELECT count(*) FROM jsonb_array_elements($2::jsonb) AS wanted (value) JOIN keys k ON k.name = $1 AND k.value = wanted.value;

@@ -66,4 +66,10 @@ FROM (SELECT DISTINCT k.value FROM keys k JOIN documents d ON d.doc = k.doc
                 AND c.status = 'pending' AND c.failed_batch IS NULL)));
 
 -- name: key_values
-SELECT json_group_array(value) FROM (SELECT DISTINCT value FROM keys WHERE name = ?);
+SELECT json_group_array(value)
+FROM (SELECT DISTINCT k.value FROM keys k
+      WHERE k.name = ?1
+        AND NOT EXISTS (SELECT 1 FROM keys o WHERE o.doc = k.doc AND o.name IN (SELECT value FROM json_each(?2))));
+
+-- name: keyed_count
+SELECT count(*) FROM keys WHERE name = ? AND value IN (SELECT value FROM json_each(?));

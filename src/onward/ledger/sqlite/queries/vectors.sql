@@ -1,50 +1,132 @@
--- Vectors of documents, and their changes.
+-- Vectors of documents, their packed codes, and what waits to be packed.
 
 -- name: insert_vectors
 INSERT OR REPLACE INTO vectors (doc, model, vector) VALUES {values};
 
+-- name: insert_waiting_vectors
+INSERT OR IGNORE INTO waiting_vectors (doc, model) VALUES {values};
+
 -- name: delete_vectors
 DELETE FROM vectors WHERE doc IN (SELECT value FROM json_each(?));
 
--- name: vector_changes
-SELECT json_array(max(change), json_group_array(doc))
-FROM (SELECT change, doc FROM vector_changes WHERE change > ?1 ORDER BY change LIMIT ?2);
+-- name: delete_waiting_vectors
+DELETE FROM waiting_vectors WHERE doc IN (SELECT value FROM json_each(?));
 
--- name: prune_vector_changes
--- A process that is further behind reads the whole vector space again, and needs no older change.
-DELETE FROM vector_changes
-WHERE change <= (SELECT change FROM vector_changes ORDER BY change DESC LIMIT 1 OFFSET ?);
+-- name: mark_removed_vectors
+INSERT OR IGNORE INTO removed_vectors SELECT doc, model FROM vectors WHERE doc IN (SELECT value FROM json_each(?));
 
--- name: last_vector_change
-SELECT max(change) FROM vector_changes;
+-- name: mark_replaced_vectors
+INSERT OR IGNORE INTO removed_vectors
+SELECT doc, model FROM vectors WHERE doc IN (SELECT value FROM json_each(?2)) AND model = ?1;
 
--- name: vectors
-SELECT d.doc, d.id, substr(d.parent, length(?3) + 2), p.doc, d.source, v.vector
-FROM vectors v JOIN documents d ON d.doc = v.doc
-LEFT JOIN documents p ON p.collection = ?3 AND p.id = substr(d.parent, length(?3) + 2)
-WHERE v.model = ?1 AND d.collection = ?2 AND length(v.vector) = ?4
-ORDER BY d.id;
+-- name: recode_vectors_of_parents
+-- Vectors of documents that were made from these (`collection/id`): their codes refer to the texts of these.
+INSERT OR IGNORE INTO waiting_vectors
+SELECT v.doc, v.model FROM documents d CROSS JOIN vectors v ON v.doc = d.doc
+WHERE d.parent IN (SELECT value FROM json_each(?));
+
+-- name: mark_vectors_of_parents
+INSERT OR IGNORE INTO removed_vectors
+SELECT v.doc, v.model FROM documents d CROSS JOIN vectors v ON v.doc = d.doc
+WHERE d.parent IN (SELECT value FROM json_each(?));
+
+-- name: waiting_vectors_count
+SELECT count(*) FROM waiting_vectors;
+
+-- name: lock_waiting_vectors
+SELECT doc, model FROM waiting_vectors ORDER BY doc, model LIMIT ?;
+
+-- name: waiting_vectors
+-- Each with the number of the text of its parent, if that has one. Not those whose parent's text waits itself, nor
+-- those whose old code is to be removed first.
+SELECT w.doc, w.model, d.collection, n.number, v.vector
+FROM waiting_vectors w JOIN documents d ON d.doc = w.doc JOIN vectors v ON v.doc = w.doc AND v.model = w.model
+LEFT JOIN documents p ON p.collection = substr(d.parent, 1, instr(d.parent, '/') - 1)
+  AND p.id = substr(d.parent, instr(d.parent, '/') + 1)
+LEFT JOIN text_numbers n ON n.doc = p.doc
+WHERE w.doc IN (SELECT value FROM json_each(?))
+  AND NOT EXISTS (SELECT 1 FROM waiting_texts t WHERE t.doc = p.doc)
+  AND NOT EXISTS (SELECT 1 FROM removed_vectors r WHERE r.doc = w.doc AND r.model = w.model);
+
+-- name: waiting_vectors_of
+SELECT w.doc, n.number, p.doc, v.vector
+FROM waiting_vectors w CROSS JOIN documents d ON d.doc = w.doc CROSS JOIN vectors v ON v.doc = w.doc AND v.model = w.model
+LEFT JOIN documents p ON p.collection = substr(d.parent, 1, instr(d.parent, '/') - 1)
+  AND p.id = substr(d.parent, instr(d.parent, '/') + 1)
+LEFT JOIN text_numbers n ON n.doc = p.doc
+WHERE w.model = ?1 AND d.collection = ?2 AND length(v.vector) = ?3;
+
+-- name: settle_waiting_vectors
+DELETE FROM waiting_vectors WHERE model = ?1 AND doc IN (SELECT value FROM json_each(?2));
+
+-- name: vector_space
+SELECT space, mean FROM vector_spaces WHERE model = ? AND collection = ? AND bytes = ?;
+
+-- name: insert_vector_space
+INSERT INTO vector_spaces (model, collection, bytes, mean) VALUES (?, ?, ?, ?);
+
+-- name: update_vector_space
+UPDATE vector_spaces SET mean = ?2 WHERE space = ?1;
+
+-- name: vector_spaces_of
+SELECT space, bytes FROM vector_spaces WHERE model = ?;
+
+-- name: vector_blocks
+SELECT block, vectors, version FROM vector_blocks WHERE space = ? ORDER BY block;
+
+-- name: vector_block_contents
+SELECT block, version, docs, texts, codes, scales FROM vector_blocks
+WHERE space = ?1 AND block IN (SELECT value FROM json_each(?2)) ORDER BY block;
+
+-- name: save_vector_block
+INSERT OR REPLACE INTO vector_blocks (space, block, vectors, version, docs, texts, codes, scales)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: removed_vectors_count
+SELECT count(*) FROM removed_vectors;
+
+-- name: removed_vectors
+SELECT model, doc FROM removed_vectors LIMIT ?;
+
+-- name: delete_removed_vectors
+DELETE FROM removed_vectors WHERE model = ?1 AND doc IN (SELECT value FROM json_each(?2));
+
+-- name: bare_vectors
+SELECT doc, vector FROM vectors WHERE doc IN (SELECT value FROM json_each(?2)) AND model = ?1;
 
 -- name: vectors_of_docs
-SELECT d.doc, d.id, substr(d.parent, length(?3) + 2), p.doc, d.source, v.vector
-FROM vectors v JOIN documents d ON d.doc = v.doc
-LEFT JOIN documents p ON p.collection = ?3 AND p.id = substr(d.parent, length(?3) + 2)
-WHERE v.doc IN (SELECT value FROM json_each(?5)) AND v.model = ?1 AND d.collection = ?2 AND length(v.vector) = ?4
-ORDER BY d.id;
+SELECT d.id, d.parent, v.vector
+FROM json_each(?3) j CROSS JOIN vectors v ON v.doc = j.value AND v.model = ?1 CROSS JOIN documents d ON d.doc = v.doc
+WHERE +d.collection = ?2;
 
 -- name: vectors_of_parents
-SELECT d.doc, d.id, p.id, p.doc, d.source, v.vector
-FROM documents p CROSS JOIN documents d ON d.parent = ?3 || '/' || p.id AND +d.collection = ?2
-CROSS JOIN vectors v ON v.doc = d.doc
-WHERE p.collection = ?3 AND p.id IN (SELECT value FROM json_each(?5)) AND v.model = ?1 AND length(v.vector) = ?4
+SELECT d.id, d.parent, v.vector
+FROM documents d CROSS JOIN vectors v ON v.doc = d.doc
+WHERE d.parent IN (SELECT value FROM json_each(?3)) AND +d.collection = ?2 AND v.model = ?1
 ORDER BY d.id;
 
--- name: docs_by_key
-SELECT json_group_array(doc) FROM keys
-WHERE name = ?1 AND CASE ?2 WHEN '='  THEN value = json_extract(?3, '$[0]')
-                            WHEN '>=' THEN value >= json_extract(?3, '$[0]')
-                            WHEN '<'  THEN value < json_extract(?3, '$[0]')
-                            ELSE value LIKE json_extract(?3, '$[0]') ESCAPE '\' END;
+-- name: vector_counts
+-- The packed vectors of each model, and those that wait: what was replaced is among both until it is packed.
+SELECT s.model, sum(b.vectors) FROM vector_spaces s JOIN vector_blocks b ON b.space = s.space
+WHERE s.collection = ?1 GROUP BY s.model
+UNION ALL
+SELECT w.model, count(*) FROM waiting_vectors w CROSS JOIN documents d ON d.doc = w.doc
+WHERE d.collection = ?1 AND NOT EXISTS (SELECT 1 FROM removed_vectors r WHERE r.doc = w.doc AND r.model = w.model)
+GROUP BY w.model;
+
+-- name: docs_with_vector
+SELECT json_group_array(doc)
+FROM (SELECT v.doc FROM vectors v CROSS JOIN documents d ON d.doc = v.doc
+      WHERE v.doc > ?3 AND v.model = ?1 AND d.collection = ?2 ORDER BY v.doc LIMIT ?4);
+
+-- name: delete_vectors_of_model
+DELETE FROM vectors WHERE model = ?1 AND doc IN (SELECT value FROM json_each(?2));
+
+-- name: delete_vector_blocks
+DELETE FROM vector_blocks WHERE space IN (SELECT space FROM vector_spaces WHERE model = ? AND collection = ?);
+
+-- name: delete_vector_spaces
+DELETE FROM vector_spaces WHERE model = ? AND collection = ?;
 
 -- name: ids_without_vector
 SELECT json_group_array(id)

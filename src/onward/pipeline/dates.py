@@ -26,29 +26,29 @@ def read_span(text: str) -> float | None:
     return seconds if units == sorted(set(units), reverse=True) and seconds <= _LONGEST_SPAN else None
 
 
-def read_past(text: str) -> float:
+def read_past(text: str, now: float | None = None) -> float:
     """Return a point in time up to now, in seconds since the epoch; raise ValueError or OverflowError if not."""
-    now = datetime.now().astimezone()
+    here = datetime.now().astimezone() if now is None else datetime.fromtimestamp(now).astimezone()
     if (ago := read_span(text)) is not None:
-        return now.timestamp() - ago
+        return here.timestamp() - ago
     if _HOUR.fullmatch(text):
-        found = _at_hour(date.today(), text)  # noqa: DTZ011
+        found = _at_hour(here.date(), text)
         # Early in the morning, 23:00 is that of yesterday.
-        return found if found <= now.timestamp() else _at_hour(date.today() - timedelta(days=1), text)  # noqa: DTZ011
-    return _read(text)
+        return found if found <= here.timestamp() else _at_hour(here.date() - timedelta(days=1), text)
+    return _read(text, here.date())
 
 
 def read_time(text: str) -> float:
     """Return a point in time in the future; an hour alone is one of today."""
-    return _at_hour(date.today(), text) if _HOUR.fullmatch(text) else _read(text)  # noqa: DTZ011
+    today = datetime.now().astimezone().date()  # whoever says "today" means theirs
+    return _at_hour(today, text) if _HOUR.fullmatch(text) else _read(text, today)
 
 
 def _at_hour(day: date, hour: str) -> float:
-    return _read(f"{day.isoformat()}T{hour.zfill(len(hour) + (hour[1] == ':'))}")
+    return _read(f"{day.isoformat()}T{hour.zfill(len(hour) + (hour[1] == ':'))}", day)
 
 
-def _read(text: str) -> float:
-    today = date.today()  # noqa: DTZ011 - whoever says "today" means theirs
+def _read(text: str, today: date) -> float:
     named = {"today": today, "yesterday": today - timedelta(days=1), "tomorrow": today + timedelta(days=1)}
     if text in named:
         found = datetime.combine(named[text], datetime.min.time())

@@ -1,0 +1,1 @@
+"""A server for the Model Context Protocol: tools with which assistants search and read a store."""

@@ -1,0 +1,119 @@
+"""Excerpts: the part of a text that matches a query best, with marks around the words that match."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
+
+from onward.model.search_query import MARK_END, MARK_START
+from onward.search import words
+
+EXCERPT_CHARACTERS = 280
+MAX_CHARACTERS = 100_000  # of a text, in which matches are looked for
+MAX_PATTERN_TERMS = 40
+_BEFORE = 60  # Characters that are shown before the first match
+
+
+def marked(text: str, terms: Collection[str], language: str = "") -> str:
+    """Return a short text, such as a title, with marks around its words that are among the terms."""
+    text = _without_marks(text)
+    return _mark(text, _matches(text, terms, language), 0, len(text))
+
+
+def _without_marks(text: str) -> str:
+    """Return a text in which nothing is taken for a mark; everything keeps its place."""
+    return text.replace(MARK_START, " ").replace(MARK_END, " ")
+
+
+def excerpt(text: str, quoted: str, terms: Collection[str], language: str = "") -> str:
+    """Return the best part of a text with marks; a part of the quoted text only if nothing else matches."""
+    text, quoted = _without_marks(text[:MAX_CHARACTERS]), _without_marks(quoted[:MAX_CHARACTERS])
+    for body in (text, quoted):
+        if found := _matches(body, terms, language):
+            start, end = _best_part(body, found)
+            return _framed(body, _mark(body, found, start, end), start, end)
+    body = text if text.strip() else quoted
+    end = _word_end(body, EXCERPT_CHARACTERS)
+    return _framed(body, body[:end], 0, end)
+
+
+def _matches(text: str, terms: Collection[str], language: str) -> list[tuple[int, int, str]]:
+    """Return start and end of each match with its term; matches that overlap are one."""
+    found: list[tuple[int, int, str]] = []
+    for start, end, of_word in _likely_spans(text, terms, language):
+        term = next((term for term in of_word if term in terms), None)
+        if term is None:
+            continue
+        joined = (start, end)
+        while found and joined[0] < found[-1][1]:  # a compound comes after all of its parts
+            first = found.pop()
+            joined = (min(joined[0], first[0]), max(joined[1], first[1]))
+        found.append((*joined, term))
+    return found
+
+
+def _likely_spans(text: str, terms: Collection[str], language: str) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+    """Yield the spans of words that may have one of the terms."""
+    pattern = _beginnings(frozenset(terms))
+    if pattern is None or not text.isascii():
+        yield from words.spans(text, language)
+        return
+    # Most words begin otherwise: their terms need not be known.
+    for match in pattern.finditer(text):
+        for start, end, found in words.spans(match[0], language):
+            yield match.start() + start, match.start() + end, found
+
+
+@lru_cache(maxsize=64)
+def _beginnings(terms: frozenset[str]) -> re.Pattern[str] | None:
+    """Return a pattern of words that begin as one of the terms does, or None if there are many."""
+    if not 0 < len(terms) <= MAX_PATTERN_TERMS:
+        return None
+    # A stem differs from its word in the last letters only.
+    begins = "|".join(sorted(re.escape(term[: max(1, len(term) - 2)]) for term in terms))
+    # A word also begins inside of `readMessage` and `python3`.
+    start = r"(?-i:(?<![A-Za-z0-9])|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=[0-9]))"
+    return re.compile(rf"{start}(?:{begins})[\w.@+#'-]*", re.ASCII | re.IGNORECASE)
+
+
+def _best_part(text: str, found: Sequence[tuple[int, int, str]]) -> tuple[int, int]:
+    """Return the part with the most different matching terms, then the most matches."""
+    best, chosen = (0, 0), 0
+    end = 0
+    for first, (start, _, _) in enumerate(found):
+        end = max(end, first)
+        while end < len(found) and found[end][1] <= start + EXCERPT_CHARACTERS - _BEFORE:
+            end += 1
+        inside = found[first : max(end, first + 1)]
+        score = (len({term for *_, term in inside}), len(inside))
+        if score > best:
+            best, chosen = score, first
+    start = max(0, found[chosen][0] - _BEFORE)
+    if start:
+        begins = [place for gap in ("\n", " ") if (place := text.find(gap, start, found[chosen][0])) >= 0]
+        start = min(begins) + 1 if begins else found[chosen][0]
+    return start, max(_word_end(text, start + EXCERPT_CHARACTERS), found[chosen][1])
+
+
+def _word_end(text: str, end: int) -> int:
+    """Return the end of the last whole word before a place."""
+    if end >= len(text):
+        return len(text)
+    space = max(text.rfind(" ", end - 40, end), text.rfind("\n", end - 40, end))
+    return space if space > 0 else end
+
+
+def _mark(text: str, found: Sequence[tuple[int, int, str]], start: int, end: int) -> str:
+    parts, place = [], start
+    for begins, ends, _ in found:
+        if begins >= place and ends <= end:
+            parts += [text[place:begins], MARK_START, text[begins:ends], MARK_END]
+            place = ends
+    return "".join([*parts, text[place:end]])
+
+
+def _framed(text: str, part: str, start: int, end: int) -> str:
+    before = "…" if text[:start].strip() else ""
+    after = "…" if text[end:].strip() else ""
+    return before + part.strip() + after

@@ -1,0 +1,340 @@
+"""Reads the packed full-text index: the postings of terms, facets and dates of the texts of one collection.
+
+Packed texts have their numbers; texts that wait to be packed come after them. A search takes one snapshot, so that
+all of its steps see the same texts.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from onward.search import words
+from onward.search.folding import fold
+from onward.search.index_writer import COLLECTION, DATE, LIVE, WaitingText, column_of, dtype_of
+from onward.search.languages import rules
+from onward.search.postings import BLOCK_BITS, Posting, find_in_entry, lengths, storable_text, unpack_postings
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from onward.model.search_query import Filter
+
+MAX_CACHED_COLUMNS = 64
+LANGUAGE = "language"
+PREFIX_TERMS = 50  # The most frequent terms that a prefix stands for
+
+
+class SearchDatabase(Protocol):
+    """The database that search needs."""
+
+    def read(self, name: str, *parameters: Any) -> Any: ...
+
+    def fetch(self, name: str, *parameters: Any) -> list[tuple[Any, ...]]: ...
+
+    def in_transaction(self) -> bool: ...
+
+
+class _Block(NamedTuple):
+    block: int
+    texts: int
+    live: int
+    words: float
+    version: int
+    stale: bool  # whether it has postings of removed texts
+
+
+class TextIndex:
+    """The full-text index of a database. It keeps the columns of blocks that have not changed."""
+
+    def __init__(self, db: SearchDatabase) -> None:
+        self._db = db
+        self._spaces: dict[str, int] = {}
+        self._kept: dict[tuple[int, str], tuple[tuple[tuple[int, int], ...], NDArray[Any]]] = {}
+
+    def snapshot(self, collection: str) -> TextSnapshot:
+        db = self._db
+        # What waits first: a text that is packed meanwhile is then read twice, and not missed.
+        waiting = [WaitingText(row) for row in db.fetch("waiting_texts_of", collection)]
+        space = self._space(collection)
+        # What was removed before the blocks: once a block says so, it is not listed any more.
+        removed = [number for (number,) in db.fetch("removed_texts", space)] if space is not None else []
+        rows = db.fetch("text_blocks", space) if space is not None else []
+        blocks = [
+            _Block(block, texts, live, count, version, stale > 0 or merged is not None)
+            for block, texts, live, count, _, stale, version, merged in rows
+        ]
+        snapshot = TextSnapshot(db, collection, space, blocks, waiting, removed, self._column)
+        if waiting and blocks:
+            numbers: dict[int, int] = dict(db.fetch("numbers_of_docs", [text.doc for text in waiting]))
+            # Not those that were packed after the blocks were read.
+            snapshot.waiting = [
+                text for text in waiting if numbers.get(text.doc, snapshot.packed) >= snapshot.packed
+            ]
+        return snapshot
+
+    def _space(self, collection: str) -> int | None:
+        if collection not in self._spaces:
+            found = self._db.fetch("labels_of_values", COLLECTION, [collection])
+            if not found:
+                return None
+            if self._db.in_transaction():  # it may be rolled back
+                return int(found[0][1])
+            self._spaces[collection] = found[0][1]
+        return self._spaces[collection]
+
+    def _column(self, space: int, blocks: Sequence[_Block], name: str) -> NDArray[Any]:
+        """Return the column of all packed texts; it is read again only if a block has changed."""
+        import numpy as np
+
+        state = tuple((block.texts, block.version) for block in blocks)
+        kept = self._kept.get((space, name))
+        if kept is not None and kept[0] == state:
+            return kept[1]
+        whole = np.zeros((blocks[-1].block << BLOCK_BITS) + blocks[-1].texts, dtype=dtype_of(name))
+        if name == DATE:
+            whole[:] = np.nan
+        for number, data in self._db.fetch("text_columns", space, name, [block.block for block in blocks]):
+            column = column_of(name, data)
+            start = number << BLOCK_BITS
+            column = column[: max(0, len(whole) - start)]  # a text may have been packed meanwhile
+            whole[start : start + len(column)] = column
+        if not self._db.in_transaction():
+            if len(self._kept) >= MAX_CACHED_COLUMNS:
+                self._kept.clear()
+            self._kept[space, name] = state, whole
+        return whole
+
+
+@dataclass
+class TextSnapshot:
+    """The texts of a collection at one time, by their numbers."""
+
+    db: SearchDatabase
+    collection: str
+    space: int | None
+    blocks: Sequence[_Block]
+    waiting: Sequence[WaitingText]
+    removed: Sequence[int]
+    read_column: Callable[[int, Sequence[_Block], str], NDArray[Any]]
+    _columns: dict[str, NDArray[Any]] = field(default_factory=dict)
+    _labels: dict[tuple[str, str], int] = field(default_factory=dict)
+    _languages: tuple[str, ...] | None = None
+    _texts_by_language: defaultdict[str, int] | None = None
+
+    @property
+    def packed(self) -> int:
+        """The number after that of the last packed text."""
+        return (self.blocks[-1].block << BLOCK_BITS) + self.blocks[-1].texts if self.blocks else 0
+
+    @property
+    def size(self) -> int:
+        return self.packed + len(self.waiting)
+
+    @property
+    def live_texts(self) -> int:
+        return max(1, sum(block.live for block in self.blocks) - len(self.removed) + len(self.waiting))
+
+    def average_length(self) -> float:
+        total = sum(block.words for block in self.blocks)
+        if self.waiting:
+            total += float(lengths()[[text.entry.length for text in self.waiting]].sum())
+        return max(1.0, total / max(1, sum(block.live for block in self.blocks) + len(self.waiting)))
+
+    # -- terms
+
+    def postings(self, terms: Collection[str]) -> dict[str, Posting]:
+        """Return the postings of terms."""
+        import numpy as np
+
+        rows: defaultdict[str, list[tuple[int, bytes]]] = defaultdict(list)
+        if self.blocks and terms:
+            numbers = [block.block for block in self.blocks]
+            for block, term, data in self.db.fetch("postings", self.space, numbers, sorted(terms)):
+                rows[term].append((block, data))
+        # The rarity of a word is counted from its postings: a text that was replaced must not count each time.
+        live = self.column(LIVE) if self.removed or any(block.stale for block in self.blocks) else None
+        found = {}
+        for term in terms:
+            posting = unpack_postings(rows[term])
+            if len(posting.numbers) and posting.numbers[-1] >= self.packed:  # packed after the snapshot
+                posting = posting.taken(posting.numbers < self.packed)
+            if live is not None and len(posting.numbers):
+                posting = posting.taken(live[posting.numbers].view(np.bool_))
+            if self.waiting:
+                marked = f"\n{term}\n".encode()
+                more = [
+                    (self.packed + place, weight << 8 | text.entry.length)
+                    for place, text in enumerate(self.waiting)
+                    if (weight := find_in_entry(text.entry.terms, text.entry.weights, marked))
+                ]
+                if more:
+                    added = np.array(more, dtype=np.int64)
+                    posting = Posting(
+                        np.concatenate((posting.numbers, added[:, 0])),
+                        np.concatenate((posting.keys, added[:, 1].astype(np.uint16))),
+                    )
+            found[term] = posting
+        return found
+
+    def terms_with_prefix(self, prefix: str, limit: int = PREFIX_TERMS) -> list[tuple[str, int]]:
+        """Return terms that begin so, with the number of their texts, the most frequent first."""
+        counts: defaultdict[str, int] = defaultdict(int)
+        if self.blocks:
+            numbers = [block.block for block in self.blocks]
+            above = prefix[:-1] + chr(min(ord(prefix[-1]) + 1, 0x10FFFF))
+            if "\ud800" <= above[-1] <= "\udfff":
+                above = prefix[:-1] + "\ue000"
+            counts.update(self.db.fetch("terms_between", self.space, numbers, prefix, above, limit))
+        marked = f"\n{prefix}".encode()
+        for text in self.waiting:
+            place = text.entry.terms.find(marked)
+            while place >= 0:
+                end = text.entry.terms.index(b"\n", place + 1)
+                counts[text.entry.terms[place + 1 : end].decode()] += 1
+                place = text.entry.terms.find(marked, end)
+        return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:limit]
+
+    # -- columns
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return the labels of a facet, the dates, or which texts are live, by number."""
+        import numpy as np
+
+        if name not in self._columns:
+            if self.blocks and self.space is not None:
+                packed = self.read_column(self.space, self.blocks, name)
+            else:
+                packed = np.zeros(0, dtype=dtype_of(name))
+            if name == LIVE:
+                last = np.ones(len(self.waiting), dtype=np.uint8)
+            elif name == DATE:
+                last = np.array([text.date for text in self.waiting], dtype="<f8")
+            else:
+                values = [text.facets.get(name, "") for text in self.waiting]
+                labels = self._labels_of(name, set(values))
+                last = np.array([labels[value] for value in values], dtype="<u4")
+            column = np.concatenate((packed, last)) if len(last) else packed
+            if name == LIVE and self.removed:
+                column = column.copy()
+                column[[number for number in self.removed if number < self.packed]] = 0
+            self._columns[name] = column
+        return self._columns[name]
+
+    def _labels_of(self, name: str, values: set[str]) -> dict[str, int]:
+        """Return the labels of values; values of waiting texts that have none yet get one for this snapshot."""
+        missing = [value for value in values if value and (name, value) not in self._labels]
+        if missing:
+            found: dict[str, int] = dict(self.db.fetch("labels_of_values", name, missing))
+            for value in missing:
+                self._labels[name, value] = found.get(value, 0xFFFF_FFFF - len(self._labels))
+        return {value: self._labels[name, value] if value else 0 for value in values}
+
+    def values_of(self, name: str, labels: Iterable[int]) -> dict[int, str]:
+        """Return the values of labels."""
+        own = {label: value for (facet, value), label in self._labels.items() if facet == name}
+        wanted = set(map(int, labels))
+        stored = [label for label in wanted if label not in own and label < 1 << 31]
+        if stored:
+            own.update(self.db.fetch("values_of_labels", stored))
+        return {label: own[label] for label in wanted if label in own}
+
+    def languages(self) -> tuple[str, ...]:
+        """Return the languages of the store's texts, and English, as which unknown languages count."""
+        if self._languages is None:
+            stored = {value for _, value in self.db.fetch("labels_named", LANGUAGE)}
+            stored |= {text.facets.get(LANGUAGE, "") for text in self.waiting}
+            self._languages = tuple(sorted((stored & set(words.LANGUAGES)) | {"en"}))
+        return self._languages
+
+    def texts_in(self, languages: Collection[str]) -> int:
+        """Return how many texts are in languages, which are named as `rules` names them."""
+        import numpy as np
+
+        if self._texts_by_language is None:
+            column = self.column(LANGUAGE)
+            labels: dict[int, str] = {0: "", **dict(self.db.fetch("labels_named", LANGUAGE))}
+            labels |= {label: value for (facet, value), label in self._labels.items() if facet == LANGUAGE}
+            self._texts_by_language = defaultdict(int)
+            for label, value in labels.items():
+                self._texts_by_language[rules(value)] += int(np.count_nonzero(column == np.uint32(label)))
+        return sum(self._texts_by_language[language] for language in languages)
+
+    def mask(self, filters: Sequence[Filter], unwanted: Sequence[Filter] = ()) -> NDArray[np.bool_]:
+        """Return which texts are live, pass the filters, and none of the unwanted ones."""
+        import numpy as np
+
+        chosen = self.column(LIVE).astype(np.bool_)
+        alternatives: defaultdict[str, list[Filter]] = defaultdict(list)
+        for one in filters:
+            if one[1] in (">=", "<"):
+                chosen &= self._passing(one)
+            else:
+                alternatives[one[0]].append(one)
+        for some in alternatives.values():
+            chosen &= np.logical_or.reduce([self._passing(one) for one in some])
+        for one in unwanted:
+            chosen &= ~self._passing(one)
+        return chosen
+
+    def _passing(self, one: Filter) -> NDArray[np.bool_]:
+        import numpy as np
+
+        name, relation, value = one
+        column = self.column(name)
+        match relation:
+            case ">=":
+                passing = column >= float(value)  # false for texts without a date
+            case "<":
+                passing = column < float(value)
+            case "=":
+                wanted = storable_text(str(value))
+                passing = column == self._labels_of(name, {wanted})[wanted]
+            case _:
+                part = fold(str(value))
+                labels: dict[int, str] = dict(self.db.fetch("labels_named", name))
+                labels |= {label: text for (facet, text), label in self._labels.items() if facet == name}
+                fitting = [label for label, text in labels.items() if part in fold(text)]
+                passing = np.isin(column, np.array(fitting, dtype=np.uint32))
+        return passing
+
+    def language_of(self, number: int) -> str:
+        label = int(self.column(LANGUAGE)[number])
+        return self.values_of(LANGUAGE, [label]).get(label, "")
+
+    # -- documents
+
+    def docs(self, numbers: Sequence[int]) -> dict[int, int]:
+        """Return the documents of texts, by number; those that are gone are missing."""
+        packed = [number for number in numbers if number < self.packed]
+        found: dict[int, int] = dict(self.db.fetch("docs_of_numbers", self.space, packed)) if packed else {}
+        for number in numbers:
+            if number >= self.packed:
+                found[number] = self.waiting[number - self.packed].doc
+        return found
+
+    def stored_texts(self, numbers: Sequence[int]) -> dict[int, tuple[str, str, str]]:
+        """Return title, text and quoted text by number; those of a removed document are missing."""
+        docs = self.docs(numbers)
+        stored = {row[0]: row[1:] for row in self.db.fetch("texts_of_docs", list(docs.values()))} if docs else {}
+        return {number: stored[doc] for number, doc in docs.items() if doc in stored}
+
+    def ids(self, numbers: Sequence[int]) -> dict[int, str]:
+        """Return the ids of the documents of texts, by number."""
+        docs = self.docs(numbers)
+        ids: Mapping[int, str] = dict(self.db.fetch("ids_of_docs", list(docs.values()))) if docs else {}
+        return {number: ids[doc] for number, doc in docs.items() if doc in ids}
+
+    def numbers(self, ids: Sequence[str]) -> dict[str, int]:
+        """Return the numbers of documents that have a text, by id."""
+        places = {text.doc: self.packed + place for place, text in enumerate(self.waiting)}
+        found = {}
+        for id, number, doc in self.db.fetch("numbers_of_ids", self.collection, list(ids)):
+            if doc in places:
+                found[id] = places[doc]
+            elif number is not None and number < self.packed:
+                found[id] = number
+        return found
