@@ -29,6 +29,7 @@ _PATCH = re.compile(r"^(?:---|diff --git)", re.MULTILINE)
 _TRAILER = re.compile(r"^\s*(?:[A-Z][\w-]+-by|Cc|From):", re.MULTILINE)
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _WORD = re.compile(r"[^\W\d_]{4,}")
+_TYPED_WORD = re.compile(r"\w+(?:['’]\w+)*")  # as people type it: with its apostrophe
 _FUNCTION = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
 _FILE = re.compile(r"\b[\w-]+(?:/[\w-]+)*\.(?:c|h|sh|txt|py|perl|md|toml|js|rs|go)\b")
 _COMMIT = re.compile(r"\b(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{9,40}\b")
@@ -165,7 +166,7 @@ class _MailTasks:
 
     def neighbours(self, form: str = "{}") -> list[Question]:
         """Three words that stand next to each other in some mails."""
-        words = {id: re.findall(r"\w+", text.lower()) for id, text in self.texts.items()}
+        words = {id: _TYPED_WORD.findall(text.lower()) for id, text in self.texts.items()}
         having: defaultdict[str, dict[str, int]] = defaultdict(dict)
         for id, some in words.items():
             for three in zip(some, some[1:], some[2:], strict=False):
@@ -175,7 +176,7 @@ class _MailTasks:
                 " ".join(three)
                 for sentences in self.sentences.values()
                 for one in sentences
-                for three in _triples(re.findall(r"[a-z]+", one.lower()))
+                for three in _triples(_TYPED_WORD.findall(one.lower()))
             }
         )
         return [Question(form.format(one), having[one]) for one in written if 2 <= len(having[one]) <= 20]
@@ -217,7 +218,7 @@ def _sentences(mail: Message) -> list[str]:
 
 
 def _triples(words: Sequence[str]) -> Iterable[tuple[str, str, str]]:
-    """Return neighbouring words of which at most one is common."""
+    """Return neighbouring words, all of letters, of which at most one is common."""
     for three in zip(words, words[1:], words[2:], strict=False):
-        if sum(word in _COMMON or len(word) < 3 for word in three) <= 1:
+        if all(map(str.isalpha, three)) and sum(word in _COMMON or len(word) < 3 for word in three) <= 1:
             yield three

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from onward.backend_urls import open_store
 from onward.ledger.store import Store
 from onward.model.ledger import IndexedVector
+from onward.model.search_query import Term
 from onward.search import fusion
 from onward.search.fusion import Ranking, RankingQuery
+from onward.search.phrases import NAME_WEIGHT
 from onward.search.vector_index import VectorSpace
 from tests.store.library import Library, indexed, pack_everything, place, rank, text_query, vector, write
 from tests.support.store_pages import Clock, Page, word
@@ -22,7 +24,7 @@ from tests.support.store_pages import Clock, Page, word
 SPACE = VectorSpace("m", "words")
 
 
-def found(library: Library, *wanted: str, **more: Any) -> list[str]:
+def found(library: Library, *wanted: str | Term, **more: Any) -> list[str]:
     return [hit.id for hit in rank(library.store, *wanted, **more).hits]
 
 
@@ -94,7 +96,7 @@ def test_scores_are_shares_of_the_best(library: Library) -> None:
     first, second = rank(library.store, "boat").hits
     assert (first.id, first.score, first.text_score, first.similarity) == ("a", 1.0, 1.0, 0.0)
     assert 0.0 < second.score < 1.0
-    assert second.score == pytest.approx(second.text_score)
+    assert second.score == pytest.approx((second.text_score + NAME_WEIGHT) / (1.0 + NAME_WEIGHT))
 
 
 def test_vectors_order_texts_that_the_words_do_not(library: Library) -> None:
@@ -300,3 +302,37 @@ def test_a_query_needs_words_groups_or_filters(library: Library) -> None:
     write(library, a="boat", b="tent")
     snapshot = library.store.texts(Page)
     assert library.store.search(snapshot, RankingQuery(text_query([]))).total == 2, "everything is listed"
+
+
+# -- names and phrases
+
+
+@pytest.mark.parametrize("packed", (False, True))
+@pytest.mark.parametrize(
+    ("typed", "similar"),
+    (
+        ("builtin/fetch.c", "builtin fetch.c, lib/fetch.c"),
+        ("read_message", "read a message, read_messages"),
+        ("app.py", "app py, my-app.py"),
+        ("red boat", "red boats, reddest boat"),
+    ),
+)
+def test_texts_with_a_name_as_it_was_typed_come_first(
+    library: Library, packed: bool, typed: str, similar: str
+) -> None:
+    write(library, similar=similar, exact=f"we know {typed} {'and much more ' * 50}")
+    if packed:
+        pack_everything(library.store)
+    assert found(library, typed)[0] == "exact"
+
+
+@pytest.mark.parametrize("word", ("boats", "7da15a56da"))
+def test_texts_that_only_quote_a_word_come_after_those_that_have_it(library: Library, word: str) -> None:
+    long = "and much more about other things " * 100
+    write(library, indexed("own", text=f"{word} {long}"), indexed("quoting", text="yes", quoted=word))
+    assert found(library, word) == ["own", "quoting"]
+
+
+def test_a_name_counts_little_in_a_long_query(library: Library) -> None:
+    write(library, topic="the harbour master wants lights on piers", name="a/b.c piers")
+    assert found(library, "harbour", "master", "wants", "lights", "on", "piers", "a/b.c")[0] == "topic"

@@ -80,23 +80,20 @@ def score_texts(snapshot: TextSnapshot, query: TextQuery) -> TextScores:
         allowed &= snapshot.mask(query.more_filters)
     telling = telling_terms(query.wanted, snapshot.languages(), question=query.question)[:MAX_GROUPS]
     typed = {term: _groups(term, snapshot) for term in telling}
-    conditions = {
-        term: [group for one in _groups(term, snapshot) for group in one.parts]
-        for term in (*query.required, *query.unwanted)
-    }
-    needed = [*query.groups, *(group for some in typed.values() for one in some for group in one.every())]
+    conditions = {term: _groups(term, snapshot).parts for term in (*query.required, *query.unwanted)}
+    needed = [*query.groups, *(group for one in typed.values() for group in one.every())]
     needed += [group for some in conditions.values() for group in some]
     scorer = Scorer(snapshot, snapshot.postings({term for group in needed for term in group.terms}))
     groups = list(query.groups)
     asked: list[tuple[str, float]] = []
     unknown: list[str] = []
     for term in query.wanted:
-        chosen = [group for one in typed.get(term, ()) for group in one.chosen(scorer)]
+        chosen = typed[term].chosen(scorer) if term in typed else []
         asked.append((term.text, max(map(scorer.rarity_of_group, chosen), default=0.0)))
         if term in typed and not asked[-1][1]:
             unknown.append(term.text)
     for term in telling:
-        groups += [group for one in typed[term] for group in one.chosen(scorer)]
+        groups += typed[term].chosen(scorer)
     scores, coverage = np.zeros((2, snapshot.size), dtype=np.float32)
     contributions = [added for group in groups if (added := scorer.contribution(group)) is not None]
     whole = sum(added.rarity for added in contributions)
@@ -130,8 +127,8 @@ def telling_terms(wanted: Sequence[Term], languages: Sequence[str], *, question:
     return telling or list(wanted)
 
 
-class _TokenGroups(NamedTuple):
-    """The words of a token of a query."""
+class _TermGroups(NamedTuple):
+    """The words of a term of a query."""
 
     parts: list[Group]
     wholes: list[Group]  # `read_message` as one term, besides its parts
@@ -140,13 +137,13 @@ class _TokenGroups(NamedTuple):
         return self.parts + self.wholes
 
     def chosen(self, scorer: Scorer) -> list[Group]:
-        """Return the groups that rank: where the whole is known, its parts count little."""
+        """Return the groups that rank: where a whole is known, the parts count little."""
         known = [group for group in self.wholes if scorer.count(group)]
         return [*known, *(group._replace(weight=PART_WEIGHT) if known else group for group in self.parts)]
 
 
-def _groups(term: Term, snapshot: TextSnapshot) -> list[_TokenGroups]:
-    """Return the words of each token of a term, with their index terms."""
+def _groups(term: Term, snapshot: TextSnapshot) -> _TermGroups:
+    """Return the words of a term, with their index terms."""
     languages = snapshot.languages()
     field = field_prefix(term.field)
     if term.prefix:
@@ -155,20 +152,13 @@ def _groups(term: Term, snapshot: TextSnapshot) -> list[_TokenGroups]:
         own = words.query_terms(term.text, languages, whole=False)
         if len(own) == 1:  # a whole word: its stem may be shorter than what was typed
             found += [field + one for one in own[0]]
-        return [_TokenGroups([Group(f"{term.text}*", tuple(dict.fromkeys(found)) or (field + begins,))], [])]
-    if term.phrase or not (tokens := words.query_tokens(term.text)):
-        tokens = [term.text]
-    tokens_groups = []
-    for token in tokens:
-        parts = words.query_parts(token, languages, whole=False)
-        wholes = () if term.phrase else words.query_parts(token, languages, whole=True)
-        tokens_groups.append(
-            _TokenGroups(
-                [_group(field, part, snapshot) for part in parts],
-                [_group(field, part, snapshot) for part in wholes if part not in parts],
-            )
-        )
-    return tokens_groups
+        return _TermGroups([Group(f"{term.text}*", tuple(dict.fromkeys(found)) or (field + begins,))], [])
+    parts = words.query_parts(term.text, languages, whole=False)
+    wholes = () if term.phrase else words.query_parts(term.text, languages, whole=True)
+    return _TermGroups(
+        [_group(field, part, snapshot) for part in parts],
+        [_group(field, part, snapshot) for part in wholes if part not in parts],
+    )
 
 
 def _group(field: str, part: words.QueryPart, snapshot: TextSnapshot) -> Group:

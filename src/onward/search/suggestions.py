@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 MIN_LETTERS = 2  # Of a word that is completed
 MAX_CANDIDATES = 5_000  # The most frequent terms, among which a misspelt word is looked for
+BLOCKS = 4  # In which these are looked for: what is frequent is in all of them
 TEXTS_OF_COMPLETION, TEXTS_OF_CORRECTION = 3, 10  # In which the words of a term are looked up
 MAX_CHARACTERS = 20_000  # Of such a text
 
@@ -23,7 +24,7 @@ def completions(texts: TextSnapshot, begun: str, limit: int) -> list[str]:
     begins = storable_text(fold(begun))
     if len(begins) < MIN_LETTERS:
         return []
-    terms = [term for term, _ in texts.terms_with_prefix(begins, 3 * limit)]
+    terms = [term for term, _ in texts.terms_with_prefix(begins, 3 * limit, of_blocks=BLOCKS)]
     words = (word.lower() for word in _words_of(texts, terms) if fold(word).startswith(begins))
     return list(dict.fromkeys(words))[:limit]
 
@@ -55,7 +56,9 @@ def corrections(texts: TextSnapshot, unknown: Sequence[str]) -> dict[str, str]:
 
     for word in unknown:
         letters = first_letters(word, languages)
-        candidates = [one for letter in letters for one in texts.terms_with_prefix(letter, MAX_CANDIDATES)]
+        candidates = [
+            one for letter in letters for one in texts.terms_with_prefix(letter, MAX_CANDIDATES, of_blocks=BLOCKS)
+        ]
         if candidates and (better := suggest(word, candidates, languages, texts_of)) is not None:
             found[word.lower()] = better
     return found

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MAX_CACHED_COLUMNS = 64
 LANGUAGE = "language"
+YEAR = "year"  # A column that is made of the dates
+FIRST_OWN_LABEL = 1 << 31  # From here on, labels are those of a snapshot, for values that wait to be packed
 PREFIX_TERMS = 50  # The most frequent terms that a prefix stands for
 
 
@@ -88,12 +90,20 @@ class TextIndex:
 
     def _column(self, space: int, blocks: Sequence[_Block], name: str) -> NDArray[Any]:
         """Return the column of all packed texts; it is read again only if a block has changed."""
-        import numpy as np
-
         state = tuple((block.texts, block.version) for block in blocks)
         kept = self._kept.get((space, name))
         if kept is not None and kept[0] == state:
             return kept[1]
+        whole = years_of(self._column(space, blocks, DATE)) if name == YEAR else self._read(space, blocks, name)
+        if not self._db.in_transaction():
+            if len(self._kept) >= MAX_CACHED_COLUMNS:
+                self._kept.clear()
+            self._kept[space, name] = state, whole
+        return whole
+
+    def _read(self, space: int, blocks: Sequence[_Block], name: str) -> NDArray[Any]:
+        import numpy as np
+
         whole = np.zeros((blocks[-1].block << BLOCK_BITS) + blocks[-1].texts, dtype=dtype_of(name))
         if name == DATE:
             whole[:] = np.nan
@@ -102,11 +112,15 @@ class TextIndex:
             start = number << BLOCK_BITS
             column = column[: max(0, len(whole) - start)]  # a text may have been packed meanwhile
             whole[start : start + len(column)] = column
-        if not self._db.in_transaction():
-            if len(self._kept) >= MAX_CACHED_COLUMNS:
-                self._kept.clear()
-            self._kept[space, name] = state, whole
         return whole
+
+
+def years_of(dates: NDArray[np.float64]) -> NDArray[np.uint32]:
+    """Return the year of each date, 0 for none."""
+    import numpy as np
+
+    years = np.nan_to_num(dates).astype("datetime64[s]").astype("datetime64[Y]").astype(np.int64) + 1970
+    return np.where(np.isfinite(dates), years.clip(0, FIRST_OWN_LABEL - 1), 0).astype(np.uint32)
 
 
 @dataclass
@@ -180,11 +194,17 @@ class TextSnapshot:
             found[term] = posting
         return found
 
-    def terms_with_prefix(self, prefix: str, limit: int = PREFIX_TERMS) -> list[tuple[str, int]]:
-        """Return terms that begin so, with the number of their texts, the most frequent first."""
+    def terms_with_prefix(
+        self, prefix: str, limit: int = PREFIX_TERMS, *, of_blocks: int | None = None
+    ) -> list[tuple[str, int]]:
+        """Return terms that begin so, with the number of their texts, the most frequent first.
+
+        With `of_blocks`, so many blocks are read, the newest and older ones: enough to find frequent terms.
+        """
         counts: defaultdict[str, int] = defaultdict(int)
         if self.blocks:
-            numbers = [block.block for block in self.blocks]
+            step = -(-len(self.blocks) // of_blocks) if of_blocks else 1
+            numbers = [block.block for block in self.blocks[::-1][::step]]
             above = prefix[:-1] + chr(min(ord(prefix[-1]) + 1, 0x10FFFF))
             if "\ud800" <= above[-1] <= "\udfff":
                 above = prefix[:-1] + "\ue000"
@@ -209,10 +229,12 @@ class TextSnapshot:
                 packed = self.read_column(self.space, self.blocks, name)
             else:
                 packed = np.zeros(0, dtype=dtype_of(name))
+            last: NDArray[Any]
             if name == LIVE:
                 last = np.ones(len(self.waiting), dtype=np.uint8)
-            elif name == DATE:
-                last = np.array([text.date for text in self.waiting], dtype="<f8")
+            elif name in (DATE, YEAR):
+                dates = np.array([text.date for text in self.waiting], dtype="<f8")
+                last = years_of(dates) if name == YEAR else dates
             else:
                 values = [text.facets.get(name, "") for text in self.waiting]
                 labels = self._labels_of(name, set(values))
@@ -237,7 +259,7 @@ class TextSnapshot:
         """Return the values of labels."""
         own = {label: value for (facet, value), label in self._labels.items() if facet == name}
         wanted = set(map(int, labels))
-        stored = [label for label in wanted if label not in own and label < 1 << 31]
+        stored = [label for label in wanted if label not in own and label < FIRST_OWN_LABEL]
         if stored:
             own.update(self.db.fetch("values_of_labels", stored))
         return {label: own[label] for label in wanted if label in own}

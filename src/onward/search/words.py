@@ -46,7 +46,6 @@ __all__ = [
     "is_stop_word",
     "query_parts",
     "query_terms",
-    "query_tokens",
     "spans",
     "terms",
 ]
@@ -121,11 +120,6 @@ class QueryPart(NamedTuple):
 
     terms: tuple[str, ...]
     left_out: frozenset[str]  # as `rules` names them
-
-
-def query_tokens(text: str) -> list[str]:
-    """Return the tokens of a query word or phrase: two for `builtin/fetch.c`."""
-    return _tokens(text).findall(text)
 
 
 def query_parts(word: str, languages: Collection[str], *, whole: bool = True) -> tuple[QueryPart, ...]:
