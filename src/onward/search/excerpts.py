@@ -12,6 +12,7 @@ from onward.search import words
 EXCERPT_CHARACTERS = 280
 MAX_CHARACTERS = 100_000  # of a text, in which matches are looked for
 MAX_PATTERN_TERMS = 40
+MAX_MATCHES = 150  # among which the best part is looked for
 _BEFORE = 60  # Characters that are shown before the first match
 
 
@@ -50,6 +51,8 @@ def _matches(text: str, terms: Collection[str], language: str) -> list[tuple[int
             first = found.pop()
             joined = (min(joined[0], first[0]), max(joined[1], first[1]))
         found.append((*joined, term))
+        if len(found) >= MAX_MATCHES:
+            break
     return found
 
 
@@ -60,9 +63,11 @@ def _likely_spans(text: str, terms: Collection[str], language: str) -> Iterator[
         yield from words.spans(text, language)
         return
     # Most words begin otherwise: their terms need not be known.
+    known = words.known_spans(language)
     for match in pattern.finditer(text):
-        for start, end, found in words.spans(match[0], language):
-            yield match.start() + start, match.start() + end, found
+        word, at = match[0], match.start()
+        for start, end, found in known[word] if word.isalnum() else words.spans(word, language):
+            yield at + start, at + end, found
 
 
 @lru_cache(maxsize=64)
@@ -70,8 +75,8 @@ def _beginnings(terms: frozenset[str]) -> re.Pattern[str] | None:
     """Return a pattern of words that begin as one of the terms does, or None if there are many."""
     if not 0 < len(terms) <= MAX_PATTERN_TERMS:
         return None
-    # A stem differs from its word in the last letters only.
-    begins = "|".join(sorted(re.escape(term[: max(1, len(term) - 2)]) for term in terms))
+    # A stem differs from its word in the last letters only; a short one in its last letter.
+    begins = "|".join(sorted({re.escape(term[: max(1, len(term) - 1 - (len(term) > 4))]) for term in terms}))
     # A word also begins inside of `readMessage` and `python3`.
     start = r"(?-i:(?<![A-Za-z0-9])|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=[0-9]))"
     return re.compile(rf"{start}(?:{begins})[\w.@+#'-]*", re.ASCII | re.IGNORECASE)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 BEST_TEXTS, MAX_TERMS = 10, 20
 MAX_CANDIDATES = 40  # Terms whose postings are read to choose `MAX_TERMS` of them
+MAX_CHARACTERS = 4_000  # Of a text: what it is about is said by then
 
 
 def add_feedback(snapshot: TextSnapshot, found: TextScores, weight: float) -> None:
@@ -24,8 +25,9 @@ def add_feedback(snapshot: TextSnapshot, found: TextScores, weight: float) -> No
     weights: defaultdict[str, float] = defaultdict(float)
     counts: defaultdict[str, int] = defaultdict(int)
     scorer = Scorer(snapshot, {})
-    for number, texts in snapshot.stored_texts(best).items():
-        entry = text_entry(*texts, language=snapshot.language_of(number))
+    for number, stored in snapshot.stored_texts(best).items():
+        title, text, quoted = (part[:MAX_CHARACTERS] for part in stored)
+        entry = text_entry(title, text, quoted, language=snapshot.language_of(number))
         share = float(found.scores[number]) / whole
         impacts = scorer.impacts(entry.weights, entry.length).tolist()
         for term, impact in zip(entry.terms.decode().split("\n")[1:-1], impacts, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 # What continues a word, for character classes: marks (accents, vowel signs) and what is not shown (soft hyphens).
 # Letters and unassigned characters between two marks are included to make it short.
@@ -37,6 +38,7 @@ _ACCENTS = re.compile(
 _LETTERS = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ħ": "h", "ŧ": "t", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d"}
 )
+_NOT_ASCII = re.compile("[\0-\x7f]?[^\0-\x7f]+")
 # A character and what is written together with it: marks, the rest of a Korean syllable, a half-width voiced mark.
 _CLUSTERS = re.compile(f".[{MARKS}\u1160-\u11ff\uff9e\uff9f]*", re.DOTALL)
 
@@ -55,6 +57,16 @@ def fold(text: str) -> str:
     """Return a text in lower case, in one Unicode form, without accents."""
     if text.isascii():
         return text.lower()
+    # Only where there are other characters: most texts have few of them. One before them may belong to them.
+    return _NOT_ASCII.sub(_folded, text.lower())
+
+
+def _folded(match: re.Match[str]) -> str:
+    return _fold_part(match[0])
+
+
+@lru_cache(maxsize=10_000)
+def _fold_part(text: str) -> str:
     bare = _ACCENTS.sub("", unicodedata.normalize("NFD", lower(text)))
     return unicodedata.normalize("NFC", bare.translate(_LETTERS))
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise, takewhile
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from onward.search import words
 from onward.search.folding import fold
@@ -28,12 +28,18 @@ _WORDS = re.compile(r"[^\W_]+")
 _NAME = re.compile(r"[^@]*[^\W_](?:[./:]|_+|\s+)[^\W_][^@]*")
 
 
-class _Pattern(NamedTuple):
-    begins: tuple[str, ...]  # of its words: a text without one of them needs no further look
-    pattern: re.Pattern[str]
+class _Pattern:
+    """Words to look for in folded text. What finds them is made once a text has the beginnings of all words."""
+
+    def __init__(self, begins: Sequence[str], expression: str) -> None:
+        self._begins, self._expression = begins, expression
 
     def is_in(self, text: str) -> bool:
-        return all(begin in text for begin in self.begins) and self.pattern.search(text) is not None
+        return all(begin in text for begin in self._begins) and self._found.search(text) is not None
+
+    @cached_property
+    def _found(self) -> re.Pattern[str]:
+        return re.compile(self._expression)
 
 
 @lru_cache(maxsize=256)
@@ -51,7 +57,7 @@ def phrase_pattern(phrase: str) -> _Pattern:
         begin = re.escape(word[:same])
         # The letters come first, then what must not be before them: so they are looked for as plain text.
         parts.append(rf"{begin}(?<![^\W_]{begin})[^\W_]*")
-    return _Pattern(tuple(begins), re.compile(r"[\W_]*".join(parts) if parts else "(?!)"))
+    return _Pattern(begins, r"[\W_]*".join(parts) or "(?!)")
 
 
 @lru_cache(maxsize=256)
@@ -60,7 +66,7 @@ def name_pattern(name: str) -> _Pattern:
     parts = fold(name).split()
     first, rest = re.escape(parts[0]), [re.escape(part) for part in parts[1:]]
     exact = r"\s+".join([rf"{first}(?<!\w{first})", *rest])
-    return _Pattern(tuple(parts), re.compile(rf"{exact}(?!\w)"))
+    return _Pattern(parts, rf"{exact}(?!\w)")
 
 
 def texts_with_phrase(

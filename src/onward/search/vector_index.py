@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from onward.search.text_index import SearchDatabase, TextSnapshot
 
-RESCORED = 400  # Vectors that are compared themselves, after their codes
+RESCORED = 400  # Vectors that are compared themselves, after their codes, to find the nearest ones
+RESCORED_FOR_TEXTS = 100  # and to rank texts by words, too: the order of more of them changes nothing
 
 
 class VectorSpace(NamedTuple):
@@ -80,7 +81,7 @@ class VectorIndex:
         text_of: dict[int, int] = {}
         for number, mean in self._db.fetch("vector_space", *space.of(vector)):
             blocks = self._codes.blocks(number)
-            near = nearest_codes(blocks, query, np.frombuffer(mean, "<f4"), RESCORED, packed, wanted)
+            near = nearest_codes(blocks, query, np.frombuffer(mean, "<f4"), RESCORED_FOR_TEXTS, packed, wanted)
             text_of.update(zip(near.docs.tolist(), near.texts.tolist(), strict=True))
         text_of |= waiting  # a code of one that waits is old
         text_of = {doc: text for doc, text in text_of.items() if text != NO_TEXT and allowed[text]}

@@ -18,7 +18,7 @@ Words of more than `MAX_TERM` characters are left out: they are encoded data. Pa
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from itertools import chain, islice, pairwise
 from operator import add
@@ -44,6 +44,7 @@ __all__ = [
     "is_left_out",
     "is_question",
     "is_stop_word",
+    "known_spans",
     "query_parts",
     "query_terms",
     "spans",
@@ -77,6 +78,7 @@ _NAME_AND_NUMBER = re.compile(r"([^\W\d_]{3,})([0-9]{1,4})")
 _HEX = re.compile("[0-9a-fA-F]{7,}")
 _VERSION = re.compile(r"[vV](?=[0-9]+(?:\.[0-9]+)+(?:[-.\w]*)$)")
 # Encoded data: three or more full lines, or one very long word; the latter only in a text with a long line.
+MIN_ENCODED = 180  # Characters
 _ENCODED_LINES = re.compile(r"\n(?:[A-Za-z0-9+/]{60,}={0,2}\r?\n){3,}(?:[A-Za-z0-9+/]+={0,2}(?!\S))?")
 _LONG_LINE = re.compile(r"\n[^\n]{400}")
 _ENCODED_WORD = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{200,}={0,2}")
@@ -210,8 +212,15 @@ _known_terms = lru_cache(maxsize=MAX_KNOWN_LANGUAGES)(_KnownTerms)
 _known_spans = lru_cache(maxsize=MAX_KNOWN_LANGUAGES)(_KnownSpans)
 
 
+def known_spans(language: str = "") -> Mapping[str, tuple[Span, ...]]:
+    """Return what `spans` yields for one token, by the token."""
+    return _known_spans(rules(language))
+
+
 def _without_encoded_data(text: str) -> str:
     """Return a text of the same length with spaces in place of encoded data."""
+    if len(text) < MIN_ENCODED:
+        return text
     if "\n" not in text[:400] or _LONG_LINE.search(text):
         text = _ENCODED_WORD.sub(_blank, text)
     return _ENCODED_LINES.sub(_blank, text)
