@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from onward.model.search_query import MARK_END, MARK_START
 from onward.search import words
+from onward.search.folding import fold
 
 EXCERPT_CHARACTERS = 280
 MAX_CHARACTERS = 100_000  # of a text, in which matches are looked for
@@ -42,10 +43,7 @@ def excerpt(text: str, quoted: str, terms: Collection[str], language: str = "") 
 def _matches(text: str, terms: Collection[str], language: str) -> list[tuple[int, int, str]]:
     """Return start and end of each match with its term; matches that overlap are one."""
     found: list[tuple[int, int, str]] = []
-    for start, end, of_word in _likely_spans(text, terms, language):
-        term = next((term for term in of_word if term in terms), None)
-        if term is None:
-            continue
+    for start, end, term in _matching_words(text, terms, language):
         joined = (start, end)
         while found and joined[0] < found[-1][1]:  # a compound comes after all of its parts
             first = found.pop()
@@ -56,24 +54,45 @@ def _matches(text: str, terms: Collection[str], language: str) -> list[tuple[int
     return found
 
 
-def _likely_spans(text: str, terms: Collection[str], language: str) -> Iterator[tuple[int, int, tuple[str, ...]]]:
-    """Yield the spans of words that may have one of the terms."""
-    pattern = _beginnings(frozenset(terms))
-    if pattern is None or not text.isascii():
-        yield from words.spans(text, language)
+def _matching_words(text: str, terms: Collection[str], language: str) -> Iterator[tuple[int, int, str]]:
+    """Yield start, end and term of each word that has one of the terms."""
+    pattern, plain = _beginnings(frozenset(terms)), _plain(text)
+    if pattern is None or plain is None:
+        yield from _having(words.spans(text, language), terms)
         return
     # Most words begin otherwise: their terms need not be known.
-    known = words.known_spans(language)
-    for match in pattern.finditer(text):
-        word, at = match[0], match.start()
-        for start, end, found in known[word] if word.isalnum() else words.spans(word, language):
-            yield at + start, at + end, found
+    known: dict[str, list[tuple[int, int, str]]] = {}
+    for match in pattern.finditer(plain):
+        at = match.start()
+        word = text[at : match.end()]
+        if word not in known:
+            known[word] = list(_having(words.spans(word, language), terms))
+        for start, end, term in known[word]:
+            yield at + start, at + end, term
+
+
+def _having(spans: Iterable[words.Span], terms: Collection[str]) -> Iterator[tuple[int, int, str]]:
+    for start, end, of_word in spans:
+        term = next((term for term in of_word if term in terms), None)
+        if term is not None:
+            yield start, end, term
+
+
+def _plain(text: str) -> str | None:
+    """Return a text of the same length without accents, or None if that is not possible."""
+    if text.isascii():
+        return text
+    others = [letter for letter in set(text) if letter > "\x7f"]
+    letters = {ord(letter): fold(letter) for letter in others if letter.isalnum() or not fold(letter)}
+    if any(len(folded) != 1 for folded in letters.values()):
+        return None
+    return text.translate(letters) if letters else text
 
 
 @lru_cache(maxsize=64)
 def _beginnings(terms: frozenset[str]) -> re.Pattern[str] | None:
-    """Return a pattern of words that begin as one of the terms does, or None if there are many."""
-    if not 0 < len(terms) <= MAX_PATTERN_TERMS:
+    """Return a pattern of words that begin as one of the terms does, or None if these are many or not ASCII."""
+    if not 0 < len(terms) <= MAX_PATTERN_TERMS or not all(map(str.isascii, terms)):
         return None
     # A stem differs from its word in the last letters only; a short one in its last letter.
     begins = "|".join(sorted({re.escape(term[: max(1, len(term) - 1 - (len(term) > 4))]) for term in terms}))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from onward.model.search_query import Filter
 
 MAX_CACHED_COLUMNS = 64
+MAX_CACHED_VALUES = 10_000  # of labels
 LANGUAGE = "language"
 YEAR = "year"  # A column that is made of the dates
 FIRST_OWN_LABEL = 1 << 31  # From here on, labels are those of a snapshot, for values that wait to be packed
@@ -55,6 +56,7 @@ class TextIndex:
     def __init__(self, db: SearchDatabase) -> None:
         self._db = db
         self._spaces: dict[str, int] = {}
+        self._values: dict[int, str] = {}
         self._kept: dict[tuple[int, str], tuple[tuple[tuple[int, int], ...], NDArray[Any]]] = {}
 
     def snapshot(self, collection: str) -> TextSnapshot:
@@ -69,7 +71,7 @@ class TextIndex:
             _Block(block, texts, live, count, version, stale > 0 or merged is not None)
             for block, texts, live, count, _, stale, version, merged in rows
         ]
-        snapshot = TextSnapshot(db, collection, space, blocks, waiting, removed, self._column)
+        snapshot = TextSnapshot(db, collection, space, blocks, waiting, removed, self._column, self._values_of)
         if waiting and blocks:
             numbers: dict[int, int] = dict(db.fetch("numbers_of_docs", [text.doc for text in waiting]))
             # Not those that were packed after the blocks were read.
@@ -87,6 +89,15 @@ class TextIndex:
                 return int(found[0][1])
             self._spaces[collection] = found[0][1]
         return self._spaces[collection]
+
+    def _values_of(self, labels: Collection[int]) -> dict[int, str]:
+        """Return the values of labels, which never change."""
+        kept = self._values  # replaced, never changed: other threads may be reading it
+        missing = [label for label in labels if label not in kept]
+        found: dict[int, str] = dict(self._db.fetch("values_of_labels", missing)) if missing else {}
+        if found and not self._db.in_transaction():
+            self._values = found if len(kept) >= MAX_CACHED_VALUES else kept | found
+        return {label: kept[label] for label in labels if label in kept} | found
 
     def _column(self, space: int, blocks: Sequence[_Block], name: str) -> NDArray[Any]:
         """Return the column of all packed texts; it is read again only if a block has changed."""
@@ -134,6 +145,7 @@ class TextSnapshot:
     waiting: Sequence[WaitingText]
     removed: Sequence[int]
     read_column: Callable[[int, Sequence[_Block], str], NDArray[Any]]
+    read_values: Callable[[Collection[int]], dict[int, str]]
     _columns: dict[str, NDArray[Any]] = field(default_factory=dict)
     _labels: dict[tuple[str, str], int] = field(default_factory=dict)
     _languages: tuple[str, ...] | None = None
@@ -260,8 +272,7 @@ class TextSnapshot:
         own = {label: value for (facet, value), label in self._labels.items() if facet == name}
         wanted = set(map(int, labels))
         stored = [label for label in wanted if label not in own and label < FIRST_OWN_LABEL]
-        if stored:
-            own.update(self.db.fetch("values_of_labels", stored))
+        own |= self.read_values(stored)
         return {label: own[label] for label in wanted if label in own}
 
     def languages(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ Words of more than `MAX_TERM` characters are left out: they are encoded data. Pa
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from itertools import chain, islice, pairwise
 from operator import add
@@ -44,7 +44,6 @@ __all__ = [
     "is_left_out",
     "is_question",
     "is_stop_word",
-    "known_spans",
     "query_parts",
     "query_terms",
     "spans",
@@ -210,11 +209,6 @@ class _KnownSpans(dict[str, tuple[Span, ...]]):
 
 _known_terms = lru_cache(maxsize=MAX_KNOWN_LANGUAGES)(_KnownTerms)
 _known_spans = lru_cache(maxsize=MAX_KNOWN_LANGUAGES)(_KnownSpans)
-
-
-def known_spans(language: str = "") -> Mapping[str, tuple[Span, ...]]:
-    """Return what `spans` yields for one token, by the token."""
-    return _known_spans(rules(language))
 
 
 def _without_encoded_data(text: str) -> str:
