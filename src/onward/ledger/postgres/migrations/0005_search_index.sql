@@ -103,7 +103,7 @@ INSERT INTO waiting_vectors SELECT doc, model FROM vectors;
 
 -- The codes of a model's vectors. The nearest codes are found first, then compared by their vectors.
 CREATE TABLE vector_spaces (
-  space      integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  space      integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- never used twice: processes keep blocks by it
   model      text    COLLATE "C" NOT NULL,
   collection text    COLLATE "C" NOT NULL,
   bytes      integer NOT NULL,    -- of a vector

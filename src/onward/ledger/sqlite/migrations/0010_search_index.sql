@@ -100,7 +100,7 @@ INSERT INTO waiting_vectors SELECT doc, model FROM vectors;
 
 -- The codes of a model's vectors. The nearest codes are found first, then compared by their vectors.
 CREATE TABLE vector_spaces (
-  space      INTEGER PRIMARY KEY,
+  space      INTEGER PRIMARY KEY AUTOINCREMENT,   -- never used twice: processes keep blocks by it
   model      TEXT    NOT NULL,
   collection TEXT    NOT NULL,
   bytes      INTEGER NOT NULL,    -- of a vector
