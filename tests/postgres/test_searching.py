@@ -53,7 +53,7 @@ def settled(stage: Stage, other: PostgresStore, found: Callable[[PostgresStore],
         pack_everything(stage.store)
         assert found(stage.store) == found(other) == first
     with stage.store.db.connections.use() as connection:
-        codes = connection.execute(b"SELECT sum(vectors) FROM vector_blocks").fetchall()
+        codes = connection.execute(b"SELECT coalesce(sum(vectors), 0) FROM vector_blocks").fetchall()
         assert codes == connection.execute(b"SELECT count(*) FROM vectors").fetchall(), "each has one code"
     return first
 
@@ -183,6 +183,58 @@ def test_what_is_committed_between_the_steps_of_packing_is_found(
     assert settled(library, other, lambda store: near(store, 1, 0)) == ["of d", "of c", "of a", "of b"]
 
 
+# -- the vectors of a model are removed while others write
+
+
+@pytest.fixture
+def prune(other: PostgresStore) -> Callable[[], int]:
+    return lambda: sum(other.remove_vectors(Word, "m"))
+
+
+@pytest.mark.parametrize("packed", (False, True))
+@pytest.mark.parametrize("recoded", (False, True))
+def test_a_vector_that_is_written_while_its_model_is_removed_goes_or_stays_with_its_row(
+    library: Stage,
+    other: PostgresStore,
+    meeting: Meeting,
+    prune: Callable[[], int],
+    packed: bool,
+    recoded: bool,
+) -> None:
+    """The writer has not committed when the vectors are removed: its row waits, as it did before or newly."""
+    if packed:
+        pack_everything(library.store)
+    if recoded:
+        write(library, a="a green tent")
+    _, removed = meeting(lambda: move(library, "of a", 9, 0), prune)
+    assert removed == 3
+    left = near(other, 1, 0)
+    assert left in ([], ["of a"])
+    assert settled(library, other, lambda store: near(store, 1, 0)) == left
+
+
+@pytest.mark.parametrize("packed", (False, True))
+def test_a_vector_that_is_removed_while_its_text_is_indexed_again_leaves_no_row(
+    library: Stage, other: PostgresStore, meeting: Meeting, prune: Callable[[], int], packed: bool
+) -> None:
+    if packed:
+        pack_everything(library.store)
+    meeting(lambda: write(library, a="a green tent"), prune)
+    assert settled(library, other, words_of("house", "tent")) == [[], ["a"]]
+    assert settled(library, other, lambda store: near(store, 1, 0)) == []
+
+
+@pytest.mark.parametrize("packed", (False, True))
+def test_a_vector_that_is_written_after_its_model_was_removed_is_found(
+    library: Stage, other: PostgresStore, meeting: Meeting, packed: bool
+) -> None:
+    """The vectors are removed, but not committed, when the writer comes."""
+    if packed:
+        pack_everything(library.store)
+    meeting(lambda: sum(library.store.remove_vectors(Word, "m")), partial(_move_directly, other, "of a", 9.0, 0.0))
+    assert settled(library, other, lambda store: near(store, 1, 0)) == ["of a"]
+
+
 # -- two packers
 
 
@@ -245,3 +297,11 @@ def _write_directly(store: PostgresStore, id: str, turn: int, *numbers: float) -
     unit.index_text(indexed(id, f"lighthouse turn{turn}x"))
     unit.index_vector(("words", f"of {id}"), "m", vector(*numbers))
     unit.write()
+
+
+def _move_directly(store: PostgresStore, id: str, *numbers: float) -> None:
+    """Give a word a new vector in a transaction of another process."""
+    with store.transaction():
+        unit = UnitOfWork(store.db, store.now())
+        unit.index_vector(("words", id), "m", vector(*numbers))
+        unit.write()

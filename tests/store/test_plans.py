@@ -127,6 +127,7 @@ HOT = {
     "delete_removed_texts": "removed_texts USING PRIMARY KEY (space=?",
     "delete_vectors": "sqlite_autoindex_vectors_1 (doc=?)",
     "waiting_vectors": "w USING PRIMARY KEY (doc=?)",
+    "waiting_without_vector": "w USING PRIMARY KEY (doc=?)",
     "text_columns_of_block": "sqlite_autoindex_text_columns_1 (space=? AND block=?)",
     "postings_after": "postings USING PRIMARY KEY (space=? AND block=? AND term>?)",
     "delete_postings": "postings USING PRIMARY KEY (space=? AND block=? AND term=?)",

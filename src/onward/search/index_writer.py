@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from onward.search import vector_codes
@@ -188,7 +188,14 @@ class IndexWriter:
             if size and size % 4 == 0:  # others are no vectors of 32-bit numbers, and near to nothing
                 vector_codes.append(db, (model, collection, size), vectors)
             db.send("settle_waiting_vectors", model, [doc for doc, *_ in vectors])
-        return len(rows)
+        return len(rows) + (self._settle_gone(locked, docs) if len(rows) < len(locked) else 0)
+
+    def _settle_gone(self, locked: Collection[tuple[Any, ...]], docs: Sequence[int]) -> int:
+        """Remove locked rows that have no vector any more; there would be more of them with time."""
+        gone = [row for row in self._db.fetch("waiting_without_vector", docs) if row in locked]
+        for model in {model for _, model in gone}:
+            self._db.send("settle_waiting_vectors", model, [doc for doc, of in gone if of == model])
+        return len(gone)
 
     def _remove_vectors(self) -> int:
         db = self._db

@@ -48,6 +48,11 @@ WHERE w.doc IN (SELECT value FROM json_each(?))
   AND NOT EXISTS (SELECT 1 FROM waiting_texts t WHERE t.doc = p.doc)
   AND NOT EXISTS (SELECT 1 FROM removed_vectors r WHERE r.doc = w.doc AND r.model = w.model);
 
+-- name: waiting_without_vector
+-- A vector may have been removed while another transaction was making it wait again.
+SELECT w.doc, w.model FROM waiting_vectors w LEFT JOIN vectors v ON v.doc = w.doc AND v.model = w.model
+WHERE w.doc IN (SELECT value FROM json_each(?)) AND v.doc IS NULL;
+
 -- name: waiting_vectors_of
 SELECT w.doc, n.number, p.doc, v.vector
 FROM waiting_vectors w CROSS JOIN documents d ON d.doc = w.doc CROSS JOIN vectors v ON v.doc = w.doc AND v.model = w.model
