@@ -104,8 +104,8 @@ class SearchQueries:
 
     def _remove_page(self, model: str, docs: Sequence[int]) -> None:
         self.db.lock("search index")
-        # Waiting rows first, as writers do it: a vector that is just being written is waited for. Codes are marked:
-        # their space stays if vectors are added meanwhile.
+        # Waiting rows first, as writers do it: a vector that is just being written is waited for. Codes are only
+        # marked, for their space stays if vectors are added meanwhile.
         for statement in ("settle_waiting_vectors", "mark_replaced_vectors", "delete_vectors_of_model"):
             self.db.send(statement, model, docs)
 

@@ -349,6 +349,11 @@ class TextSnapshot:
                 found[number] = self.waiting[number - self.packed].doc
         return found
 
+    def packed_since(self) -> dict[int, int]:
+        """Return the numbers that waiting texts were given since then, each with its number in this snapshot."""
+        places = {text.doc: self.packed + place for place, text in enumerate(self.waiting)}
+        return {number: places[doc] for doc, number in self.db.fetch("numbers_of_docs", list(places))}
+
     def stored_texts(self, numbers: Sequence[int]) -> dict[int, tuple[str, str, str]]:
         """Return title, text and quoted text by number; those of a removed document are missing."""
         docs = self.docs(numbers)

@@ -193,13 +193,14 @@ class CodeReader:
         size = sum(block.codes.nbytes for _, block in list(self._kept.values()))
         for start in range(0, len(missing), READ_BLOCKS):
             some = missing[start : start + READ_BLOCKS]
-            for number, version, *stored in self._db.fetch("vector_block_contents", space, some):
-                block = CodeBlock.of(*stored)
+            for number, version, docs, *stored in self._db.fetch("vector_block_contents", space, some):
+                if not docs:
+                    continue  # it became empty after it was listed
+                block = CodeBlock.of(docs, *stored)
                 if keeps and size < MAX_CACHED_BYTES:
                     self._kept[space, number] = version, block
                     size += block.codes.nbytes
-                if len(block.docs):
-                    yield block
+                yield block
 
 
 def nearest_codes(
@@ -209,11 +210,13 @@ def nearest_codes(
     limit: int,
     allowed: NDArray[np.bool_] | None = None,
     wanted: NDArray[np.bool_] | None = None,
+    *,
+    newer: bool = False,
 ) -> NearCode:
     """Return the vectors that are nearest by their codes; with `allowed`, only those of these texts.
 
-    All vectors of `wanted` texts are returned besides them. Blocks are looked at one by one, and only what may be
-    among the nearest is kept.
+    All vectors of `wanted` texts are returned besides them; with `newer`, also those of texts whose numbers are
+    above. Blocks are looked at one by one, and only what may be among the nearest is kept.
     """
     import numpy as np
 
@@ -234,7 +237,7 @@ def nearest_codes(
         near = distances <= cut
         likely.append((distances[near], block.taken(near)))
         if wanted is not None:
-            others.append(block.taken(of_texts(block.texts, wanted)))
+            others.append(block.taken(of_texts(block.texts, wanted, newer=newer)))
     found = [block.taken(distances <= cut) for distances, block in likely]
     if not found:
         return NearCode(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))
@@ -284,14 +287,14 @@ def _joined(nearest: NearCode, others: Sequence[NearCode]) -> NearCode:
     )
 
 
-def of_texts(texts: NDArray[np.uint32], chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which vectors are of chosen texts."""
+def of_texts(texts: NDArray[np.uint32], chosen: NDArray[np.bool_], *, newer: bool = False) -> NDArray[np.bool_]:
+    """Return which vectors are of chosen texts; with `newer`, also those of texts with higher numbers."""
     import numpy as np
 
     known = texts < len(chosen)
     if known.all():
         return chosen[texts]
-    found = np.zeros(len(texts), dtype=np.bool_)
+    found = texts != NO_TEXT if newer else np.zeros(len(texts), dtype=np.bool_)
     found[known] = chosen[texts[known]]
     return found
 

@@ -81,8 +81,22 @@ class VectorIndex:
         text_of: dict[int, int] = {}
         for number, mean in self._db.fetch("vector_space", *space.of(vector)):
             blocks = self._codes.blocks(number)
-            near = nearest_codes(blocks, query, np.frombuffer(mean, "<f4"), RESCORED_FOR_TEXTS, packed, wanted)
+            near = nearest_codes(
+                blocks,
+                query,
+                np.frombuffer(mean, "<f4"),
+                RESCORED_FOR_TEXTS,
+                packed,
+                wanted,
+                newer=bool(texts.waiting),
+            )
             text_of.update(zip(near.docs.tolist(), near.texts.tolist(), strict=True))
+        if any(text >= texts.packed for text in text_of.values()):
+            places = texts.packed_since()
+            # Numbers of texts that are not in the snapshot must not be taken for places of waiting texts.
+            text_of = {
+                doc: text if text < texts.packed else places.get(text, NO_TEXT) for doc, text in text_of.items()
+            }
         text_of |= waiting  # a code of one that waits is old
         text_of = {doc: text for doc, text in text_of.items() if text != NO_TEXT and allowed[text]}
         rows = self._db.fetch("bare_vectors", space.model, list(text_of)) if text_of else []
