@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
@@ -15,6 +14,7 @@ from onward.search.fusion import Ranking
 from onward.search.index_writer import IndexWriter
 from onward.search.vector_index import VectorSpace
 from tests.store.library import indexed, pack_everything, place, rank, vector, write
+from tests.support.disturbed_database import DisturbedDatabase
 from tests.support.store_pages import Page, Stage, Word, page, word
 
 SPACE, QUERY = VectorSpace("m", "words"), vector(1.0, 0.25)
@@ -29,30 +29,6 @@ PAGES = {  # the author, the text, and the vector of the page's word
 SIMILARITIES = {id: x + 0.25 * y for id, (_, _, (x, y)) in PAGES.items()}
 Found = tuple[dict[str, float], int, dict[str, list[tuple[str, int]]]]
 Search = Callable[[Store], object]
-
-
-class DisturbedDatabase:
-    """A database in which other processes do something before chosen reads, one step before each."""
-
-    def __init__(self, db: Any, first: int, steps: Sequence[Callable[[], object]]) -> None:
-        self._db, self._countdown, self.steps = db, first, list(steps)
-
-    def fetch(self, name: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        self._disturb()
-        return list(self._db.fetch(name, *parameters))
-
-    def read(self, name: str, *parameters: Any) -> Any:
-        self._disturb()
-        return self._db.read(name, *parameters)
-
-    def in_transaction(self) -> bool:
-        return bool(self._db.in_transaction())
-
-    def _disturb(self) -> None:
-        if self._countdown:
-            self._countdown -= 1
-        elif self.steps:
-            self.steps.pop(0)()
 
 
 def packing(store: Store) -> list[Callable[[], object]]:
