@@ -18,7 +18,7 @@ from typing import ClassVar
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from onward.ledger.dialect import Database
 from onward.ledger.postgres.dialect import PostgresDatabase
@@ -48,7 +48,9 @@ SPACE, QUERY = VectorSpace("m", "words"), (1.0, 0.25)
 COLOURS, AUTHORS, SOURCES = ("red", "green", "blue"), ("Ada", "Bert", "Zoe"), ("s", "t")
 some_ids = st.lists(st.sampled_from([f"p{n}" for n in range(9)]), min_size=1, max_size=6, unique=True)
 a_store = st.integers(0, 1)
-a_fuse = st.sampled_from([0, 0, 0, *range(1, 40)])
+never = st.just(0)
+a_fuse = st.one_of(never, never, never, st.integers(1, 20))
+a_longer_fuse = st.one_of(never, never, st.integers(1, 100))
 a_vector = st.tuples(*[st.integers(1, 4).map(float)] * 2)
 
 
@@ -77,6 +79,12 @@ class IndexMachine(RuleBasedStateMachine):
         self.prepare()
         self.stores = [self.open_store() for _ in range(2)]
         self.pages: dict[str, Known] = {}
+
+    @initialize(packed=some_ids, waiting=some_ids)
+    def begin(self, packed: list[str], waiting: list[str]) -> None:
+        for ids, colour in ((packed, "red"), (waiting, "blue")):
+            self.pack(0, everything=True, fuse=0)
+            self.write(ids, "s", colour, "Ada", (1.0, 2.0), indexes=True, number=0, fuse=0)
 
     def teardown(self) -> None:
         try:
@@ -173,7 +181,7 @@ class IndexMachine(RuleBasedStateMachine):
         list(self.stores[number].remove_vectors(Word, "m", page=2))
         self.pages = {id: replace(known, vector=None) for id, known in self.pages.items()}
 
-    @rule(number=a_store, everything=st.booleans(), fuse=a_fuse)
+    @rule(number=a_store, everything=st.booleans(), fuse=a_longer_fuse)
     def pack(self, number: int, everything: bool, fuse: int) -> None:
         store = self.stores[number]
         store.db.fuse = fuse
