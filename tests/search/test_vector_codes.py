@@ -16,7 +16,7 @@ from onward.search.vector_codes import NO_TEXT, CodeBlock, CodeReader, encode, n
 from onward.search.vector_index import VectorIndex, VectorSpace
 
 Matrix = NDArray[np.float32]
-IDENTITY = ("m", "words", 12)  # of vectors of three numbers
+IDENTITY = ("m", "words", 12, 0)  # of vectors of three numbers
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def document(doc: int) -> tuple[object, ...]:
 
 
 def blocks_of(
-    database: SQLiteDatabase, identity: tuple[str, str, int] = IDENTITY
+    database: SQLiteDatabase, identity: vector_codes.SpaceIdentity = IDENTITY
 ) -> tuple[list[CodeBlock], Matrix]:
     """All blocks of a space, read anew, and its mean."""
     ((space, mean),) = database.fetch("vector_space", *identity)
@@ -230,7 +230,7 @@ def test_the_nearest_of_many_are_found_by_codes(
     """Recall at 10 against comparing every vector."""
     size = 96
     vectors = clustered(count, size)
-    identity = ("m", "words", 4 * size)
+    identity = ("m", "words", 4 * size, 0)
     with database.transaction():
         docs = range(1, count + 1)
         database.bulk("insert_documents", [document(doc) for doc in docs])
@@ -261,7 +261,7 @@ def test_a_vector_of_odd_numbers_does_not_hide_the_others(database: SQLiteDataba
         database.bulk("insert_documents", [document(doc) for doc in range(100)])
         store_vectors(database, dict(enumerate(vectors)))
         vector_codes.append(
-            database, ("m", "words", 64), [(d, None, one.tobytes()) for d, one in enumerate(vectors)]
+            database, ("m", "words", 64, 0), [(d, None, one.tobytes()) for d, one in enumerate(vectors)]
         )
     near = VectorIndex(database).nearest(VectorSpace("m", "words"), vectors[0].tobytes(), 20)
     assert all(np.isfinite(one.score) for one in near)

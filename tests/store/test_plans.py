@@ -108,7 +108,8 @@ HOT = {
     "ids_of_docs": "INTEGER PRIMARY KEY",
     "labels_of_values": "sqlite_autoindex_text_labels_1 (name=? AND value=?)",
     "values_of_labels": "INTEGER PRIMARY KEY",
-    "vector_space": "sqlite_autoindex_vector_spaces_1 (model=? AND collection=? AND bytes=?)",
+    "vector_space": "sqlite_autoindex_vector_spaces_1 (model=? AND collection=? AND bytes=? AND texts=?)",
+    "searched_vector_spaces": "sqlite_autoindex_vector_spaces_1 (model=? AND collection=? AND bytes=?)",
     "vector_blocks": "sqlite_autoindex_vector_blocks_1 (space=?)",
     "vector_block_contents": "sqlite_autoindex_vector_blocks_1 (space=?",
     "vectors_of_docs": "sqlite_autoindex_vectors_1 (doc=? AND model=?)",
@@ -172,7 +173,7 @@ NAMED = {
     "sqlite_autoindex_text_labels_1": "text_labels_value",
     "sqlite_autoindex_vectors_1": "vectors_pkey",
     "sqlite_autoindex_vector_blocks_1": "vector_blocks_pkey",
-    "sqlite_autoindex_vector_spaces_1": "vector_spaces_model_collection_bytes_key",
+    "sqlite_autoindex_vector_spaces_1": "vector_spaces_model_collection_bytes_texts_key",
 }
 ORDERED = (
     # these find the first of many, which are never sorted for that
@@ -348,8 +349,8 @@ INSERT INTO vectors SELECT n, 'model ' || m, repeat('x', 64)::bytea
 FROM generate_series(1, 8000) n, generate_series(1, 2) m;
 INSERT INTO waiting_vectors SELECT n, 'model 1' FROM generate_series(1, 1000) n;
 INSERT INTO removed_vectors SELECT n, 'model 1' FROM generate_series(8001, 9000) n;
-INSERT INTO vector_spaces (model, collection, bytes, mean)
-SELECT 'model ' || n, 'collection ' || n, 64, '' FROM generate_series(1, 50) n;
+INSERT INTO vector_spaces (model, collection, bytes, texts, mean)
+SELECT 'model ' || n, 'collection ' || n, 64, 1, '' FROM generate_series(1, 50) n;
 INSERT INTO vector_blocks SELECT n % 50, n / 50, 9, 1, '', '', '', '' FROM generate_series(1, 1000) n;
 VACUUM ANALYZE
 """

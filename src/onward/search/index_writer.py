@@ -181,12 +181,12 @@ class IndexWriter:
         # Read after they were locked: what a writer committed meanwhile is seen, and no other writer changes them.
         docs = list({doc for doc, _ in locked})
         rows = [row for row in db.fetch("waiting_vectors", docs) if row[:2] in locked] if docs else []
-        groups: defaultdict[tuple[str, str, int], list[tuple[int, int | None, bytes]]] = defaultdict(list)
-        for doc, model, collection, number, vector in rows:
-            groups[model, collection, len(vector)].append((doc, number, vector))
-        for (model, collection, size), vectors in groups.items():
+        groups: defaultdict[vector_codes.SpaceIdentity, list[tuple[int, int | None, bytes]]] = defaultdict(list)
+        for doc, model, collection, texts, number, vector in rows:
+            groups[model, collection, len(vector), texts or 0].append((doc, number, vector))
+        for (model, collection, size, texts), vectors in groups.items():
             if size and size % 4 == 0:  # others are no vectors of 32-bit numbers, and near to nothing
-                vector_codes.append(db, (model, collection, size), vectors)
+                vector_codes.append(db, (model, collection, size, texts), vectors)
             db.send("settle_waiting_vectors", model, [doc for doc, *_ in vectors])
         return len(rows) + (self._settle_gone(locked, docs) if len(rows) < len(locked) else 0)
 

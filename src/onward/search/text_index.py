@@ -349,6 +349,13 @@ class TextSnapshot:
                 found[number] = self.waiting[number - self.packed].doc
         return found
 
+    def label(self) -> int:
+        """Return the label of the collection, or 0; it may have got one since the snapshot."""
+        if self.space is not None:
+            return self.space
+        found = self.db.fetch("labels_of_values", COLLECTION, [self.collection])
+        return int(found[0][1]) if found else 0
+
     def packed_since(self) -> dict[int, int]:
         """Return the numbers that waiting texts were given since then, each with its number in this snapshot."""
         places = {text.doc: self.packed + place for place, text in enumerate(self.waiting)}

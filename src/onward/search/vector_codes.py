@@ -19,6 +19,7 @@ NO_TEXT = 0xFFFF_FFFF  # The number of the text of a vector whose document has n
 NEAREST_CODES = 10_000  # Codes that are compared by their signs
 MULTIPLIED_CODES = 1_000  # at once; all of them would take 30 MB
 MAX_CACHED_BYTES = 400_000_000
+SpaceIdentity = tuple[str, str, int, int]  # Model, collection, bytes of a vector, label of the texts or 0
 READ_BLOCKS = 8  # At a time: the driver holds a copy of what it reads
 
 
@@ -91,11 +92,12 @@ def encode(vectors: NDArray[np.float32], mean: NDArray[np.float32]) -> NDArray[n
 
 
 def append(
-    db: WritableCodeDatabase, identity: tuple[str, str, int], vectors: Sequence[tuple[int, int | None, bytes]]
+    db: WritableCodeDatabase, identity: SpaceIdentity, vectors: Sequence[tuple[int, int | None, bytes]]
 ) -> None:
     """Add documents with the number of their text and their vector to the blocks of a space.
 
-    The space is that of a model, a collection and a size of vectors in bytes; it is made if there is none.
+    The space is that of a model, a collection, a size of vectors in bytes, and a collection of texts that they
+    belong to, for texts of two collections have the same numbers. It is made if there is none.
     """
     import numpy as np
 
@@ -130,12 +132,12 @@ def append(
 
 
 def _first_block(
-    db: CodeDatabase, space: int, identity: tuple[str, str, int], count: int
+    db: CodeDatabase, space: int, identity: SpaceIdentity, count: int
 ) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.float32]]:
     """Return the documents, texts and vectors of the only block; those whose vectors are gone are left out."""
     import numpy as np
 
-    model, _, size = identity
+    model, _, size, _ = identity
     if not count:
         return np.zeros(0, "<i8"), np.zeros(0, "<u4"), np.zeros((0, size // 4), "<f4")
     ((_, _, *contents),) = db.fetch("vector_block_contents", space, [0])

@@ -52,7 +52,7 @@ class VectorIndex:
         identity = space.of(vector)
         # What waits first, as with texts.
         docs = [row[0] for row in self._db.fetch("waiting_vectors_of", *identity)]
-        for number, mean in self._db.fetch("vector_space", *identity):
+        for number, mean, _ in self._db.fetch("searched_vector_spaces", *identity):
             blocks = self._codes.blocks(number)
             near = nearest_codes(blocks, query, np.frombuffer(mean, "<f4"), max(RESCORED, limit))
             docs += near.docs.tolist()
@@ -79,7 +79,9 @@ class VectorIndex:
         # Not the texts that wait: a block has no number of them, but it may have those of texts packed meanwhile.
         packed, wanted = allowed[: texts.packed], wanted[: texts.packed]
         text_of: dict[int, int] = {}
-        for number, mean in self._db.fetch("vector_space", *space.of(vector)):
+        for number, mean, label in self._db.fetch("searched_vector_spaces", *space.of(vector)):
+            if label != texts.label():
+                continue  # numbers of other texts
             blocks = self._codes.blocks(number)
             near = nearest_codes(
                 blocks,
@@ -112,10 +114,11 @@ class VectorIndex:
         """Return the documents whose vectors wait to be packed, with the numbers of their texts."""
         rows = self._db.fetch("waiting_vectors_of", *identity)
         places = {text.doc: texts.packed + place for place, text in enumerate(texts.waiting)} if rows else {}
-        return {
-            doc: places.get(parent, NO_TEXT if number is None or number >= texts.packed else number)
-            for doc, number, parent, _ in rows
-        }
+        found = {}
+        for doc, label, number, parent in rows:
+            packed = number is not None and label == texts.space and number < texts.packed
+            found[doc] = places.get(parent, number if packed else NO_TEXT)
+        return found
 
     def of_parents(self, space: VectorSpace, vector: bytes, parents: Sequence[str]) -> list[ComparedVector]:
         """Return the vectors of documents that were made from these (`collection/id`), best first."""

@@ -49,7 +49,7 @@ def test_a_vector_space_never_gets_the_number_of_another_one(library: Library) -
     for n in range(3):
         move(library, "of a", 1, n)
         pack_everything(library.store)
-        ((number, _),) = library.store.db.fetch("vector_space", "m", "words", 8)
+        ((number, *_),) = library.store.db.fetch("searched_vector_spaces", "m", "words", 8)
         numbers.append(number)
         list(library.store.remove_vectors(Word, "m"))
     assert len(set(numbers)) == 3

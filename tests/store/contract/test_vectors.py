@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onward.model.ledger import IndexedVector
+from onward.model.ledger import IndexedVector, NewDocument
 from onward.search import fusion
 from onward.search.vector_index import VectorSpace
 from tests.store.library import Library, indexed, place, rank, vector, write
@@ -176,6 +176,20 @@ def test_a_text_that_is_indexed_again_keeps_the_vectors_of_its_parts(library: Li
     assert near_texts(library, 1, 0) == ["a", "c"]
     assert near_texts(library, 1, 0, filters=[("author", "=", "Ada")]) == ["a", "c"]
     assert near_texts(library, 1, 0, filters=[("author", "=", "Bert")]) == []
+
+
+def test_a_vector_counts_for_the_texts_of_its_own_collection_only(library: Library) -> None:
+    """Texts of two collections have the same numbers."""
+    library.store.add_documents([NewDocument("notes", id, "{}") for id in "xyz"])
+    library.store.add_documents([word(f"of note {id}", parent=f"notes/{id}") for id in "xyz"])
+    write(library, *(indexed(id, "a note", collection="notes") for id in "xyz"))
+    place(library, *(IndexedVector("words", f"of note {id}", "m", vector(7, 7)) for id in "xyz"))
+    hits = rank(library.store, "title", vector=vector(1, 0), space=SPACE).hits
+    assert {hit.id: round(hit.similarity, 3) for hit in hits} == {"a": 1.0, "b": 0.0, "c": 0.6}
+    library.pack()
+    hits = rank(library.store, "title", vector=vector(1, 0), space=SPACE).hits
+    assert {hit.id: round(hit.similarity, 3) for hit in hits} == {"a": 1.0, "b": 0.0, "c": 0.6}
+    assert nearest(library, 1, 0)[0] == ("of note x", "notes/x", 7.0), "they are near all the same"
 
 
 def test_a_part_that_comes_before_the_text_is_found_with_it(library: Library) -> None:

@@ -107,8 +107,9 @@ CREATE TABLE vector_spaces (
   model      text    COLLATE "C" NOT NULL,
   collection text    COLLATE "C" NOT NULL,
   bytes      integer NOT NULL,    -- of a vector
+  texts      integer NOT NULL,    -- the label of the collection whose texts they belong to; 0: none
   mean       bytea   NOT NULL,    -- of the first vectors; a code says in which directions a vector differs from it
-  UNIQUE (model, collection, bytes)
+  UNIQUE (model, collection, bytes, texts)
 );
 CREATE TABLE vector_blocks (
   space   integer NOT NULL,

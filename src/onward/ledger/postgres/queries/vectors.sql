@@ -43,7 +43,7 @@ SELECT doc, model FROM waiting_vectors ORDER BY doc, model LIMIT $1 {lock FOR UP
 -- name: waiting_vectors
 -- Each with the number of the text of its parent, if that has one. Not those whose parent's text waits itself, nor
 -- those whose old code is to be removed first.
-SELECT w.doc, w.model, d.collection, n.number, v.vector
+SELECT w.doc, w.model, d.collection, n.space, n.number, v.vector
 FROM waiting_vectors w JOIN documents d ON d.doc = w.doc JOIN vectors v ON v.doc = w.doc AND v.model = w.model
 LEFT JOIN documents p ON p.collection = split_part(d.parent, '/', 1)
   AND p.id = substr(d.parent, strpos(d.parent, '/') + 1)
@@ -58,7 +58,7 @@ SELECT w.doc, w.model FROM waiting_vectors w LEFT JOIN vectors v ON v.doc = w.do
 WHERE w.doc = ANY ($1::bigint[]) AND v.doc IS NULL;
 
 -- name: waiting_vectors_of
-SELECT w.doc, n.number, p.doc, v.vector
+SELECT w.doc, n.space, n.number, p.doc
 FROM waiting_vectors w JOIN documents d ON d.doc = w.doc JOIN vectors v ON v.doc = w.doc AND v.model = w.model
 LEFT JOIN documents p ON p.collection = split_part(d.parent, '/', 1)
   AND p.id = substr(d.parent, strpos(d.parent, '/') + 1)
@@ -69,10 +69,13 @@ WHERE w.model = $1 AND d.collection || '' = $2 AND length(v.vector) = $3;
 DELETE FROM waiting_vectors WHERE model = $1 AND doc = ANY ($2::bigint[]);
 
 -- name: vector_space
-SELECT space, mean FROM vector_spaces WHERE model = $1 AND collection = $2 AND bytes = $3;
+SELECT space, mean FROM vector_spaces WHERE model = $1 AND collection = $2 AND bytes = $3 AND texts = $4;
+
+-- name: searched_vector_spaces
+SELECT space, mean, texts FROM vector_spaces WHERE model = $1 AND collection = $2 AND bytes = $3;
 
 -- name: insert_vector_space
-INSERT INTO vector_spaces (model, collection, bytes, mean) VALUES ($1, $2, $3, $4);
+INSERT INTO vector_spaces (model, collection, bytes, texts, mean) VALUES ($1, $2, $3, $4, $5);
 
 -- name: update_vector_space
 UPDATE vector_spaces SET mean = $2 WHERE space = $1;

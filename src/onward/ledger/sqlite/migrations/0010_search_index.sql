@@ -104,8 +104,9 @@ CREATE TABLE vector_spaces (
   model      TEXT    NOT NULL,
   collection TEXT    NOT NULL,
   bytes      INTEGER NOT NULL,    -- of a vector
+  texts      INTEGER NOT NULL,    -- the label of the collection whose texts they belong to; 0: none
   mean       BLOB    NOT NULL,    -- of the first vectors; a code says in which directions a vector differs from it
-  UNIQUE (model, collection, bytes)
+  UNIQUE (model, collection, bytes, texts)
 );
 CREATE TABLE vector_blocks (
   space   INTEGER NOT NULL,
