@@ -187,7 +187,7 @@ def test_the_nearest_by_codes_are_those_of_the_highest_estimate(size: int) -> No
 
 
 def test_only_the_nearest_codes_are_looked_at_closely(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vector_codes, "NEAREST_CODES", 40)
+    monkeypatch.setattr(vector_codes, "CODES_OF_EACH", 4)
     vectors = clustered(500, 64)
     mean = vectors.mean(axis=0)
     query = vectors[3]

@@ -11,8 +11,9 @@ from onward.search.ranking import Group, Scorer, TextScores, highest
 if TYPE_CHECKING:
     from onward.search.text_index import TextSnapshot
 
-BEST_TEXTS, MAX_TERMS = 10, 20
-MAX_CANDIDATES = 40  # Terms whose postings are read to choose `MAX_TERMS` of them
+BEST_TEXTS, MAX_TERMS = 10, 10
+MAX_CANDIDATES = 40  # Terms whose rarity is looked up to choose `MAX_TERMS` of them
+MAX_TEXTS = 30_000  # A term of more texts says little, and its postings are long
 MAX_CHARACTERS = 4_000  # Of a text: what it is about is said by then
 
 
@@ -35,9 +36,13 @@ def add_feedback(snapshot: TextSnapshot, found: TextScores, weight: float) -> No
                 weights[term] += share * impact
                 counts[term] += 1
     shared = sorted((term for term in weights if counts[term] > 1), key=lambda term: -weights[term])
-    scorer = Scorer(snapshot, snapshot.postings(shared[:MAX_CANDIDATES]))
-    telling = {term: weights[term] * scorer.rarity_of(term) for term in scorer.postings}
+    telling = {
+        term: weights[term] * scorer.rarity(texts)
+        for term, texts in snapshot.counts(shared[:MAX_CANDIDATES]).items()
+        if texts <= MAX_TEXTS
+    }
     chosen = sorted(telling, key=lambda term: -telling[term])[:MAX_TERMS]
+    scorer = Scorer(snapshot, snapshot.postings(chosen))
     total = sum(telling[term] for term in chosen)
     if not total:
         return

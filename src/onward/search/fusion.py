@@ -25,7 +25,7 @@ FEEDBACK_WEIGHT = 0.3  # For a query that no text covers
 VAGUE_COVERAGE = 0.75  # A best text with all words is what was asked for; with so few, another may be
 MIN_VAGUE_WORDS = 3  # Shorter queries name what they want
 VECTOR_WEIGHTS = (0.1, 0.25)  # Of the built-in model, for a query that a text covers, and for a vague one
-CANDIDATES = 100  # The best texts by words, whose vectors are compared besides the nearest ones
+CANDIDATES = 50  # The best texts by words, whose vectors are compared besides the nearest ones
 GROUP_TEXTS, GROUP_BEST, GROUP_WEIGHT = 200, 3, 0.2  # Of the best texts, those of one group lift each other
 GOOD_COVERAGE, GOOD_SCORE = 0.6, 0.5  # A text matches well from these shares of the best text on
 GOOD_SIMILARITY, MIN_SIMILARITY = 0.85, 0.5  # Of a text without any of the words: share of the best, and at least
@@ -95,16 +95,21 @@ def rank_texts(snapshot: TextSnapshot, vectors: VectorIndex, query: RankingQuery
     low, high = query.vector_weights
     fused, by_vector = _joined(by_words / np.float32(best), near, low + (high - low) * vagueness)
     fused[~scored.allowed] = 0.0
-    if neighbours := Neighbours(scored.asked):
-        top = highest(fused, np.flatnonzero(fused), neighbours.texts)
-        fused[top] += neighbours.lifts(snapshot, top.tolist())
-    if query.group:
-        _lift_groups(fused, snapshot.column(query.group), highest(fused, np.flatnonzero(fused), GROUP_TEXTS))
-    best_score = float(fused.max(initial=0.0)) or 1.0
     found = np.flatnonzero(fused)
+    # What follows only adds to some of the best texts: they stay the best.
+    neighbours = Neighbours(scored.asked)
+    top = highest(fused, found, max(GROUP_TEXTS, neighbours.texts))
+    if neighbours:
+        fused[top[: neighbours.texts]] += neighbours.lifts(snapshot, top[: neighbours.texts].tolist())
+    if query.group:
+        _lift_groups(fused, snapshot.column(query.group), top[:GROUP_TEXTS])
+    best_score = float(fused.max(initial=0.0)) or 1.0
     good = _good(scored, found, by_vector)
-    by_date = query.sort == "date"
-    ordered = _newest(snapshot, good) if by_date else highest(fused, found, query.offset + query.limit)
+    if query.sort == "date":
+        ordered = _newest(snapshot, good)
+    else:
+        last = query.offset + query.limit
+        ordered = highest(fused, top if last <= len(top) else found, last)
     page = ordered[query.offset : query.offset + query.limit].tolist()
     ids = snapshot.ids(page)
     hits = [

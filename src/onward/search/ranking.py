@@ -213,9 +213,6 @@ class Scorer:
         count = self.count(group)
         return self.rarity(count + group.left_out) if count else 0.0
 
-    def rarity_of(self, term: str) -> float:
-        return self.rarity(len(self.postings[term].numbers))
-
     def rarity(self, texts: int) -> float:
         """Return the inverse document frequency of a term that is in a number of texts."""
         texts = min(texts, self._texts)

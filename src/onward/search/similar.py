@@ -33,8 +33,8 @@ def similar_texts(
     languages = texts.languages()
     content = (term for term in weights if ":" not in term and not is_stop_word(term, languages))
     candidates = sorted(content, key=lambda term: -weights[term])
-    scorer = Scorer(texts, texts.postings(candidates[:MAX_CANDIDATES]))
-    telling = {term: weights[term] * scorer.rarity_of(term) for term in scorer.postings}
+    scorer, counts = Scorer(texts, {}), texts.counts(candidates[:MAX_CANDIDATES])
+    telling = {term: weights[term] * scorer.rarity(count) for term, count in counts.items()}
     chosen = sorted(telling, key=lambda term: -telling[term])[:MAX_TERMS]
     groups = [Group(term, (term,)) for term in chosen]
     vector = vectors.mean_of_parent(space, f"{texts.collection}/{id}")

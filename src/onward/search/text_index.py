@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MAX_CACHED_COLUMNS = 64
 MAX_CACHED_VALUES = 10_000  # of labels
+MIN_CACHED, MAX_CACHED_POSTINGS = 5_000, 6_000_000  # of a term, and of all terms that are kept: 60 MB
 LANGUAGE = "language"
 YEAR = "year"  # A column that is made of the dates
 FIRST_OWN_LABEL = 1 << 31  # From here on, labels are those of a snapshot, for values that wait to be packed
@@ -50,6 +51,14 @@ class _Block(NamedTuple):
     stale: bool  # whether it has postings of removed texts
 
 
+_State = tuple[tuple[int, int], ...]
+
+
+def _state(blocks: Sequence[_Block]) -> _State:
+    """Return what changes with the contents of blocks."""
+    return tuple((block.texts, block.version) for block in blocks)
+
+
 class TextIndex:
     """The full-text index of a database. It keeps the columns of blocks that have not changed."""
 
@@ -57,7 +66,10 @@ class TextIndex:
         self._db = db
         self._spaces: dict[str, int] = {}
         self._values: dict[int, str] = {}
-        self._kept: dict[tuple[int, str], tuple[tuple[tuple[int, int], ...], NDArray[Any]]] = {}
+        self._postings: dict[tuple[int | None, str], tuple[_State, Posting]] = {}
+        self._postings_size = 0
+        self._searched = False  # a process that searches once, such as a command, keeps no postings
+        self._kept: dict[tuple[int, str], tuple[_State, NDArray[Any]]] = {}
 
     def snapshot(self, collection: str) -> TextSnapshot:
         db = self._db
@@ -71,7 +83,9 @@ class TextIndex:
             _Block(block, texts, live, count, version, stale > 0 or merged is not None)
             for block, texts, live, count, _, stale, version, merged in rows
         ]
-        snapshot = TextSnapshot(db, collection, space, blocks, waiting, removed, self._column, self._values_of)
+        snapshot = TextSnapshot(
+            db, collection, space, blocks, waiting, removed, self._column, self._values_of, self._postings_of
+        )
         if waiting and blocks:
             numbers: dict[int, int] = dict(db.fetch("numbers_of_docs", [text.doc for text in waiting]))
             # Not those that were packed after the blocks were read.
@@ -99,9 +113,38 @@ class TextIndex:
             self._values = found if len(kept) >= MAX_CACHED_VALUES else kept | found
         return {label: kept[label] for label in labels if label in kept} | found
 
+    def _postings_of(self, snapshot: TextSnapshot, terms: Collection[str]) -> dict[str, Posting]:
+        """Return the postings of terms in packed texts. Long ones are kept from the second search on."""
+        space, state = snapshot.space, _state(snapshot.blocks)
+        found = {
+            term: kept[1]
+            for term in terms
+            if (kept := self._postings.get((space, term))) is not None and kept[0] == state
+        }
+        rows: defaultdict[str, list[tuple[int, bytes]]] = defaultdict(list)
+        if missing := sorted(term for term in terms if term not in found):
+            numbers = [block.block for block in snapshot.blocks]
+            for block, term, data in self._db.fetch("postings", space, numbers, missing):
+                rows[term].append((block, data))
+        for term, some in rows.items():
+            posting = unpack_postings(some)
+            if posting.numbers[-1] >= snapshot.packed:  # packed after the snapshot
+                posting = posting.taken(posting.numbers < snapshot.packed)
+            elif self._searched and len(posting.numbers) >= MIN_CACHED and not self._db.in_transaction():
+                self._keep(space, term, state, posting)
+            found[term] = posting
+        self._searched = True
+        return found
+
+    def _keep(self, space: int | None, term: str, state: _State, posting: Posting) -> None:
+        if self._postings_size > MAX_CACHED_POSTINGS:
+            self._postings, self._postings_size = {}, 0
+        self._postings[space, term] = state, posting
+        self._postings_size += len(posting.numbers)
+
     def _column(self, space: int, blocks: Sequence[_Block], name: str) -> NDArray[Any]:
         """Return the column of all packed texts; it is read again only if a block has changed."""
-        state = tuple((block.texts, block.version) for block in blocks)
+        state = _state(blocks)
         kept = self._kept.get((space, name))
         if kept is not None and kept[0] == state:
             return kept[1]
@@ -146,6 +189,7 @@ class TextSnapshot:
     removed: Sequence[int]
     read_column: Callable[[int, Sequence[_Block], str], NDArray[Any]]
     read_values: Callable[[Collection[int]], dict[int, str]]
+    read_postings: Callable[[TextSnapshot, Collection[str]], dict[str, Posting]]
     _columns: dict[str, NDArray[Any]] = field(default_factory=dict)
     _labels: dict[tuple[str, str], int] = field(default_factory=dict)
     _languages: tuple[str, ...] | None = None
@@ -174,37 +218,47 @@ class TextSnapshot:
 
     def postings(self, terms: Collection[str]) -> dict[str, Posting]:
         """Return the postings of terms."""
+        packed = self.read_postings(self, terms) if self.blocks else {}
+        return {term: self._with_waiting(term, packed.get(term)) for term in terms}
+
+    def counts(self, terms: Collection[str]) -> dict[str, int]:
+        """Return how many texts have each term."""
+        if self.has_removed():
+            return {term: len(posting.numbers) for term, posting in self.postings(terms).items()}
+        numbers = [block.block for block in self.blocks]
+        stored: dict[str, int] = {}
+        if numbers and terms:
+            stored = dict(self.db.fetch("term_counts", self.space, numbers, sorted(terms)))
+        return {term: stored.get(term, 0) + len(self._waiting_with(term)) for term in terms}
+
+    def has_removed(self) -> bool:
+        """Return whether there are postings of removed texts."""
+        return bool(self.removed) or any(block.stale for block in self.blocks)
+
+    def _with_waiting(self, term: str, packed: Posting | None) -> Posting:
         import numpy as np
 
-        rows: defaultdict[str, list[tuple[int, bytes]]] = defaultdict(list)
-        if self.blocks and terms:
-            numbers = [block.block for block in self.blocks]
-            for block, term, data in self.db.fetch("postings", self.space, numbers, sorted(terms)):
-                rows[term].append((block, data))
-        # The rarity of a word is counted from its postings: a text that was replaced must not count each time.
-        live = self.column(LIVE) if self.removed or any(block.stale for block in self.blocks) else None
-        found = {}
-        for term in terms:
-            posting = unpack_postings(rows[term])
-            if len(posting.numbers) and posting.numbers[-1] >= self.packed:  # packed after the snapshot
-                posting = posting.taken(posting.numbers < self.packed)
-            if live is not None and len(posting.numbers):
-                posting = posting.taken(live[posting.numbers].view(np.bool_))
-            if self.waiting:
-                marked = f"\n{term}\n".encode()
-                more = [
-                    (self.packed + place, weight << 8 | text.entry.length)
-                    for place, text in enumerate(self.waiting)
-                    if (weight := find_in_entry(text.entry.terms, text.entry.weights, marked))
-                ]
-                if more:
-                    added = np.array(more, dtype=np.int64)
-                    posting = Posting(
-                        np.concatenate((posting.numbers, added[:, 0])),
-                        np.concatenate((posting.keys, added[:, 1].astype(np.uint16))),
-                    )
-            found[term] = posting
-        return found
+        if packed is None:
+            packed = unpack_postings([])
+        elif self.has_removed():
+            # The rarity of a word is counted from its postings: a text that was replaced must not count each time.
+            packed = packed.taken(self.column(LIVE)[packed.numbers].view(np.bool_))
+        if not (more := self._waiting_with(term)):
+            return packed
+        added = np.array(more, dtype=np.int64)
+        return Posting(
+            np.concatenate((packed.numbers, added[:, 0])),
+            np.concatenate((packed.keys, added[:, 1].astype(np.uint16))),
+        )
+
+    def _waiting_with(self, term: str) -> list[tuple[int, int]]:
+        """Return the numbers of the waiting texts that have a term, with their keys of a posting."""
+        marked = f"\n{term}\n".encode()
+        return [
+            (self.packed + place, weight << 8 | text.entry.length)
+            for place, text in enumerate(self.waiting)
+            if (weight := find_in_entry(text.entry.terms, text.entry.weights, marked))
+        ]
 
     def terms_with_prefix(
         self, prefix: str, limit: int = PREFIX_TERMS, *, of_blocks: int | None = None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 BLOCK_VECTORS = 1 << 14
 NO_TEXT = 0xFFFF_FFFF  # The number of the text of a vector whose document has no parent with a text
-NEAREST_CODES = 10_000  # Codes that are compared by their signs
+CODES_OF_EACH = 25  # Codes that are compared by their signs, for each of the nearest vectors that are wanted
 MULTIPLIED_CODES = 1_000  # at once; all of them would take 30 MB
 MAX_CACHED_BYTES = 400_000_000
 SpaceIdentity = tuple[str, str, int, int]  # Model, collection, bytes of a vector, label of the texts or 0
@@ -223,30 +223,67 @@ def nearest_codes(
     import numpy as np
 
     code = encode(query[None, :], mean)[:, 0]
-    bits = 64 * len(code)
-    counts = np.zeros(bits + 1, dtype=np.int64)  # of vectors, by distance
-    likely: list[tuple[NDArray[np.uint16], CodeBlock]] = []
+    near = _Nearest(CODES_OF_EACH * limit, 64 * len(code))
     others: list[CodeBlock] = []
-    cut = bits
     for block in blocks:
-        distances = np.bitwise_count(block.codes[0] ^ code[0]).astype(np.uint16)
-        for word, other in zip(block.codes[1:], code[1:], strict=True):
-            distances += np.bitwise_count(word ^ other)
+        distances = _distances(block.codes, code)
+        likely = np.flatnonzero(distances <= near.cut)
         if allowed is not None:
-            distances[~of_texts(block.texts, allowed)] = bits + 1
-        counts += np.bincount(distances, minlength=bits + 2)[: bits + 1]
-        cut = min(bits, int(np.searchsorted(np.cumsum(counts), max(NEAREST_CODES, limit))))
-        near = distances <= cut
-        likely.append((distances[near], block.taken(near)))
-        if wanted is not None:
-            others.append(block.taken(of_texts(block.texts, wanted, newer=newer)))
-    found = [block.taken(distances <= cut) for distances, block in likely]
-    if not found:
-        return NearCode(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))
+            likely = likely[of_texts(block.texts[likely], allowed)]
+        if len(likely):
+            near.add(distances[likely], block.taken(likely))
+        if wanted is not None and len(chosen := np.flatnonzero(of_texts(block.texts, wanted, newer=newer))):
+            others.append(block.taken(chosen))
     # Those of wanted texts are returned in any case: their estimates are not needed.
-    none = np.float32(0.0)
-    extra = [NearCode(one.docs, one.texts.astype(np.int64), np.full(len(one.docs), none)) for one in others]
-    return _joined(_best(_all_of(found), query, limit), extra)
+    found = [NearCode(one.docs, one.texts.astype(np.int64), np.zeros(len(one.docs), np.float32)) for one in others]
+    if (nearest := near.codes()) is not None:
+        found.insert(0, _best(nearest, query, limit))
+    return _joined(found)
+
+
+def _distances(codes: NDArray[np.uint64], code: NDArray[np.uint64]) -> NDArray[np.uint16]:
+    """Return in how many bits each code differs from another one."""
+    import numpy as np
+
+    total = np.zeros(codes.shape[1], dtype=np.uint16)
+    for first in range(0, len(code), 3):  # the bits of three words fit into 8 bits, which are added much faster
+        part = np.bitwise_count(codes[first] ^ code[first])
+        for at in range(first + 1, min(first + 3, len(code))):
+            part += np.bitwise_count(codes[at] ^ code[at])
+        total += part
+    return total
+
+
+class _Nearest:
+    """The nearest codes so far, and some more: they are sorted out when there are many."""
+
+    def __init__(self, most: int, farthest: int) -> None:
+        self.cut = farthest  # the distance up to which a code can be among the nearest
+        self._most = most
+        self._blocks: list[CodeBlock] = []
+        self._distances: list[NDArray[np.uint16]] = []
+        self._count = 0
+
+    def add(self, distances: NDArray[np.uint16], block: CodeBlock) -> None:
+        self._blocks.append(block)
+        self._distances.append(distances)
+        self._count += len(distances)
+        if self._count > 2 * self._most:
+            self._sort_out()
+
+    def codes(self) -> CodeBlock | None:
+        """Return the nearest codes, and those that are as near as the last of them."""
+        if self._count > self._most:
+            self._sort_out()
+        return _all_of(self._blocks) if self._blocks else None
+
+    def _sort_out(self) -> None:
+        import numpy as np
+
+        every = np.concatenate(self._distances)
+        self.cut = int(np.partition(every, self._most - 1)[self._most - 1])
+        near = np.flatnonzero(every <= self.cut)
+        self._blocks, self._distances, self._count = [_all_of(self._blocks).taken(near)], [every[near]], len(near)
 
 
 def _all_of(blocks: Sequence[CodeBlock]) -> CodeBlock:
@@ -278,14 +315,14 @@ def _best(block: CodeBlock, query: NDArray[np.float32], limit: int) -> NearCode:
     return NearCode(found.docs[best], found.texts[best], found.estimates[best])
 
 
-def _joined(nearest: NearCode, others: Sequence[NearCode]) -> NearCode:
+def _joined(every: Sequence[NearCode]) -> NearCode:
     import numpy as np
 
-    every = (nearest, *others)
+    none = NearCode(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))
     return NearCode(
-        np.concatenate([one.docs for one in every]),
-        np.concatenate([one.texts for one in every]),
-        np.concatenate([one.estimates for one in every]),
+        np.concatenate([one.docs for one in (none, *every)]),
+        np.concatenate([one.texts for one in (none, *every)]),
+        np.concatenate([one.estimates for one in (none, *every)]),
     )
 
 
@@ -293,11 +330,11 @@ def of_texts(texts: NDArray[np.uint32], chosen: NDArray[np.bool_], *, newer: boo
     """Return which vectors are of chosen texts; with `newer`, also those of texts with higher numbers."""
     import numpy as np
 
-    known = texts < len(chosen)
-    if known.all():
-        return chosen[texts]
-    found = texts != NO_TEXT if newer else np.zeros(len(texts), dtype=np.bool_)
-    found[known] = chosen[texts[known]]
+    if not len(chosen) or int(texts.max(initial=0)) < len(chosen):
+        return chosen[texts] if len(chosen) else np.full(len(texts), newer) & (texts != NO_TEXT)
+    found = chosen.take(texts, mode="clip")
+    others = texts >= len(chosen)
+    found[others] = texts[others] != NO_TEXT if newer else False
     return found
 
 

@@ -97,6 +97,11 @@ SELECT block, term, data FROM postings
 WHERE space = $1 AND block = ANY ($2::integer[]) AND term = ANY ($3::text[])
 ORDER BY block, term, part;
 
+-- name: term_counts
+SELECT term, sum(length(data))::bigint / 4 FROM postings
+WHERE space = $1 AND block = ANY ($2::integer[]) AND term = ANY ($3::text[])
+GROUP BY term;
+
 -- name: postings_after
 SELECT term, part, data FROM postings WHERE space = $1 AND block = $2 AND term > $3 ORDER BY term, part LIMIT $4;
 

@@ -83,6 +83,13 @@ SELECT block, term, data FROM postings
 WHERE space = ?1 AND block IN (SELECT value FROM json_each(?2)) AND term IN (SELECT value FROM json_each(?3))
 ORDER BY block, term, part;
 
+-- name: term_counts
+-- Materialized, so that lengths are sorted, not the postings themselves.
+WITH sizes AS MATERIALIZED (
+  SELECT term, length(data) AS size FROM postings
+  WHERE space = ?1 AND block IN (SELECT value FROM json_each(?2)) AND term IN (SELECT value FROM json_each(?3)))
+SELECT term, sum(size) / 4 FROM sizes GROUP BY term;
+
 -- name: postings_after
 SELECT term, part, data FROM postings WHERE space = ? AND block = ? AND term > ? ORDER BY term, part LIMIT ?;
 
@@ -92,9 +99,10 @@ WHERE space = ?1 AND block = ?2 AND term IN (SELECT value FROM json_each(?3));
 
 -- name: terms_between
 -- The terms from ?3 to before ?4, and the number of texts that have each.
-SELECT term, sum(length(data)) / 4 AS texts FROM postings
-WHERE space = ?1 AND block IN (SELECT value FROM json_each(?2)) AND term >= ?3 AND term < ?4
-GROUP BY term ORDER BY texts DESC, term LIMIT ?5;
+WITH sizes AS MATERIALIZED (
+  SELECT term, length(data) AS size FROM postings
+  WHERE space = ?1 AND block IN (SELECT value FROM json_each(?2)) AND term >= ?3 AND term < ?4)
+SELECT term, sum(size) / 4 AS texts FROM sizes GROUP BY term ORDER BY texts DESC, term LIMIT ?5;
 
 -- name: removed_texts
 SELECT number FROM removed_texts WHERE space = ?;
