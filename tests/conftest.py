@@ -17,6 +17,7 @@ from tests.support import minilm
 from tests.support.servers import PostgresServer, Proxy, RabbitServer, missing, postgres, rabbitmq
 from tests.support.servers.__main__ import missing_browser, missing_monitoring
 from tests.support.store_cleanup import end_holders, sweep_store
+from tests.support.store_template import copied_stores
 
 REPORT = "report"
 LEFT_OUT = "left out: "
@@ -44,6 +45,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         made = is_hypothesis_test(getattr(item, "obj", None))
         if LONG_PROOF_FIXTURES.intersection(getattr(item, "fixturenames", ())) or (made and more_examples):
             item.add_marker("prove")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def new_stores_are_copies() -> Iterator[None]:
+    with copied_stores():
+        yield
 
 
 @pytest.fixture
