@@ -25,6 +25,9 @@ LEFT_OUT = "left out: "
 LONG_PROOF_FIXTURES = {"needs_rabbitmq", "needs_monitoring", "browser"}
 """Fixtures that take seconds to start: each test that uses one is marked `prove`."""
 
+SLOWLY_COLLECTED = {"test_api_schema.py"}
+"""Files of long proofs only, whose collection takes seconds: each process of `make test` would spend them."""
+
 # No deadline: how long an example takes depends on the machine. State machines run a fraction of `max_examples`.
 for name, max_examples in (("quick", 100), ("prove", 500), ("nightly", 10_000)):
     hypothesis.settings.register_profile(name, deadline=None, max_examples=max_examples)
@@ -35,6 +38,12 @@ if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
     sys.dont_write_bytecode = False
     sys.pycache_prefix = str(Path(__file__).parents[1] / ".pytest_cache" / "compiled")
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files that have no quick test, where only quick tests are selected."""
+    quick = config.option.markexpr == "not prove"
+    return True if quick and collection_path.name in SLOWLY_COLLECTED else None
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects

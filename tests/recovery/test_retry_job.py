@@ -370,7 +370,8 @@ def test_documents_that_are_not_complete_are_looked_at_together(app: App) -> Non
         assert runs < 60
 
 
-def test_a_large_batch_whose_events_begin_no_round_ends(app: App) -> None:
+@pytest.mark.parametrize("pages", (60, pytest.param(600, marks=pytest.mark.prove)))
+def test_a_large_batch_whose_events_begin_no_round_ends(app: App, pages: int) -> None:
     class Asked(Event):
         page_ids: list[str] = names(Page, default=[])
 
@@ -378,7 +379,7 @@ def test_a_large_batch_whose_events_begin_no_round_ends(app: App) -> None:
         app, sets_aside=True, batch=100, requeue=lambda states, store: [Asked(page_ids=[s.id for s in states])]
     )
     with Simulation(app) as world:
-        bring(world, *(f"{number:03}" for number in range(600)))
+        bring(world, *(f"{number:03}" for number in range(pages)))
         world.run_for(10 * MINUTE)
         (batch,) = world.store.failed_batches()
         assert batch.retry_count == 2

@@ -31,6 +31,10 @@ from tests.support.page_app import (
 GOOD = [f"good {n:02}" for n in range(40)]
 FIVE = [f"bad {n}" for n in range(5)]
 Open = Callable[[App], Simulation]
+QUICKLY_ON_SQLITE = pytest.mark.parametrize(
+    "simulate", ("sqlite", pytest.param("postgres", marks=pytest.mark.prove)), indirect=True
+)
+"""For tests that simulate long, or in many forms: on PostgreSQL they are long proofs."""
 
 
 @pytest.fixture(params=("sqlite", "postgres"))
@@ -77,6 +81,7 @@ def fail_bad(error: Callable[[], Exception]) -> Callable[[Page, Simulation], Non
 # -- the document's own
 
 
+@QUICKLY_ON_SQLITE
 @pytest.mark.parametrize("status", (401, 403, 500, 503))
 @pytest.mark.parametrize("health", (None, lambda: True), ids=("no health call", "health call"))
 def test_one_page_that_fails_while_others_succeed_is_set_aside(
@@ -192,6 +197,7 @@ def test_what_keeps_failing_gets_a_bounded_number_of_tries_back() -> None:
 # -- the dependency's
 
 
+@QUICKLY_ON_SQLITE
 @pytest.mark.parametrize(
     "error",
     (
@@ -237,6 +243,7 @@ def test_a_lone_document_waits_for_what_cannot_be_reached_and_loses_no_round(
         assert breaker(world).quiet
 
 
+@QUICKLY_ON_SQLITE
 def test_after_a_day_a_lone_document_needs_a_person(simulate: Open) -> None:
     app, worlds = reading(fail_bad(lambda: Unavailable("website", "down")))
     with simulate(app) as world:
@@ -283,9 +290,9 @@ def test_flapping_is_one_episode_that_needs_a_person_after_a_day() -> None:
     app, worlds = reading(handle)
     with Simulation(app) as world:
         worlds.append(world)
-        began, turns = world.clock.now(), round(28 * HOUR / (5 * MINUTE))
+        began, turns = world.clock.now(), round(28 * HOUR / (10 * MINUTE))
         for turn in range(turns):
-            world.run_for(5 * MINUTE)
+            world.run_for(10 * MINUTE)
             bring_apart(world, *(f"{turn}/{n}" for n in range(4)))
         assert (breaker(world).episode_began_at or 0.0) - began < 2 * HOUR
         assert breaker(world).openings > 3
