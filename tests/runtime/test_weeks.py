@@ -1,4 +1,4 @@
-"""Simulated days and weeks of ordinary trouble: outages, poison, wrong health calls, refused keys, limits, deploys.
+"""Simulated days and weeks of ordinary trouble: outages, poison, wrong health calls, refused keys, bad deploys.
 
 At the end every document is final, or what it waits for is shown as needing a person; no outage has cost a round,
 and no poison document has delayed another by more than one probe.
