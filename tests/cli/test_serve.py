@@ -147,6 +147,7 @@ def test_other_machines_need_a_token(home: Path) -> None:
     assert "set ONWARD_TOKEN to a long random text" in result.stderr
 
 
+@pytest.mark.prove
 def test_with_a_worker_what_is_submitted_is_worked_at_and_both_end_together(home: Path) -> None:
     with served(home, "--work") as console:
         submit_and_wait(console)

@@ -6,6 +6,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.support.command_runs import SAMPLE, mail, onward, write_mailbox
 
 
@@ -36,6 +38,7 @@ def test_an_unknown_thread_is_an_error(library: Path) -> None:
     assert onward(library, "summaries", "--thread", "zzzz").exit_code == 2
 
 
+@pytest.mark.prove  # tests/ops/test_thread_lists.py has the quick form
 def test_files_are_listed_only_if_asked_for(home: Path, tmp_path: Path) -> None:
     folder = tmp_path / "handbook"
     folder.mkdir()
