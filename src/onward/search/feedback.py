@@ -21,7 +21,7 @@ def add_feedback(snapshot: TextSnapshot, found: TextScores, weight: float) -> No
     """Add the terms that the best texts share to the scores, with a weight from 0 to 1."""
     import numpy as np
 
-    best = highest(found.scores, np.flatnonzero(found.scores), BEST_TEXTS).tolist()
+    best = highest(found.scores, BEST_TEXTS).tolist()
     whole = float(found.scores[best].sum())
     weights: defaultdict[str, float] = defaultdict(float)
     counts: defaultdict[str, int] = defaultdict(int)

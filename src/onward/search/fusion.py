@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from onward.search.feedback import add_feedback
 from onward.search.index_writer import DATE
 from onward.search.phrases import Neighbours
-from onward.search.ranking import TextQuery, TextScores, highest, score_texts
+from onward.search.ranking import TextQuery, TextScores, highest, score_texts, sort_by_score
 from onward.search.text_index import FIRST_OWN_LABEL, YEAR
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ FEEDBACK_WEIGHT = 0.3  # For a query that no text covers
 VAGUE_COVERAGE = 0.75  # A best text with all words is what was asked for; with so few, another may be
 MIN_VAGUE_WORDS = 3  # Shorter queries name what they want
 VECTOR_WEIGHTS = (0.1, 0.25)  # Of the built-in model, for a query that a text covers, and for a vague one
-CANDIDATES = 50  # The best texts by words, whose vectors are compared besides the nearest ones
+CANDIDATES = 30  # The best texts by words, whose vectors are compared besides the nearest ones
 GROUP_TEXTS, GROUP_BEST, GROUP_WEIGHT = 200, 3, 0.2  # Of the best texts, those of one group lift each other
 GOOD_COVERAGE, GOOD_SCORE = 0.6, 0.5  # A text matches well from these shares of the best text on
 GOOD_SIMILARITY, MIN_SIMILARITY = 0.85, 0.5  # Of a text without any of the words: share of the best, and at least
@@ -90,7 +90,7 @@ def rank_texts(snapshot: TextSnapshot, vectors: VectorIndex, query: RankingQuery
     best = float(by_words.max(initial=0.0)) or 1.0
     near: dict[int, float] = {}
     if query.vector is not None and query.space is not None:
-        top = highest(by_words, np.flatnonzero(by_words), CANDIDATES)
+        top = highest(by_words, CANDIDATES)
         near = vectors.near_texts(query.space, query.vector, snapshot, scored.allowed, top)
     low, high = query.vector_weights
     fused, by_vector = _joined(by_words / np.float32(best), near, low + (high - low) * vagueness)
@@ -98,7 +98,7 @@ def rank_texts(snapshot: TextSnapshot, vectors: VectorIndex, query: RankingQuery
     found = np.flatnonzero(fused)
     # What follows only adds to some of the best texts: they stay the best.
     neighbours = Neighbours(scored.asked)
-    top = highest(fused, found, max(GROUP_TEXTS, neighbours.texts))
+    top = highest(fused, max(GROUP_TEXTS, neighbours.texts))
     if neighbours:
         fused[top[: neighbours.texts]] += neighbours.lifts(snapshot, top[: neighbours.texts].tolist())
     if query.group:
@@ -109,7 +109,7 @@ def rank_texts(snapshot: TextSnapshot, vectors: VectorIndex, query: RankingQuery
         ordered = _newest(snapshot, good)
     else:
         last = query.offset + query.limit
-        ordered = highest(fused, top if last <= len(top) else found, last)
+        ordered = sort_by_score(fused, top if last <= len(top) else found, last)
     page = ordered[query.offset : query.offset + query.limit].tolist()
     ids = snapshot.ids(page)
     hits = [

@@ -110,8 +110,20 @@ def score_texts(snapshot: TextSnapshot, query: TextQuery) -> TextScores:
     return TextScores(scores, allowed, terms, contributions, coverage, asked, unknown)
 
 
-def highest(scores: NDArray[np.float32], numbers: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
-    """Return the numbers with the highest scores, best first; of equal ones, the newest text."""
+def highest(scores: NDArray[np.float32], limit: int) -> NDArray[np.int64]:
+    """Return the numbers with the highest scores above 0, best first; of equal ones, the newest text."""
+    import numpy as np
+
+    best = scores.max(initial=0.0)
+    for share in (0.5, 0.2):  # few are nearly as high as the best: these are sorted, not all
+        numbers = np.flatnonzero(scores > best * np.float32(share))
+        if len(numbers) >= limit:
+            return sort_by_score(scores, numbers, limit)
+    return sort_by_score(scores, np.flatnonzero(scores > 0.0), limit)
+
+
+def sort_by_score(scores: NDArray[np.float32], numbers: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
+    """Return those of some numbers with the highest scores, best first; of equal ones, the newest text."""
     import numpy as np
 
     if limit < len(numbers):
@@ -252,7 +264,7 @@ def _texts_with(
         has &= one
     if not term.phrase or len(term.text.split()) + len(groups) <= 2:  # one word is no phrase
         return has
-    best = highest(scores, np.flatnonzero(has & allowed), MAX_CHECKED_TEXTS).tolist()
+    best = sort_by_score(scores, np.flatnonzero(has & allowed), MAX_CHECKED_TEXTS).tolist()
     checked = np.zeros(snapshot.size, dtype=np.bool_)
     checked[texts_with_phrase(snapshot, term.text, best, title_only=term.field == "title")] = True
     return checked

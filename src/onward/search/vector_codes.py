@@ -245,11 +245,12 @@ def _distances(codes: NDArray[np.uint64], code: NDArray[np.uint64]) -> NDArray[n
     """Return in how many bits each code differs from another one."""
     import numpy as np
 
-    total = np.zeros(codes.shape[1], dtype=np.uint16)
-    for first in range(0, len(code), 3):  # the bits of three words fit into 8 bits, which are added much faster
-        part = np.bitwise_count(codes[first] ^ code[first])
-        for at in range(first + 1, min(first + 3, len(code))):
-            part += np.bitwise_count(codes[at] ^ code[at])
+    bits = np.bitwise_count(codes ^ code[:, None])
+    for first in range(0, len(bits), 3):  # the bits of three words fit into 8 bits, which are added much faster
+        for other in bits[first + 1 : first + 3]:
+            bits[first] += other
+    total: NDArray[np.uint16] = bits[0].astype(np.uint16)
+    for part in bits[3::3]:
         total += part
     return total
 

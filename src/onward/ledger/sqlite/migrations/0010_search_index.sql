@@ -52,8 +52,10 @@ CREATE TABLE postings (
   term  TEXT    NOT NULL,
   part  INTEGER NOT NULL,
   data  BLOB    NOT NULL,
-  PRIMARY KEY (space, block, term, part)
-) WITHOUT ROWID;
+  texts INTEGER GENERATED ALWAYS AS (length(data) / 4) VIRTUAL
+);
+-- Apart from the data, which would be read wherever two terms are compared.
+CREATE INDEX postings_term ON postings (space, block, term, part, texts);
 CREATE TABLE text_labels (
   label INTEGER PRIMARY KEY,
   name  TEXT NOT NULL,            -- of a facet

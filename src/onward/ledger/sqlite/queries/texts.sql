@@ -76,7 +76,7 @@ SELECT name, data FROM text_columns WHERE space = ? AND block = ?;
 INSERT OR REPLACE INTO text_columns (space, block, name, data) VALUES {values};
 
 -- name: insert_postings
-INSERT OR REPLACE INTO postings (space, block, term, part, data) VALUES {values};
+INSERT INTO postings (space, block, term, part, data) VALUES {values};
 
 -- name: postings
 SELECT block, term, data FROM postings
@@ -84,11 +84,9 @@ WHERE space = ?1 AND block IN (SELECT value FROM json_each(?2)) AND term IN (SEL
 ORDER BY block, term, part;
 
 -- name: term_counts
--- Materialized, so that lengths are sorted, not the postings themselves.
-WITH sizes AS MATERIALIZED (
-  SELECT term, length(data) AS size FROM postings
-  WHERE space = ?1 AND block IN (SELECT value FROM json_each(?2)) AND term IN (SELECT value FROM json_each(?3)))
-SELECT term, sum(size) / 4 FROM sizes GROUP BY term;
+SELECT term, sum(texts) FROM postings
+WHERE space = ?1 AND block IN (SELECT value FROM json_each(?2)) AND term IN (SELECT value FROM json_each(?3))
+GROUP BY term;
 
 -- name: postings_after
 SELECT term, part, data FROM postings WHERE space = ? AND block = ? AND term > ? ORDER BY term, part LIMIT ?;
@@ -99,10 +97,9 @@ WHERE space = ?1 AND block = ?2 AND term IN (SELECT value FROM json_each(?3));
 
 -- name: terms_between
 -- The terms from ?3 to before ?4, and the number of texts that have each.
-WITH sizes AS MATERIALIZED (
-  SELECT term, length(data) AS size FROM postings
-  WHERE space = ?1 AND block IN (SELECT value FROM json_each(?2)) AND term >= ?3 AND term < ?4)
-SELECT term, sum(size) / 4 AS texts FROM sizes GROUP BY term ORDER BY texts DESC, term LIMIT ?5;
+SELECT term, sum(texts) AS texts_with_it FROM postings
+WHERE space = ?1 AND block IN (SELECT value FROM json_each(?2)) AND term >= ?3 AND term < ?4
+GROUP BY term ORDER BY texts_with_it DESC, term LIMIT ?5;
 
 -- name: removed_texts
 SELECT number FROM removed_texts WHERE space = ?;
