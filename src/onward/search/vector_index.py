@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from onward.search.text_index import SearchDatabase, TextSnapshot
 
-RESCORED = 400  # Vectors that are compared themselves, after their codes, to find the nearest ones
+RESCORED = 800  # Vectors that are compared themselves, after their codes, to find the nearest ones
 RESCORED_FOR_TEXTS = 40  # and to rank texts by words, too: the order of more of them changes nothing
 
 
