@@ -14,7 +14,7 @@ from onward.backend_urls import open_store
 from onward.ledger.store import Store
 from onward.model.ledger import IndexedVector
 from onward.model.search_query import Term
-from onward.search import index_writer
+from onward.search import index_writer, vector_index
 from onward.search.fusion import Ranking
 from onward.search.vector_index import VectorSpace
 from tests.store.library import Library, indexed, pack_everything, place, rank, vector, write
@@ -87,6 +87,7 @@ def found(url: str, index_state: str, *, changed: bool) -> dict[str, Ranking]:
     clock = Clock()
     store: Store = open_store(url, clock)
     with closing(store), pytest.MonkeyPatch.context() as patched:
+        patched.setattr(vector_index, "RESCORED_FOR_TEXTS", 100)  # all of them: waiting vectors are all compared
         if index_state == "merged":  # in many small parts, which are merged, without what is gone
             patched.setattr(index_writer, "MAX_TEXTS", 3)
             patched.setattr(index_writer, "MAX_PARTS", 4)

@@ -14,6 +14,7 @@ EXCERPT_CHARACTERS = 280
 MAX_CHARACTERS = 100_000  # of a text, in which matches are looked for
 MAX_PATTERN_TERMS = 40
 MAX_MATCHES = 150  # among which the best part is looked for
+_REST_OF_WORD = re.compile(r"[\w.@+#'-]*")
 _BEFORE = 60  # Characters that are shown before the first match
 
 
@@ -62,13 +63,27 @@ def _matching_words(text: str, terms: Collection[str], language: str) -> Iterato
         return
     # Most words begin otherwise: their terms need not be known.
     known: dict[str, list[tuple[int, int, str]]] = {}
-    for match in pattern.finditer(plain):
+    last = 0
+    for match in pattern.finditer(plain.lower()):
         at = match.start()
-        word = text[at : match.end()]
+        if at < last or not _begins_word(plain, at):
+            continue
+        last = _REST_OF_WORD.match(plain, at).end()  # type: ignore[union-attr] # it matches anything
+        word = text[at:last]
         if word not in known:
             known[word] = list(_having(words.spans(word, language), terms))
         for start, end, term in known[word]:
             yield at + start, at + end, term
+
+
+def _begins_word(text: str, at: int) -> bool:
+    """Return whether a word begins here, also inside of `readMessage` and `python3`."""
+    before, first = text[at - 1 : at], text[at]
+    if not before.isalnum():
+        return True
+    if first.isupper():
+        return not before.isupper() or text[at + 1 : at + 2].islower()
+    return first.isdigit() and before.isalpha()
 
 
 def _having(spans: Iterable[words.Span], terms: Collection[str]) -> Iterator[tuple[int, int, str]]:
@@ -95,10 +110,8 @@ def _beginnings(terms: frozenset[str]) -> re.Pattern[str] | None:
     if not 0 < len(terms) <= MAX_PATTERN_TERMS or not all(map(str.isascii, terms)):
         return None
     # A stem differs from its word in the last letters only; a short one in its last letter.
-    begins = "|".join(sorted({re.escape(term[: max(1, len(term) - 1 - (len(term) > 4))]) for term in terms}))
-    # A word also begins inside of `readMessage` and `python3`.
-    start = r"(?-i:(?<![A-Za-z0-9])|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=[0-9]))"
-    return re.compile(rf"{start}(?:{begins})[\w.@+#'-]*", re.ASCII | re.IGNORECASE)
+    begins = {re.escape(term[: max(1, len(term) - 1 - (len(term) > 4))]) for term in terms}
+    return re.compile("|".join(sorted(begins)))
 
 
 def _best_part(text: str, found: Sequence[tuple[int, int, str]]) -> tuple[int, int]:

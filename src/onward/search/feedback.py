@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 BEST_TEXTS, MAX_TERMS = 10, 10
 MAX_CANDIDATES = 40  # Terms whose rarity is looked up to choose `MAX_TERMS` of them
 MAX_TEXTS = 30_000  # A term of more texts says little, and its postings are long
-MAX_CHARACTERS = 4_000  # Of a text: what it is about is said by then
+MAX_CHARACTERS = 2_000  # Of a text: what it is about is said by then
 
 
 def add_feedback(snapshot: TextSnapshot, found: TextScores, weight: float) -> None:

@@ -22,7 +22,7 @@ MAX_CHARACTERS = 50_000  # Of a text, in which neighbouring words are looked for
 QUOTED_SHARE = 0.3  # How much neighbours in quoted text count
 PAIR_WEIGHT, NAME_WEIGHT = 0.15, 1.0  # What a text gains that has all pairs, or all names, of a query
 MAX_PAIRS = 12
-BEST_TEXTS, BEST_FOR_NAMES = 50, 200  # Texts with a name as it was typed may be long, and so far behind
+BEST_TEXTS, BEST_FOR_NAMES = 30, 200  # Texts with a name as it was typed may be long, and so far behind
 _WORDS = re.compile(r"[^\W_]+")
 # `app.py`, `read_message` or a phrase; not `e-mail`, nor addresses and Message-IDs, which are no part of a text.
 _NAME = re.compile(r"[^@]*[^\W_](?:[./:]|_+|\s+)[^\W_][^@]*")

@@ -68,6 +68,7 @@ class TextIndex:
         self._values: dict[int, str] = {}
         self._postings: dict[tuple[int | None, str], tuple[_State, Posting]] = {}
         self._postings_size = 0
+        self._counts: tuple[tuple[int | None, _State], dict[str, int]] = (None, ()), {}
         self._searched = False  # a process that searches once, such as a command, keeps no postings
         self._kept: dict[tuple[int, str], tuple[_State, NDArray[Any]]] = {}
 
@@ -83,9 +84,8 @@ class TextIndex:
             _Block(block, texts, live, count, version, stale > 0 or merged is not None)
             for block, texts, live, count, _, stale, version, merged in rows
         ]
-        snapshot = TextSnapshot(
-            db, collection, space, blocks, waiting, removed, self._column, self._values_of, self._postings_of
-        )
+        readers = (self._column, self._values_of, self._postings_of, self._counts_of)
+        snapshot = TextSnapshot(db, collection, space, blocks, waiting, removed, *readers)
         if waiting and blocks:
             numbers: dict[int, int] = dict(db.fetch("numbers_of_docs", [text.doc for text in waiting]))
             # Not those that were packed after the blocks were read.
@@ -135,6 +135,20 @@ class TextIndex:
             found[term] = posting
         self._searched = True
         return found
+
+    def _counts_of(self, snapshot: TextSnapshot, terms: Collection[str]) -> dict[str, int]:
+        """Return how many packed texts have each term, also removed ones."""
+        space, state = snapshot.space, _state(snapshot.blocks)
+        kept_state, kept = self._counts  # replaced, never changed: other threads may be reading it
+        if kept_state != (space, state):
+            kept = {}
+        found: dict[str, int] = {}
+        if missing := sorted(term for term in terms if term not in kept):
+            numbers = [block.block for block in snapshot.blocks]
+            found = dict.fromkeys(missing, 0) | dict(self._db.fetch("term_counts", space, numbers, missing))
+            if not self._db.in_transaction():
+                self._counts = (space, state), (found if len(kept) >= MAX_CACHED_VALUES else kept | found)
+        return {term: found[term] if term in found else kept[term] for term in terms}
 
     def _keep(self, space: int | None, term: str, state: _State, posting: Posting) -> None:
         if self._postings_size > MAX_CACHED_POSTINGS:
@@ -190,6 +204,7 @@ class TextSnapshot:
     read_column: Callable[[int, Sequence[_Block], str], NDArray[Any]]
     read_values: Callable[[Collection[int]], dict[int, str]]
     read_postings: Callable[[TextSnapshot, Collection[str]], dict[str, Posting]]
+    read_counts: Callable[[TextSnapshot, Collection[str]], dict[str, int]]
     _columns: dict[str, NDArray[Any]] = field(default_factory=dict)
     _labels: dict[tuple[str, str], int] = field(default_factory=dict)
     _languages: tuple[str, ...] | None = None
@@ -225,10 +240,7 @@ class TextSnapshot:
         """Return how many texts have each term."""
         if self.has_removed():
             return {term: len(posting.numbers) for term, posting in self.postings(terms).items()}
-        numbers = [block.block for block in self.blocks]
-        stored: dict[str, int] = {}
-        if numbers and terms:
-            stored = dict(self.db.fetch("term_counts", self.space, numbers, sorted(terms)))
+        stored = self.read_counts(self, terms) if self.blocks else {}
         return {term: stored.get(term, 0) + len(self._waiting_with(term)) for term in terms}
 
     def has_removed(self) -> bool:
