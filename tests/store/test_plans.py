@@ -101,7 +101,7 @@ HOT = {
     "removed_texts": "removed_texts USING PRIMARY KEY (space=?)",
     "numbers_of_docs": "INTEGER PRIMARY KEY",
     "text_columns": "sqlite_autoindex_text_columns_1 (space=?",
-    "postings": "postings USING PRIMARY KEY (space=? AND block=? AND term=?)",
+    "postings": "postings_term (space=? AND block=? AND term=?)",
     "docs_of_numbers": "text_numbers_number (space=? AND number=?)",
     "numbers_of_ids": "sqlite_autoindex_documents_1 (collection=? AND id=?)",
     "texts_of_docs": "INTEGER PRIMARY KEY",
@@ -130,8 +130,8 @@ HOT = {
     "waiting_vectors": "w USING PRIMARY KEY (doc=?)",
     "waiting_without_vector": "w USING PRIMARY KEY (doc=?)",
     "text_columns_of_block": "sqlite_autoindex_text_columns_1 (space=? AND block=?)",
-    "postings_after": "postings USING PRIMARY KEY (space=? AND block=? AND term>?)",
-    "delete_postings": "postings USING PRIMARY KEY (space=? AND block=? AND term=?)",
+    "postings_after": "postings_term (space=? AND block=? AND term>?)",
+    "delete_postings": "postings_term (space=? AND block=? AND term=?)",
     "vector_spaces_of": "sqlite_autoindex_vector_spaces_1 (model=?)",
     # steering
     "found_states": "sqlite_autoindex_documents_1 (collection=? AND id>?)",
@@ -150,7 +150,7 @@ SORTING = {
     "ordered_ids": ("keys_value (name=? AND value=?)",),
     "highest_beside": ("keys_value (name=? AND value=?)",),
     "status_counts_page": ("PRIMARY KEY (source>?)",),
-    "terms_between": ("postings USING PRIMARY KEY (space=? AND block=? AND term>? AND term<?)",),
+    "terms_between": ("postings_term (space=? AND block=? AND term>? AND term<?)",),
     "vectors_of_parents": ("documents_parent (parent=?)", "sqlite_autoindex_vectors_1 (doc=? AND model=?)"),
     "labels_named": ("sqlite_autoindex_text_labels_1 (name=?)",),
     "ids_without_vector": (
@@ -340,8 +340,8 @@ INSERT INTO text_numbers SELECT n, n % 3, n FROM generate_series(1, 7000) n;
 INSERT INTO text_blocks SELECT n % 3, n / 3, 9, 9, 9, 1, 0, 1 FROM generate_series(1, 90) n;
 INSERT INTO text_columns SELECT n % 3, n / 3, 'column ' || m, ''
 FROM generate_series(1, 90) n, generate_series(1, 9) m;
-INSERT INTO postings (space, block, part, term, data)
-SELECT n % 3, n / 3, 1, 'term ' || m, repeat('x', 40)::bytea
+INSERT INTO postings (space, block, part, texts, term, data)
+SELECT n % 3, n / 3, 1, 10, 'term ' || m, repeat('x', 40)::bytea
 FROM generate_series(1, 90) n, generate_series(1, 200) m;
 INSERT INTO text_labels (name, value) SELECT 'facet ' || n % 5, 'value ' || n FROM generate_series(1, 8000) n;
 INSERT INTO removed_texts SELECT n % 3, n FROM generate_series(1, 1000) n;

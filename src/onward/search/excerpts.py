@@ -107,7 +107,7 @@ def _plain(text: str) -> str | None:
 @lru_cache(maxsize=64)
 def _beginnings(terms: frozenset[str]) -> re.Pattern[str] | None:
     """Return a pattern of words that begin as one of the terms does, or None if these are many or not ASCII."""
-    if not 0 < len(terms) <= MAX_PATTERN_TERMS or not all(map(str.isascii, terms)):
+    if not 0 < len(terms) <= MAX_PATTERN_TERMS or not all(term and term.isascii() for term in terms):
         return None
     # A stem differs from its word in the last letters only; a short one in its last letter.
     begins = {re.escape(term[: max(1, len(term) - 1 - (len(term) > 4))]) for term in terms}

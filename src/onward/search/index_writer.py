@@ -16,6 +16,7 @@ from onward.search import vector_codes
 from onward.search.postings import (
     BLOCK_BITS,
     BLOCK_TEXTS,
+    POSTING_BYTES,
     TextEntry,
     lengths,
     merge_postings,
@@ -165,7 +166,11 @@ class IndexWriter:
             db.send("delete_postings", space, number, list(changed))
             db.bulk(
                 "insert_postings",
-                [(space, number, term, firsts[term], data) for term, data in changed.items() if data],
+                [
+                    (space, number, term, firsts[term], len(data) // POSTING_BYTES, data)
+                    for term, data in changed.items()
+                    if data
+                ],
             )
         if not merged:  # the first step: what is added or removed during the others is counted again
             block.parts, block.stale = 1, 0
@@ -279,7 +284,10 @@ class TextBlock:
         db.bulk(
             # A part is named by the number of its first text, so that no other part ever has its name.
             "insert_postings",
-            [(self.space, self.block, term, self.texts, data) for term, data in packed],
+            [
+                (self.space, self.block, term, self.texts, len(data) // POSTING_BYTES, data)
+                for term, data in packed
+            ],
         )
         start = (self.block << BLOCK_BITS) + self.texts
         db.bulk("insert_text_numbers", [(text.doc, self.space, start + n) for n, text in enumerate(texts)])

@@ -55,10 +55,11 @@ CREATE TABLE postings (
   space integer NOT NULL,
   block integer NOT NULL,
   part  integer NOT NULL,
+  texts integer NOT NULL,         -- how many have the term
   term  text    COLLATE "C" NOT NULL,
-  data  bytea   NOT NULL,
-  PRIMARY KEY (space, block, term, part)
+  data  bytea   NOT NULL
 );
+CREATE INDEX postings_term ON postings (space, block, term, part) INCLUDE (texts); -- no two rows have the same key
 ALTER TABLE postings ALTER COLUMN data SET STORAGE EXTERNAL;
 CREATE TABLE text_labels (
   label integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

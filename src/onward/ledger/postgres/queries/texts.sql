@@ -88,9 +88,8 @@ SELECT * FROM unnest($1::integer[], $2::integer[], $3::text[], $4::bytea[])
 ON CONFLICT (space, block, name) DO UPDATE SET data = excluded.data;
 
 -- name: insert_postings
-INSERT INTO postings (space, block, term, part, data)
-SELECT * FROM unnest($1::integer[], $2::integer[], $3::text[], $4::integer[], $5::bytea[])
-ON CONFLICT (space, block, term, part) DO UPDATE SET data = excluded.data;
+INSERT INTO postings (space, block, term, part, texts, data)
+SELECT * FROM unnest($1::integer[], $2::integer[], $3::text[], $4::integer[], $5::integer[], $6::bytea[]);
 
 -- name: postings
 SELECT block, term, data FROM postings
@@ -98,7 +97,7 @@ WHERE space = $1 AND block = ANY ($2::integer[]) AND term = ANY ($3::text[])
 ORDER BY block, term, part;
 
 -- name: term_counts
-SELECT term, sum(length(data))::bigint / 4 FROM postings
+SELECT term, sum(texts) FROM postings
 WHERE space = $1 AND block = ANY ($2::integer[]) AND term = ANY ($3::text[])
 GROUP BY term;
 
@@ -110,9 +109,9 @@ DELETE FROM postings WHERE space = $1 AND block = $2 AND term = ANY ($3::text[])
 
 -- name: terms_between
 -- The terms from $3 to before $4, and the number of texts that have each.
-SELECT term, sum(length(data))::bigint / 4 AS texts FROM postings
+SELECT term, sum(texts) AS texts_with_it FROM postings
 WHERE space = $1 AND block = ANY ($2::integer[]) AND term >= $3 AND term < $4
-GROUP BY term ORDER BY texts DESC, term LIMIT $5;
+GROUP BY term ORDER BY texts_with_it DESC, term LIMIT $5;
 
 -- name: removed_texts
 SELECT number FROM removed_texts WHERE space = $1;

@@ -51,10 +51,10 @@ CREATE TABLE postings (
   block INTEGER NOT NULL,
   term  TEXT    NOT NULL,
   part  INTEGER NOT NULL,
-  data  BLOB    NOT NULL,
-  texts INTEGER GENERATED ALWAYS AS (length(data) / 4) VIRTUAL
+  texts INTEGER NOT NULL,         -- how many have the term
+  data  BLOB    NOT NULL
 );
--- Apart from the data, which would be read wherever two terms are compared.
+-- Apart from the data, which would be read wherever two terms are compared; no two rows have the same key.
 CREATE INDEX postings_term ON postings (space, block, term, part, texts);
 CREATE TABLE text_labels (
   label INTEGER PRIMARY KEY,

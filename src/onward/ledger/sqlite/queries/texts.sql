@@ -76,7 +76,7 @@ SELECT name, data FROM text_columns WHERE space = ? AND block = ?;
 INSERT OR REPLACE INTO text_columns (space, block, name, data) VALUES {values};
 
 -- name: insert_postings
-INSERT INTO postings (space, block, term, part, data) VALUES {values};
+INSERT INTO postings (space, block, term, part, texts, data) VALUES {values};
 
 -- name: postings
 SELECT block, term, data FROM postings
