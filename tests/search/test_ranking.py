@@ -140,7 +140,7 @@ def test_a_word_is_looked_up_in_the_languages_of_the_store_only(library: Library
 def test_a_prefix_stands_for_the_most_frequent_words_that_begin_so(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("onward.search.text_index.PREFIX_TERMS", 2)
+    monkeypatch.setattr("onward.search.text_snapshot.PREFIX_TERMS", 2)
     snapshot_of = library.store.texts
     write(library, a="lamb lamp lama", b="lamp lama", c="lamp")
     for _ in range(2):

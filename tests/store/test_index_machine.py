@@ -25,7 +25,7 @@ from onward.ledger.postgres.dialect import PostgresDatabase
 from onward.ledger.sqlite.dialect import SQLiteDatabase
 from onward.ledger.store import Store
 from onward.ledger.unit_of_work import UnitOfWork
-from onward.search import fusion, index_writer, postings, text_index, vector_codes
+from onward.search import fusion, index_writer, postings, text_index, text_snapshot, vector_codes
 from onward.search.vector_index import VectorSpace
 from tests.store.library import indexed, rank, vector
 from tests.support.crashing_database import Crash, FragileStore
@@ -41,6 +41,7 @@ SMALL: dict[ModuleType, dict[str, float]] = {
         "MAX_PARTS": 3, "MERGED_ROWS": 12, "MAX_REMOVED": 2,
     },
     text_index: {"BLOCK_BITS": 2},
+    text_snapshot: {"BLOCK_BITS": 2},
     postings: {"BLOCK_BITS": 2},
     vector_codes: {"BLOCK_VECTORS": 4, "READ_BLOCKS": 2},
 }  # fmt: skip

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from onward.model.clock import Clock
-from onward.search.text_index import SearchDatabase
+from onward.search.text_snapshot import SearchDatabase
 
 
 class Bus(Protocol):

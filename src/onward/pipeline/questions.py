@@ -11,7 +11,7 @@ from typing import NamedTuple
 from onward.pipeline.query_language import parse
 from onward.search import words
 from onward.search.ranking import Scorer, telling_terms
-from onward.search.text_index import TextSnapshot
+from onward.search.text_snapshot import TextSnapshot
 
 # A question is prose: a word that begins with a minus is an option there, not a word to leave out.
 _OPTION = re.compile(r"(?<!\S)-+(?=\w)")

@@ -9,7 +9,7 @@ from onward.search.postings import text_entry
 from onward.search.ranking import Group, Scorer, TextScores, highest
 
 if TYPE_CHECKING:
-    from onward.search.text_index import TextSnapshot
+    from onward.search.text_snapshot import TextSnapshot
 
 BEST_TEXTS, MAX_TERMS = 10, 10
 MAX_CANDIDATES = 40  # Terms whose rarity is looked up to choose `MAX_TERMS` of them

@@ -10,13 +10,13 @@ from onward.search.feedback import add_feedback
 from onward.search.index_writer import DATE
 from onward.search.phrases import Neighbours
 from onward.search.ranking import TextQuery, TextScores, highest, score_texts, sort_by_score
-from onward.search.text_index import FIRST_OWN_LABEL, YEAR
+from onward.search.text_snapshot import FIRST_OWN_LABEL, YEAR
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from onward.search.text_index import TextSnapshot
+    from onward.search.text_snapshot import TextSnapshot
     from onward.search.vector_index import VectorIndex, VectorSpace
 
 # The constants were fitted on one half of the questions of Cranfield and of 13 tasks on real mail, and tested on

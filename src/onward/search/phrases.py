@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from onward.search.text_index import TextSnapshot
+    from onward.search.text_snapshot import TextSnapshot
 
 FIRST_UNSPACED = "\u0e00"  # From Thai on, nearly all scripts have no spaces between words
 MAX_CHARACTERS = 50_000  # Of a text, in which neighbouring words are looked for

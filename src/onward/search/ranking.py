@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from onward.model.search_query import Filter, Term
-    from onward.search.text_index import TextSnapshot
+    from onward.search.text_snapshot import TextSnapshot
 
 K1, B = 1.5, 0.75  # For topics: names would like a smaller B, questions a larger K1
 PART_WEIGHT = 0.2  # Of the parts of `read_message` where a text has it as a whole

@@ -11,7 +11,8 @@ from onward.search.excerpts import excerpt, marked
 from onward.search.fusion import Ranking, RankingQuery, rank_texts
 from onward.search.index_writer import IndexWriter
 from onward.search.similar import similar_texts
-from onward.search.text_index import TextIndex, TextSnapshot
+from onward.search.text_index import TextIndex
+from onward.search.text_snapshot import TextSnapshot
 from onward.search.vector_index import VectorIndex, VectorSpace, as_hits
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from onward.search.ranking import Group, Scorer, TextQuery
 from onward.search.words import is_stop_word
 
 if TYPE_CHECKING:
-    from onward.search.text_index import TextSnapshot
+    from onward.search.text_snapshot import TextSnapshot
     from onward.search.vector_index import VectorIndex, VectorSpace
 
 MAX_TERMS = 25

@@ -10,7 +10,7 @@ from onward.search.postings import storable_text
 from onward.search.spelling import first_letters, shown_word, suggest
 
 if TYPE_CHECKING:
-    from onward.search.text_index import TextSnapshot
+    from onward.search.text_snapshot import TextSnapshot
 
 MIN_LETTERS = 2  # Of a word that is completed
 MAX_CANDIDATES = 5_000  # The most frequent terms, among which a misspelt word is looked for

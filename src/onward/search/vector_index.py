@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from onward.search.text_index import SearchDatabase, TextSnapshot
+    from onward.search.text_snapshot import SearchDatabase, TextSnapshot
 
 RESCORED = 800  # Vectors that are compared themselves, after their codes, to find the nearest ones
 RESCORED_FOR_TEXTS = 40  # and to rank texts by words, too: the order of more of them changes nothing

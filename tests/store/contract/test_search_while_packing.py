@@ -9,7 +9,7 @@ import pytest
 from onward.ledger.store import Store
 from onward.model.ledger import IndexedVector
 from onward.model.search_query import Term
-from onward.search import fusion, index_writer, postings, text_index, vector_codes
+from onward.search import fusion, index_writer, postings, text_index, text_snapshot, vector_codes
 from onward.search.fusion import Ranking
 from onward.search.index_writer import IndexWriter
 from onward.search.vector_index import VectorSpace
@@ -103,7 +103,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of few texts and vectors, of which all that are near at all are found."""
     monkeypatch.setattr(fusion, "GOOD_SIMILARITY", 0.0)
     monkeypatch.setattr(fusion, "MIN_SIMILARITY", 0.0)
-    for module in (index_writer, text_index, postings):
+    for module in (index_writer, text_index, text_snapshot, postings):
         monkeypatch.setattr(module, "BLOCK_BITS", 2)
     monkeypatch.setattr(index_writer, "BLOCK_TEXTS", 4)
     monkeypatch.setattr(index_writer, "MAX_PARTS", 2)
