@@ -83,6 +83,8 @@ class TextSnapshot:
     _labels: dict[tuple[str, str], int] = field(default_factory=dict)
     _languages: tuple[str, ...] | None = None
     _texts_by_language: defaultdict[str, int] | None = None
+    _docs: dict[int, int | None] = field(default_factory=dict)
+    _stored: dict[int, tuple[str, str, str]] = field(default_factory=dict)  # by document
 
     @property
     def packed(self) -> int:
@@ -282,12 +284,23 @@ class TextSnapshot:
 
     def docs(self, numbers: Sequence[int]) -> dict[int, int]:
         """Return the documents of texts, by number; those that are gone are missing."""
-        packed = [number for number in numbers if number < self.packed]
-        found: dict[int, int] = dict(self.db.fetch("docs_of_numbers", self.space, packed)) if packed else {}
+        missing = [number for number in numbers if number < self.packed and number not in self._docs]
+        if missing:
+            self._docs |= dict.fromkeys(missing) | dict(self.db.fetch("docs_of_numbers", self.space, missing))
+        found: dict[int, int] = {}
         for number in numbers:
-            if number >= self.packed:
-                found[number] = self.waiting[number - self.packed].doc
+            doc = self._docs[number] if number < self.packed else self.waiting[number - self.packed].doc
+            if doc is not None:
+                found[number] = doc
         return found
+
+    def stored_texts(self, numbers: Sequence[int]) -> dict[int, tuple[str, str, str]]:
+        """Return title, text and quoted text by number; those of a removed document are missing."""
+        docs = self.docs(numbers)
+        missing = [doc for doc in docs.values() if doc not in self._stored]
+        if missing:
+            self._stored |= {row[0]: row[1:] for row in self.db.fetch("texts_of_docs", missing)}
+        return {number: self._stored[doc] for number, doc in docs.items() if doc in self._stored}
 
     def label(self) -> int:
         """Return the label of the collection, or 0; it may have got one since the snapshot."""
@@ -300,12 +313,6 @@ class TextSnapshot:
         """Return the numbers that waiting texts were given since then, each with its number in this snapshot."""
         places = {text.doc: self.packed + place for place, text in enumerate(self.waiting)}
         return {number: places[doc] for doc, number in self.db.fetch("numbers_of_docs", list(places))}
-
-    def stored_texts(self, numbers: Sequence[int]) -> dict[int, tuple[str, str, str]]:
-        """Return title, text and quoted text by number; those of a removed document are missing."""
-        docs = self.docs(numbers)
-        stored = {row[0]: row[1:] for row in self.db.fetch("texts_of_docs", list(docs.values()))} if docs else {}
-        return {number: stored[doc] for number, doc in docs.items() if doc in stored}
 
     def ids(self, numbers: Sequence[int]) -> dict[int, str]:
         """Return the ids of the documents of texts, by number."""
