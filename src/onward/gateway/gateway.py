@@ -45,6 +45,7 @@ LEASE_SECONDS = 15.0  # another process takes over when the one that has the gat
 RENEW_SECONDS = 5.0
 OPEN_SECONDS = 10.0
 CHECK_SECONDS = 30.0  # pause between two declarations: the broker does not report every deletion
+REPLY_SECONDS = 30.0  # for which the reply to a declaration is awaited
 STEADY_SECONDS = 30.0  # after a connection that lasted this long, the backoff starts again
 FINISH_SECONDS = 2.0  # how long a stop waits for the messages that are being stored
 STOP_SECONDS = 5.0
@@ -390,7 +391,7 @@ class Gateway:
             await asyncio.sleep(CHECK_SECONDS)
             if connection.blocked:
                 continue  # the broker would reply when it has free memory and disk space again
-            async with asyncio.timeout(CHECK_SECONDS):
+            async with asyncio.timeout(REPLY_SECONDS):
                 await self._declare(connection, inbox=part.needs_inbox)
 
 
