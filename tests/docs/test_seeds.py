@@ -22,7 +22,7 @@ import onward
 from onward import App, DeadLetter, DocumentState, Status, Work
 from onward.cli import COMMANDS
 from onward.console import api, pages
-from onward.console.api import schemas
+from onward.console.api import schemas, search_schemas
 from onward.model.metric_catalogue import CATALOGUE
 from onward.ops.queries.document_details import document_facts
 from onward.ops.queries.failure_groups import batch_facts
@@ -94,7 +94,7 @@ def words() -> set[str]:
     for one in (archive, chunk):
         found |= keys(document_facts(app, one.collection, one.id))
     app.close()
-    for model in vars(schemas).values():
+    for model in (vars(schemas) | vars(search_schemas)).values():
         if inspect.isclass(model) and issubclass(model, schemas.ApiResponse | schemas.ApiRequest):
             found |= {given.serialization_alias or name for name, given in model.model_fields.items()}
     found |= {field.name for kind in (DocumentState, DeadLetter) for field in fields(kind)}

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from onward.console.api import schemas
+from onward.console.api import search_schemas
 from onward.console.api.documents import Author, Date, FromSource, find_source
 from onward.console.api.openapi import reads
 from onward.console.request_context import Onward
@@ -24,7 +24,7 @@ Question = Query(
 )
 
 
-@reads(router, "/ask", "Answer a question", schemas.Answer, 400, 404, 422)
+@reads(router, "/ask", "Answer a question", search_schemas.Answer, 400, 404, 422)
 def ask(
     app: Onward,
     q: Annotated[str, Question],

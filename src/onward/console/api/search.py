@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import AfterValidator, Field
 from starlette.responses import Response
 
-from onward.console.api import schemas
+from onward.console.api import search_schemas
 from onward.console.api.documents import Author, Date, FromSource, find_source
 from onward.console.api.openapi import problems, reads
 from onward.console.request_context import Onward
@@ -59,7 +59,7 @@ _AS_TABLE: Facts = {"content": {CSV: {"schema": {"type": "string"}}}}
 @router.get(
     "/search",
     summary="Find messages",
-    response_model=schemas.SearchResults,
+    response_model=search_schemas.SearchResults,
     responses={200: _AS_TABLE, **problems(400, 404, 422)},
 )
 def search(
@@ -106,7 +106,7 @@ def search(
 @router.get(
     "/similar/{id:path}",
     summary="Find similar messages",
-    response_model=schemas.SimilarMessages,
+    response_model=search_schemas.SimilarMessages,
     responses={200: _AS_TABLE, **problems(404, 422)},
 )
 def similar(request: Request, app: Onward, id: str, limit: Results = 10, format: Format = None) -> Any:
@@ -120,7 +120,7 @@ def similar(request: Request, app: Onward, id: str, limit: Results = 10, format:
     return _table(results) if _wants_csv(request, format) else {"id": wanted, "results": results}
 
 
-@reads(router, "/suggestions", "Complete a query", schemas.Suggestions, 422)
+@reads(router, "/suggestions", "Complete a query", search_schemas.Suggestions, 422)
 def suggestions(
     app: Onward,
     q: Annotated[str, Query(min_length=1, max_length=1_000, description="What was typed so far.")],

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from onward.console.api import schemas
+from onward.console.api import search_schemas
 from onward.console.api.documents import After, FromSource, Limit, find_source
 from onward.console.api.openapi import reads
 from onward.console.request_context import Onward
@@ -16,7 +16,7 @@ from onward.ops.text.format import iso, printable, source_name
 router = APIRouter(prefix="/v3/threads", tags=["Search"])
 
 
-@reads(router, "", "List threads", schemas.Threads, 400, 404, 422)
+@reads(router, "", "List threads", search_schemas.Threads, 400, 404, 422)
 def get_threads(
     app: Onward,
     q: Annotated[str, Query(max_length=1_000, description="Words, as in a search; messages must have some.")] = "",
