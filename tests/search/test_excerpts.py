@@ -27,6 +27,8 @@ def test_words_are_marked_whatever_their_form() -> None:
     assert marked("nothing", ["harbour"]) == "nothing"
     assert marked("", ["harbour"]) == ""
     assert marked("Die Häuser", words.terms("haus häuser", "de"), "de") == "Die \x02Häuser\x03"
+    assert marked("Die Straße", words.terms("strasse", "de"), "de") == "Die \x02Straße\x03"
+    assert marked("nai\u0308ve boat", words.terms("naive boat")) == "\x02nai\u0308ve\x03 \x02boat\x03"
 
 
 def test_a_compound_is_marked_as_a_whole_if_it_was_asked_for_and_by_parts_otherwise() -> None:

@@ -14,7 +14,7 @@ from onward.backend_urls import open_store
 from onward.ledger.store import Store
 from onward.model.ledger import IndexedVector
 from onward.model.search_query import Term
-from onward.search import fusion
+from onward.search import feedback, fusion
 from onward.search.fusion import Ranking, RankingQuery
 from onward.search.phrases import NAME_WEIGHT
 from onward.search.vector_index import VectorSpace
@@ -264,7 +264,9 @@ def test_reasons_name_the_words_and_what_they_add(library: Library) -> None:
 # -- feedback
 
 
-def test_words_that_the_best_texts_share_find_others_if_a_query_is_vague(library: Library) -> None:
+def test_words_that_the_best_texts_share_find_others_if_a_query_is_vague(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
     texts = {f"p{n}": "boat sail mast" for n in range(4)}
     write(library, **texts, related="sail mast", unrelated="lamp chair")
     asked = ("boat", "zebra", "lamp")
@@ -274,6 +276,8 @@ def test_words_that_the_best_texts_share_find_others_if_a_query_is_vague(library
     assert "related" not in found(library, "boat"), "a short query names what it wants"
     filtered = found(library, *asked, filters=[("author", "=", "Nobody")])
     assert filtered == []
+    monkeypatch.setattr(feedback, "MAX_TEXTS", 4)
+    assert "related" not in found(library, *asked), "words of so many texts say little"
 
 
 # -- similar texts
