@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.console.shop import Shop, open_shop
+from onward.model.operations import OperationStatus
+from tests.console.shop import Shop, open_shop, words
+from tests.support.console_client import HTML
+from tests.support.failed_pages import failure
 
 READING = {"queue": "reading.failed"}
 
@@ -62,7 +65,96 @@ def test_a_place_that_makes_no_sense_is_the_beginning(shop: Shop, before: str) -
 def test_what_was_changed_here_is_listed_and_linked(shop: Shop) -> None:
     shop.site.do("open-breaker", {"name": "printer", "reason": "new paper"})
     assert "Take printer out of service done printer is out of service" in shop.words("/operations")
-    (link,) = (one for one in shop.links("/operations") if one.startswith("/operations/"))
+    (link,) = {one for one in shop.links("/operations") if one.startswith("/operations/")}
     assert "printer is out of service" in shop.words(link)
+    assert "Reason new paper" in shop.words(link)
     shop.site.do("open-breaker", {"name": "printer", "reason": " "})
-    assert "Take printer out of service stopped BadInput: the reason is empty" in shop.words("/operations")
+    assert "Take printer out of service failed BadInput: the reason is empty" in shop.words("/operations")
+
+
+def begin(shop: Shop, title: str = "Put back", who: str = "anna") -> str:
+    """An operation that somebody has begun in another process."""
+    parameters = {"selection": {"queue": "reading.failed"}}
+    return shop.on.store.begin_operation(
+        title, who, "console", action="RequeueDeadLetters", parameters=parameters
+    ).id
+
+
+def post(shop: Shop, path: str) -> None:
+    token = shop.page(path.rpartition("/")[0]).partition('name="form_token" value="')[2].partition('"')[0]
+    answer = shop.site.client.post(path, data={"form_token": token}, headers=HTML)
+    assert answer.status_code == 303, answer.text
+
+
+def test_operations_are_found_by_status_and_person(shop: Shop) -> None:
+    store, done = shop.on.store, OperationStatus.DONE
+    store.end_operation(begin(shop, "First"), 1, done, done=1, total=1, text="One put back.")
+    begin(shop, "Second", "ben")
+    assert shop.words("/operations").index("Second running") < shop.words("/operations").index("First done")
+    assert "First" not in shop.words("/operations?status=running")
+    assert "Second" not in shop.words("/operations?who=anna&status=nonsense")
+    assert "No operation matches" in shop.words("/operations?status=failed&who=%00")
+
+
+def test_operations_come_fifty_at_a_time(shop: Shop) -> None:
+    for number in range(51):
+        begin(shop, f"change {number:02}")
+    (following,) = (one for one in shop.links("/operations") if "before=" in one)
+    assert "change 00" not in shop.words("/operations")
+    assert "1 operation" in shop.words(following)
+    assert "change 00" in shop.words(following)
+
+
+def test_an_operation_whose_process_is_gone_says_so_and_goes_on_with_one_click(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.give_up(failure("it broke", "f00d1234"), "page-a", "page-b")
+    monkeypatch.setattr("onward.ledger.operations.OPERATION_LEASE_SECONDS", -1.0)
+    id = begin(shop)
+    monkeypatch.undo()
+    page = shop.page(f"/operations/{id}")
+    assert "interrupted The process that ran it has ended." in words(page)
+    assert f'action="/operations/{id}/continue"' in page
+    post(shop, f"/operations/{id}/continue")
+    said = shop.wait_for(f"/operations/{id}", "2 dead letters put back")
+    assert said.startswith("done run 2")
+    assert shop.actions() == [("console", "failed requeue", 2)]
+    again = shop.site.client.post(f"/v3/operations/{id}/continue")
+    assert (again.status_code, "it is done" in again.json()["detail"]) == (409, True)
+
+
+def test_an_operation_is_known_after_a_restart(tmp_path: Path) -> None:
+    with open_shop(tmp_path) as shop:
+        shop.site.do("open-breaker", {"name": "printer", "reason": "new paper"})
+        (link,) = {one for one in shop.links("/operations") if one.startswith("/operations/")}
+    with open_shop(tmp_path) as shop:
+        assert "printer is out of service" in shop.words(link)
+
+
+def test_what_runs_when_the_server_stops_is_interrupted(tmp_path: Path) -> None:
+    with open_shop(tmp_path) as shop:
+        shop.give_up(failure("it broke", "f00d1234"), "page-a", "page-b")
+        link = shop.begin("requeue", queue="reading.failed", canary="1")
+        shop.wait_for(link, "canary:")
+    with open_shop(tmp_path) as shop:
+        assert "interrupted The process that ran it has ended." in shop.words(link)
+        assert shop.site.client.get(f"/v3{link}").json()["status"] == "interrupted"
+
+
+def test_every_page_has_the_latest_operations(shop: Shop) -> None:
+    assert "recent-operations" not in shop.page("/failures")
+    for title in ("First", "Second", "Third"):
+        begin(shop, title)
+    id = begin(shop, "<Fourth>")
+    shop.on.store.save_operation(id, 1, 25, 100, "")
+    page = shop.page("/failures")
+    recent = page.partition('<div class="recent"')[2].partition("</div>")[0]
+    assert 'data-live="/live/recent-operations/"' in recent
+    assert '&lt;Fourth&gt; <span class="num">25 %</span>' in recent
+    assert ("First" in recent, "Second" in recent) == (False, True)
+    assert "25 of 100" in next(shop.watch("/recent-operations/"))
+
+
+def test_an_operation_that_is_not_known_is_refused(shop: Shop) -> None:
+    assert "there is no operation 'nothing'" in shop.words("/operations/nothing", 404).lower()
+    assert shop.site.client.get("/operations/%00", headers=HTML).status_code == 404

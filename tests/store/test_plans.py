@@ -56,6 +56,11 @@ HOT = {
     "prune_openings": "openings_opened (dependency=? AND opened_at<?)",
     "prune_groups": "failure_groups_seen",
     "prune_actions": "INTEGER PRIMARY KEY",
+    # operations of people
+    "operation": "sqlite_autoindex_operations_1 (id=?)",
+    "save_operation": "sqlite_autoindex_operations_1 (id=?)",
+    "operations": "operations_began",
+    "prune_operations": "operations_began (began_at<?)",
     "take_status_counts": "PRIMARY KEY (source=?)",
     "documents_of_source": "documents_source (source=?)",
     "rows_of_source": "ledger_source (source=?)",
@@ -169,6 +174,7 @@ NAMED = {
     "w USING PRIMARY KEY": "waiting_vectors_pkey",
     "sqlite_autoindex_documents_1": "documents_collection_id_key",
     "sqlite_autoindex_failure_groups_1": "failure_groups_pkey",
+    "sqlite_autoindex_operations_1": "operations_pkey",
     "sqlite_autoindex_text_columns_1": "text_columns_pkey",
     "sqlite_autoindex_text_labels_1": "text_labels_value",
     "sqlite_autoindex_vectors_1": "vectors_pkey",
@@ -180,9 +186,10 @@ ORDERED = (
     "due_rows", "due_suspects", "prune_old", "prune_many",
     "prune_unrouted", "due_batches", "idle_items", "document_page", "dead_letters", "find_dead_letters",
     "find_archived_dead_letters", "failure_groups", "actions",
+    "operations",
 )  # fmt: skip
 STORED = (
-    "ledger|completed|documents|bodies|keys|outbox|texts|text_numbers|text_columns|postings|text_labels|vectors|"
+    "ledger|completed|documents|bodies|keys|operations|outbox|texts|text_numbers|text_columns|postings|text_labels|vectors|"
     "vector_blocks"
 )
 
@@ -287,7 +294,9 @@ class PostgresPlanner:
         query = """SELECT indexrelid::regclass::text FROM pg_index WHERE indrelid = ANY ($1::regclass[])
                    AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conindid = indexrelid)"""
         tables = "{documents,ledger,completed,failed_batches,failure_groups,keys,actions,foreign_events,openings,"
-        tables += "outbox,texts,waiting_texts,text_numbers,text_blocks,text_columns,postings,text_labels,"
+        tables += (
+            "operations,outbox,texts,waiting_texts,text_numbers,text_blocks,text_columns,postings,text_labels,"
+        )
         tables += "removed_texts,vectors,waiting_vectors,vector_spaces,vector_blocks,removed_vectors}"
         return sorted(name for (name,) in self.connection.execute(query.encode(), [tables]).fetchall())
 
@@ -331,6 +340,8 @@ INSERT INTO status_counts (source, collection, status, shard, n)
 SELECT 'source ' || n / 8, 'pages', 'pending', n % 8, n FROM generate_series(1, 8000) n;
 INSERT INTO actions (at, who, via, action, about, touched)
 SELECT n, 'ada', 'cli', 'reset', '{}', 1 FROM generate_series(1, 2000) n;
+INSERT INTO operations (id, began_at, lease, status, title, action, parameters, who, via, back)
+SELECT 'operation ' || n, n, n, 'done', 'title', 'Action', '{}', 'ada', 'cli', '/' FROM generate_series(1, 2000) n;
 INSERT INTO outbox (at, due, event_id, routing_key, body)
 SELECT n, CASE WHEN n % 2 = 0 THEN n END, 'event ' || n, 'key ' || n % 50, '{}' FROM generate_series(1, 8000) n;
 INSERT INTO texts SELECT n, 'title', repeat('text ', 20), '' FROM generate_series(1, 8000) n;

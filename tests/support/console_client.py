@@ -62,6 +62,7 @@ def serving(app: App, *, token: str | None = None) -> Iterator[Site]:
         finally:
             site.client.close()
             web.web.state.live.close()
+            web.web.state.operations.close()
             server.should_exit = True
             thread.join(60)
 

@@ -33,7 +33,7 @@ from onward.ops.actions.sources import CancelSource, ForgetSource, IngestAgain, 
 from onward.ops.bad_input import BadInput
 from onward.ops.queries.dead_letters import DeadLetterSelection, dead_letter_at, failed_queues
 from onward.ops.queries.documents import source_named
-from onward.ops.text.format import one_line, utc_time
+from onward.ops.text.format import one_line
 from onward.pipeline.dates import read_span
 from onward.pipeline.documents import source_id
 
@@ -149,7 +149,7 @@ class ActionForm(NamedTuple):
 def _schedule(form: FormValues) -> Action:
     now = form.app.store.now()
     at = read_when(form.values.get("at") or DEFAULT_DELAY, now)
-    return RetryDocuments(keys=form.keys, after=at - now, time_text=lambda at: utc_time(at, at))
+    return RetryDocuments(keys=form.keys, after=at - now, utc=True)
 
 
 def _schedule_fields(form: FormValues) -> tuple[Field, ...]:

@@ -1,110 +1,75 @@
-"""Actions that run in this server: in a thread of their own, with their progress for the pages and the API."""
+"""Operations that run in this server, each in a thread of its own, and the responses of the API about actions."""
 
 from __future__ import annotations
 
-import logging
-import secrets
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 from starlette.responses import JSONResponse
 
 from onward.app import App
 from onward.console.problems import Problem
-from onward.ops.actions.action import Action, ActionProgress, ActionStopped, Actor, Completion
-from onward.retry import redact_error
+from onward.model.operations import Operation, OperationStatus
+from onward.ops.actions.action import Action, ActionProgress, Actor
+from onward.ops.operation_run import OperationRun, begin_operation, continue_operation, find_operation
 
-log = logging.getLogger("onward")
-
-MAX_ENDED = 100  # operations that are remembered after they have ended
 API = Actor("api", "api")
 BACK = "/actions"
-
-
-class Operation(ActionProgress):
-    """One run of an action, and how far it has come."""
-
-    def __init__(self, title: str, back: str) -> None:
-        super().__init__()
-        self.title = title
-        self.back = back  # the page from which it was started
-        self.id = secrets.token_hex(6)
-        self.began = time.time()
-        self.ended: float | None = None
-        self.problem = ""
-        self._stop_event = threading.Event()
-        self._end_event = threading.Event()
-
-    @property
-    def running(self) -> bool:
-        return self.ended is None
-
-    def stop(self) -> None:
-        self.stopping = True
-        self._stop_event.set()
-
-    def join(self) -> None:
-        self._end_event.wait()
-
-    def sleep(self, seconds: float) -> None:
-        if self._stop_event.wait(seconds):
-            raise ActionStopped
-
-    def run(self, app: App, action: Action, actor: Actor) -> None:
-        """Run an action, and keep what it has done or what went wrong."""
-        try:
-            outcome = action.run(app, self, actor)
-            self.text = outcome.text
-            if outcome.stopped:
-                self.problem = "Stopped by an operator; completed changes are kept."
-            elif outcome.error is not None:
-                raise outcome.error
-            elif outcome.completion is Completion.FAILED:
-                self.problem = outcome.text
-        except Exception as error:
-            self.problem = redact_error(f"{type(error).__name__}: {error}")
-            log.error("%s failed: %s", self.title, self.problem)
-        finally:
-            self.ended = time.time()
-            self._end_event.set()
+SHUTDOWN_SECONDS = 3.0  # that running operations get to end their present step
 
 
 class Operations:
-    """All operations that run, and the last that have ended."""
+    """The operations that run in this process; the store has all of them."""
 
-    def __init__(self) -> None:
-        self._known: dict[str, Operation] = {}
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._running: dict[str, OperationRun] = {}
 
-    def start(self, app: App, action: Action, actor: Actor, *, title: str, back: str) -> Operation:
+    def start(self, action: Action, actor: Actor, *, title: str, back: str) -> OperationRun:
         """Run an action in a thread of its own."""
-        operation = self._add(Operation(title, back))
-        about = (app, action, actor)
-        threading.Thread(target=operation.run, args=about, name="onward-operation", daemon=True).start()
+        return self._start(begin_operation(self._app, action, actor, title=title, back=back), actor)
+
+    def go_on(self, id: str, actor: Actor) -> OperationRun:
+        """Continue an operation that was interrupted or stopped, or has failed."""
+        return self._start(continue_operation(self._app, id), actor)
+
+    def _start(self, run: OperationRun, actor: Actor) -> OperationRun:
+        def execute() -> None:
+            with suppress(Exception):  # it is stored and logged
+                run.execute(actor)
+            self._running.pop(run.id, None)
+
+        self._running[run.id] = run
+        threading.Thread(target=execute, name="onward-operation", daemon=True).start()
+        return run
+
+    def record(self, title: str, actor: Actor, back: str, text: str) -> str:
+        """Store something that was done already, for the page that says so; return its id."""
+        begun, status = self._app.store.begin_operation(title, *actor, back=back), OperationStatus.DONE
+        self._app.store.end_operation(begun.id, 1, status, done=1, total=1, text=text)
+        return begun.id
+
+    def get(self, id: str) -> Operation:
+        return find_operation(self._app, id)
+
+    def stop(self, id: str) -> Operation:
+        """Ask an operation to stop, also if another process runs it."""
+        operation = find_operation(self._app, id)
+        self._app.store.stop_operation(id)
+        if (run := self._running.get(id)) is not None:
+            run.stop()
         return operation
 
-    def record(self, title: str, back: str, text: str) -> Operation:
-        """Remember something that was done already, for the page that says so."""
-        operation = self._add(Operation(title, back))
-        operation.text, operation.ended = text, time.time()
-        return operation
-
-    def _add(self, operation: Operation) -> Operation:
-        self._known[operation.id] = operation
-        ended = [known for known in self._known.values() if not known.running]
-        for old in ended[: max(0, len(self._known) - MAX_ENDED)]:
-            del self._known[old.id]
-        return operation
-
-    def get(self, id: str) -> Operation | None:
-        return self._known.get(id)
-
-    def all(self) -> list[Operation]:
-        return list(reversed(self._known.values()))
-
-    def stop(self) -> None:
-        for operation in self._known.values():
-            operation.stop()
+    def close(self) -> None:
+        """Interrupt what runs here, because the server ends; it can be continued by the next one."""
+        running = list(self._running.values())
+        for run in running:
+            run.stop(interrupted=True)
+        until = time.monotonic() + SHUTDOWN_SECONDS
+        for run in running:
+            run.join(max(0.0, until - time.monotonic()))
 
 
 def carry_out(
@@ -120,11 +85,11 @@ def carry_out(
         return JSONResponse(facts | {"text": plan.text})
     if not plan.slow:
         # In this thread: an error becomes the response of this request.
-        outcome = action.run(app, Operation(plan.title, BACK), API)
+        outcome = action.run(app, ActionProgress(), API)
         if outcome.error is not None:
             raise outcome.error
         return JSONResponse(facts | {"text": outcome.text})
-    where = f"/v3/operations/{operations.start(app, action, API, title=plan.title, back=BACK).id}"
+    where = f"/v3/operations/{operations.start(action, API, title=plan.title, back=BACK).id}"
     return JSONResponse(
         facts | {"text": f"It has begun: {plan.text}", "operation": where}, 202, {"location": where}
     )

@@ -16,9 +16,13 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from onward.app import App
 from onward.console.sessions import SESSION_SECONDS, Sessions, cookie_name, cookie_of
+from onward.ledger.store_errors import StoreError
+from onward.model.operations import Operation
 from onward.ops.text.format import Sentence, counted, duration, harmless, number, one_line, size
 
+MAX_RECENT = 3  # operations that every page shows
 _WORD = re.compile(r"[a-z]+(?:[ ,]|$)")
 
 
@@ -140,18 +144,27 @@ def page(
     cookie = cookie_of(request)
     fresh = "" if sessions.is_valid(cookie) or sessions.needs_token else sessions.begin()
     cookie = fresh or cookie
-    # The result of the action that led back to this page; the URL has only its id.
-    operation = request.app.state.operations.get(request.query_params.get("said", ""))
+    recent, said = _operations(request.app.state.onward, request.query_params.get("said", ""))
     shared = {
         "path": request.url.path,
         "form_token": sessions.form_token(cookie) if cookie else "",
         "logged_in": sessions.needs_token,
-        "said": operation.text if operation else "",
+        "said": said,
+        "recent": recent,
     }
     response = HTMLResponse(fragment(template, **shared | values), status, dict(headers or {}))
     if fresh:
         set_session(response, request, fresh)
     return response
+
+
+def _operations(app: App, id: str) -> tuple[list[Operation], str]:
+    """Return the latest operations, and the result of the one that led back to this page; the URL has its id."""
+    try:
+        found = app.store.operation(id) if id.isalnum() else None
+        return app.store.operations(limit=MAX_RECENT), found.text if found is not None else ""
+    except StoreError:  # the page says it
+        return [], ""
 
 
 def set_session(response: Response, request: Request, cookie: str) -> None:

@@ -52,7 +52,7 @@ def build(app: App, *, hosts: frozenset[str] = frozenset(LOCAL), token: str | No
     )
     web.state.onward = app
     web.state.sessions = Sessions(token)
-    web.state.operations = Operations()
+    web.state.operations = Operations(app)
     web.state.throughput = Throughput()
     web.state.overdue = TimedCache[Overdue](OVERDUE_SECONDS)
     # Rendering costs the thread's processor time; with a remote store the wall time, which includes its work.
@@ -85,8 +85,8 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._state.live.close()
-        self._state.operations.stop()
         self._state.monitoring.stop()
+        await asyncio.to_thread(self._state.operations.close)
         await super().shutdown(sockets)
 
 

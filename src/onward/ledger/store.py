@@ -15,6 +15,7 @@ from onward.ledger.claim import Deliveries
 from onward.ledger.dialect import Bus, Database
 from onward.ledger.document_actions import DocumentActions, merge_status_counts
 from onward.ledger.ledger_queries import LedgerQueries
+from onward.ledger.operations import OperationRecords
 from onward.ledger.outbox import Outbox
 from onward.ledger.reader import DocumentQueries
 from onward.ledger.requeue import DeadLetters, return_claims
@@ -42,6 +43,7 @@ class Store(
     DocumentActions,
     DeadLetters,
     LedgerQueries,
+    OperationRecords,
     Outbox,
     RetryJobState,
     Breakers,

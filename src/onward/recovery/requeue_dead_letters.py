@@ -43,14 +43,15 @@ class DeadLetterFilter:
 
 
 def matching_dead_letters(
-    store: Store, wanted: DeadLetterFilter, *, archived: bool = False
+    store: Store, wanted: DeadLetterFilter, *, archived: bool = False, begun: float | None = None
 ) -> Iterator[DeadLetter]:
     """Yield the dead letters that match, oldest first, page by page.
 
-    Those that were given up after this began are left out: an event that is requeued and fails again would be
-    yielded again.
+    Those that were given up after this began, or after `begun`, are left out: an event that is requeued and fails
+    again would be yielded again.
     """
-    conditions, begun, after = asdict(wanted), store.now(), 0
+    conditions, after = asdict(wanted), 0
+    begun = store.now() if begun is None else begun
     left: int | None = conditions.pop("limit")
     while left is None or left > 0:
         limit = PAGE if left is None else min(PAGE, left)

@@ -16,10 +16,11 @@ from onward.app import App
 from onward.console.api import schemas
 from onward.console.api.openapi import changes, problems, reads
 from onward.console.live import event_stream
-from onward.console.operations import API, BACK, Operation, carry_out
+from onward.console.operations import API, carry_out
 from onward.console.problems import Problem
 from onward.console.request_context import Onward, Running
 from onward.model.documents import DocumentState, Status
+from onward.ops.actions.action import ActionProgress
 from onward.ops.actions.documents import DiscardDocuments, RetryDocuments
 from onward.ops.actions.sources import CancelSource, ForgetSource, RetrySource
 from onward.ops.bad_input import NotFound
@@ -291,7 +292,7 @@ def forget(app: Onward, operations: Running, id: str, dry_run: bool = False) -> 
         return JSONResponse({"id": state.id, **plan.facts, "dry_run": True})
     if plan.slow:
         return carry_out(app, operations, action)
-    action.run(app, Operation(plan.title, BACK), API)
+    action.run(app, ActionProgress(), API)
     return Response(status_code=204)
 
 

@@ -13,10 +13,9 @@ from onward.app import App
 from onward.console.api import schemas
 from onward.console.api.documents import Limit
 from onward.console.api.openapi import changes, problems, reads
-from onward.console.operations import Operation, Operations, carry_out
+from onward.console.operations import API, carry_out
 from onward.console.pages.overview import count_overdue
 from onward.console.pages.queues import QueuePageFilter, page_of
-from onward.console.problems import Problem
 from onward.console.request_context import Onward, Running
 from onward.model.ledger import FailedBatch
 from onward.model.ledger_views import FailureGroup
@@ -44,6 +43,7 @@ from onward.ops.queries.failure_groups import (
     item_errors,
     list_groups,
 )
+from onward.ops.queries.operations import STATUSES, list_operations, operation_facts
 from onward.ops.queries.services import (
     breaker_facts,
     known_dependencies,
@@ -263,36 +263,35 @@ def get_status(request: Request, app: Onward) -> Facts:
     return status.as_dict()
 
 
-@status_call("/operations", "List changes that take a while", list[schemas.Operation])
-def list_operations(operations: Running) -> list[Operation]:
-    """List the operations that run or have run in this server, the newest first."""
-    return operations.all()
+Status = Annotated[str | None, Query(description=f"Only those with this status: {', '.join(STATUSES)}.")]
+Before = Annotated[str | None, Query(description="Only those that were begun before the one with this id.")]
 
 
-@status_call("/operations/{id}", "See how a change goes", schemas.Operation, 404)
-def get_operation(operations: Running, id: str) -> Operation:
-    """Get its progress and its result. The last 100 operations are kept."""
-    return _operation(operations, id)
+@status_call("/operations", "List operations", list[schemas.Operation], 422)
+def get_operations(
+    app: Onward, status: Status = None, who: str | None = None, before: Before = None, limit: Limit = 50
+) -> list[Facts]:
+    """List operations, the newest first: actions that run or have run. They are kept for 30 days."""
+    found = list_operations(app, status=status, who=who, before=before, limit=limit)
+    return [operation_facts(one) for one in found]
 
 
-@router.post(
-    "/operations/{id}/stop",
-    tags=["Status"],
-    summary="Stop a change where it is",
-    status_code=202,
-    response_model=schemas.Operation,
-    responses=problems(404),
-)
-def stop_operation(operations: Running, id: str) -> Operation:
+@status_call("/operations/{id}", "See how an operation goes", schemas.Operation, 404)
+def get_operation(operations: Running, id: str) -> Facts:
+    """Get its progress and its result. `interrupted`: the process that ran it has ended; it can be continued."""
+    return operation_facts(operations.get(id))
+
+
+change_operation = partial(router.post, tags=["Status"], status_code=202, response_model=schemas.Operation)
+
+
+@change_operation("/operations/{id}/stop", summary="Stop an operation where it is", responses=problems(404))
+def stop_operation(operations: Running, id: str) -> Facts:
     """Stop an operation as soon as possible; completed changes are kept."""
-    operation = _operation(operations, id)
-    operation.stop()
-    return operation
+    return operation_facts(operations.stop(id))
 
 
-def _operation(operations: Operations, id: str) -> Operation:
-    found = operations.get(id)
-    if found is None:
-        detail = f"There is no operation {one_line(id, 60)!r} in this server, or no longer; "
-        raise Problem(404, "Not found", detail + "`onward actions` keeps what was changed.")
-    return found
+@change_operation("/operations/{id}/continue", summary="Continue an operation", responses=problems(404, 409))
+def continue_operation(operations: Running, id: str) -> Facts:
+    """Continue an operation that was interrupted, was stopped or has failed: what is done is skipped."""
+    return operation_facts(operations.get(operations.go_on(id, API).id))

@@ -19,7 +19,6 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from onward.ops.submissions import MAX_URL_LENGTH
-from onward.ops.text.format import iso
 
 Time = Annotated[str | None, Field(description="A time in ISO 8601, in UTC.", examples=["2026-03-09T14:30:00Z"])]
 Progress = Literal[
@@ -265,17 +264,24 @@ class TaskProgress(Task):
 
 
 class Operation(ApiResponse):
-    """A change that takes a while."""
+    """A run of an action, which may take a while."""
 
     id: str
     title: str
+    status: str = Field(description="`running`, `interrupted`, `stopped`, `failed` or `done`.")
     running: bool
+    can_continue: bool
+    action: str
+    about: dict[str, Any] = Field(description="What it was begun with.")
+    who: str
+    via: str
     done: int
     total: int
     text: str
-    problem: Annotated[str | None, BeforeValidator(lambda text: text or None)] = None
-    began: Annotated[Time, BeforeValidator(iso)] = None
-    ended: Annotated[Time, BeforeValidator(iso)] = None
+    problem: str | None = None
+    runs: int = Field(description="1, and 1 more each time it was continued.")
+    began: Time = None
+    ended: Time = None
 
 
 class Changed(ApiResponse):

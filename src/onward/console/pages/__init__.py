@@ -41,6 +41,7 @@ PARTS: dict[str, Callable[[FastAPI, str], str]] = {
     "failure": failures.group_part,
     "workers": overview.workers_part,
     "operations": actions.operations_part,
+    "recent-operations": actions.recent_part,
 }
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+from urllib.parse import parse_qsl, quote, urlencode
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
 from starlette.responses import RedirectResponse, Response
 
-from onward.console.action_forms import FORMS, ActionForm, FormValues
-from onward.console.operations import Operation, Operations
-from onward.console.page_templates import fragment, page
+from onward.app import App
+from onward.console.action_forms import FORMS, ActionForm, FormValues, clean
+from onward.console.page_templates import MAX_RECENT, fragment, page, with_query
 from onward.console.problems import Problem
 from onward.console.request_context import Onward, OwnForm, Running
+from onward.model.operations import Operation
 from onward.ops.actions.action import Actor
+from onward.ops.operation_run import find_operation
+from onward.ops.queries.operations import STATUSES, operation_about
 
 router = APIRouter()
 
@@ -50,43 +55,85 @@ def do(app: Onward, operations: Running, data: OwnForm, name: str) -> Response:
     form = FormValues(app, {key: str(value) for key, value in data.items() if key != "form_token"})
     action = asked.action(form)
     plan, back = action.plan(app), asked.back(form)
-    operation = operations.start(app, action, CONSOLE, title=plan.title, back=back)
-    if not plan.slow:
-        operation.join()
-        if not operation.problem:
-            return RedirectResponse(f"{back}{'&' if '?' in back else '?'}said={operation.id}", 303)
-    return RedirectResponse(f"/operations/{operation.id}", 303)
+    run = operations.start(action, CONSOLE, title=plan.title, back=back)
+    if not plan.slow and run.join() and not operations.get(run.id).problem:
+        return RedirectResponse(f"{back}{'&' if '?' in back else '?'}said={run.id}", 303)
+    return RedirectResponse(f"/operations/{run.id}", 303)
+
+
+# -- operations
 
 
 @router.get("/operations/{id}")
-def operation(request: Request, operations: Running, id: str) -> Response:
-    return page(request, "operation.html", operation=_operation(operations, id))
+def operation(request: Request, app: Onward, id: str) -> Response:
+    found = find_operation(app, id)
+    return page(request, "operation.html", operation=found, part=_operation(found))
 
 
 @router.post("/operations/{id}/stop")
 def stop(operations: Running, data: OwnForm, id: str) -> Response:
-    _operation(operations, id).stop()
+    operations.stop(id)
     return RedirectResponse(f"/operations/{id}", 303)
 
 
-def _operation(operations: Operations, id: str) -> Operation:
-    found = operations.get(id)
-    if found is None:
-        raise Problem(404, "Not found", "This is not known any more; /actions keeps what was changed.")
-    return found
+@router.post("/operations/{id}/continue")
+def continue_it(operations: Running, data: OwnForm, id: str) -> Response:
+    operations.go_on(id, CONSOLE)
+    return RedirectResponse(f"/operations/{id}", 303)
 
 
 def operation_part(web: FastAPI, which: str) -> str:
-    return fragment("operation_part.html", operation=_operation(web.state.operations, which))
+    return _operation(find_operation(web.state.onward, which))
+
+
+def _operation(operation: Operation) -> str:
+    return fragment("operation_part.html", operation=operation, about=operation_about(operation))
+
+
+@dataclass(slots=True)
+class OperationListFilter:
+    status: str = ""
+    who: str = ""
+
+    def __post_init__(self) -> None:
+        self.status, self.who = clean(self.status), clean(self.who).strip()
+
+    def path(self, before: str = "") -> str:
+        return with_query("/operations", status=self.status, who=self.who, before=before)
 
 
 @router.get("/operations")
-def show_operations(request: Request) -> Response:
-    return page(request, "operations.html", part=operations_part(request.app, ""))
+def show_operations(
+    request: Request, app: Onward, wanted: Annotated[OperationListFilter, Depends()], before: str = ""
+) -> Response:
+    """Show operations, the latest first; the first page is live."""
+    before = clean(before)
+    live = "" if before else f"/live/operations/{quote(urlencode(asdict(wanted)), safe='')}"
+    part = _operations(app, wanted, before)
+    return page(request, "operations.html", wanted=wanted, statuses=STATUSES, live=live, part=part)
 
 
 def operations_part(web: FastAPI, which: str) -> str:
-    return fragment("operations_part.html", operations=web.state.operations.all())
+    given = dict(parse_qsl(which))
+    return _operations(web.state.onward, OperationListFilter(given.get("status", ""), given.get("who", "")), "")
+
+
+def recent_part(web: FastAPI, which: str) -> str:
+    """Return the latest operations, as every page shows them."""
+    return fragment("recent_operations.html", recent=web.state.onward.store.operations(limit=MAX_RECENT))
+
+
+def _operations(app: App, wanted: OperationListFilter, before: str) -> str:
+    status = wanted.status if wanted.status in STATUSES else None
+    found = app.store.operations(status=status, who=wanted.who or None, before=before or None, limit=PAGE + 1)
+    shown = found[:PAGE]
+    return fragment(
+        "operations_part.html",
+        operations=shown,
+        following=wanted.path(shown[-1].id) if len(found) > PAGE else "",
+        first=wanted.path() if before else "",
+        filtered=bool(wanted.status or wanted.who),
+    )
 
 
 @router.get("/actions")

@@ -223,5 +223,5 @@ def submit(app: Onward, operations: Running, form: OwnForm) -> Response:
         said = f"{name} is taken; below is how it goes."
     else:
         said = f"{name} was ingested before, and is left as it is. To fetch it once more, ingest it again."
-    operation = operations.record("Ingest", path, said)
-    return RedirectResponse(f"{path}?said={operation.id}", 303)
+    operation = operations.record(f"Ingest {name}", CONSOLE, path, said)
+    return RedirectResponse(f"{path}?said={operation}", 303)

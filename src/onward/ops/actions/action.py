@@ -112,12 +112,18 @@ class ActionOutcome:
 
 
 class ActionProgress:
-    """How far a running action has come; the caller overrides `sleep` and `show`, and may set `stopping`."""
+    """How far a running action has come; the caller overrides `sleep` and `show`, and may set `stopping`.
+
+    A run that goes on after an interruption finds in `cursor` what the last `checkpoint` has stored, and in
+    `began_at` when the action was begun for the first time. `done` and `total` count this run only.
+    """
 
     done = 0
     total = 0
     text = ""
     stopping = False
+    cursor: Any = None  # JSON; None: the action begins
+    began_at: float | None = None  # by the store's clock; None: it begins now
 
     def update(self, done: int, text: str = "") -> None:
         """Report how many things are done, and what is done just now."""
@@ -126,6 +132,13 @@ class ActionProgress:
 
     def show(self) -> None:
         """Show the progress to a person."""
+
+    def checkpoint(self, cursor: Any) -> None:
+        """Store, as JSON, from where the action can go on after an interruption.
+
+        In a transaction of the store, it is part of it: then `cursor` says exactly what was done.
+        """
+        self.cursor = cursor
 
     def check(self) -> None:
         if self.stopping:

@@ -205,7 +205,7 @@ class RequeueDeadLetters(Action):
         progress.total = choice.count()
         events = event_classes(app, self.events)
         run = RequeueRun(app, progress, actor, "failed requeue", choice.about, self.canary, self.rate, events)
-        requeue = run.requeue(choice.letters())
+        requeue = run.requeue(choice.letters(progress.began_at))
         result = requeue.result
         with run.followed(lambda: result.requeued):
             requeue.run()
@@ -320,7 +320,7 @@ class _DeadLetterChange(Action):
 
         with actor.logged(app, self.log_name, about, progress):
             stopped = progress.in_steps(
-                choice.letters(), PAGE, lambda page: store.atomically(lambda: change(page))
+                choice.letters(progress.began_at), PAGE, lambda page: store.atomically(lambda: change(page))
             )
         done = progress.done
         sentences = self._sentences(choice, done, self.verb)

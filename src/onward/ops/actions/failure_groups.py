@@ -150,7 +150,8 @@ class RetryFailureGroup(Action):
         planned, documents = plan_group_retry(app.store, group.fingerprint, events)
         progress.total = planned.requeued
         run = RequeueRun(app, progress, actor, "failures retry", _about(group), self.canary, self.rate, events)
-        found = matching_dead_letters(app.store, DeadLetterFilter(fingerprint=group.fingerprint))
+        wanted = DeadLetterFilter(fingerprint=group.fingerprint)
+        found = matching_dead_letters(app.store, wanted, begun=progress.began_at)
         requeue = run.requeue(found)
         letters, result = requeue.result, GroupRetryResult(requeue.result)
         with run.followed(lambda: result.touched):

@@ -93,11 +93,13 @@ class ChosenDeadLetters:
             and wanted.error_type in (None, types.get(group.fingerprint, ""))
         )
 
-    def letters(self) -> Iterator[DeadLetter]:
+    def letters(self, begun: float | None = None) -> Iterator[DeadLetter]:
+        """Yield the dead letters; those that were given up after `begun`, or after now, are left out."""
         if self.row is not None:
             return iter([dead_letter_at(self.app, self.row, archived=self.archived)])
         filters = [replace(self.filter, service=service) for service in self.services] or [self.filter]
-        each = (matching_dead_letters(self.app.store, filter, archived=self.archived) for filter in filters)
+        store, archived = self.app.store, self.archived
+        each = (matching_dead_letters(store, filter, archived=archived, begun=begun) for filter in filters)
         return islice(chain.from_iterable(each), self.filter.limit)
 
 
