@@ -1,0 +1,95 @@
+"""Score the verdicts on the staged incidents: `python -m tests.incidents.score [NAME …]`.
+
+Prints a confusion table, what was judged wrong or unclear with the sentences of the verdict, and the causes that
+were split into several failure groups or merged into one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from tests.incidents.staging import INCIDENTS, CauseResult, Incident, IncidentResult
+
+THEMES = ("outages", "endpoints", "stores", "deploys", "configuration", "poison", "refused", "capacity")
+LABELS = ("dependency", "overload", "poison document", "bug or bad deploy", "unclear")
+
+
+def incidents() -> list[Incident]:
+    """Return all staged incidents."""
+    for theme in THEMES:
+        importlib.import_module(f"tests.incidents.{theme}")
+    return INCIDENTS
+
+
+def table(causes: Sequence[CauseResult]) -> str:
+    """Return the confusion table: a row for each label, a column for each verdict."""
+    counts = Counter[tuple[str, str]]((cause.label, cause.verdict) for cause in causes)
+    columns = [*LABELS, "none"] if any(verdict == "none" for _, verdict in counts) else [*LABELS]
+    lines = [f"{'label':18}" + "".join(f"{name:>19}" for name in columns) + f"{'causes':>8}{'right':>8}"]
+    for label in LABELS:
+        total = sum(count for (one, _), count in counts.items() if one == label)
+        cells = "".join(f"{counts[label, name] or '·':>19}" for name in columns)
+        share = f"{counts[label, label] / total:.0%}" if total else ""
+        lines.append(f"{label:18}{cells}{total:8}{share:>8}")
+    right = sum(cause.verdict == cause.label for cause in causes)
+    unclear = sum(cause.verdict == "unclear" != cause.label for cause in causes)
+    none = sum(cause.verdict == "none" for cause in causes)
+    wrong = len(causes) - right - unclear - none
+    share = f"{right / max(1, len(causes)):.0%}"
+    summary = f"{len(causes)} causes: {right} right ({share}), {wrong} wrong, {unclear} unclear"
+    return "\n".join([*lines, "", summary + (f", {none} without a failure group" if none else "")])
+
+
+def describe(cause: CauseResult) -> str:
+    lines = [f"{cause.name} ({cause.incident.theme}): {cause.label}, judged {cause.verdict}"]
+    lines.append(f"    {cause.incident.story}")
+    for group in cause.groups:
+        lines.append(f"    {group.verdict}: {group.error[:150]}")
+        lines += [f"        {sentence}" for sentence in group.sentences]
+    return "\n".join(lines)
+
+
+def main(chosen: Sequence[str]) -> int:
+    logging.disable(logging.CRITICAL)
+    known = incidents()
+    if unknown := set(chosen) - {one.name for one in known}:
+        print(f"there is no incident {', '.join(sorted(unknown))}", file=sys.stderr)
+        return 2
+    began, results, crashed = time.process_time(), list[IncidentResult](), list[str]()
+    for one in known:
+        if not chosen or one.name in chosen:
+            try:
+                results.append(one.play())
+            except Exception as error:
+                crashed.append(f"{one.name} ({one.theme}): {type(error).__name__}: {error}")
+                if chosen:
+                    raise
+    causes = [cause for result in results for cause in result.causes]
+    wrong = [one for one in causes if one.verdict not in (one.label, "unclear")]
+    unclear = [one for one in causes if one.verdict == "unclear" != one.label]
+    sections = {
+        "Wrong": [describe(one) for one in wrong],
+        "Unclear": [describe(one) for one in unclear],
+        "One cause in more groups than it shows as": [describe(one) for one in causes if one.is_split],
+        "Several causes in one group": [
+            f"{result.causes[0].incident.name}: {group.error[:150]}"
+            for result in results
+            for group in result.merged
+        ],
+        "Could not be played": crashed,
+    }
+    for title, entries in sections.items():
+        if entries:
+            print(f"== {title}: {len(entries)}", *entries, "", sep="\n")
+    print(table(causes))
+    print(f"{len(results)} incidents in {time.process_time() - began:.1f} s of processor time")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
