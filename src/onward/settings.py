@@ -19,6 +19,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 from urllib.parse import quote, urlsplit
+from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
@@ -91,6 +92,16 @@ def _is_address(value: str) -> str:
     return value
 
 
+def _is_time_zone(value: str) -> str:
+    try:
+        ZoneInfo(value)
+    except (LookupError, OSError, ValueError):
+        # UTC needs no time zone database.
+        if value != "UTC":
+            raise ValueError("no time zone") from None
+    return value
+
+
 def _expanded(folder: Path) -> Path:
     try:
         return folder.expanduser()
@@ -128,6 +139,9 @@ Address = Annotated[
 ]
 ListenAddress = Annotated[  # without `off`, which has no colon
     str, AfterValidator(_is_address), Field(pattern=":", description="a host and a port, such as 127.0.0.1:8321")
+]
+TimeZone = Annotated[
+    str, AfterValidator(_is_time_zone), Field(description="a time zone such as UTC or Europe/Berlin")
 ]
 HttpUrl = Annotated[str, Field(pattern=r"^https?://[^/]", description="a URL with http:// or https://")]
 Folder = Annotated[Path, AfterValidator(_expanded), Field(description="the path of a folder")]
@@ -224,6 +238,7 @@ class Settings(_Shared):
     serve_hosts: str = ""
     serve_max_upload_bytes: Count = 200_000_000
     serve_requests_per_second: Positive = 50.0
+    serve_time_zone: TimeZone = "UTC"
     token: Secret | None = None
 
     @property

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 
 from onward.console import live
 from onward.console.live import Live
+from tests.support.console_client import Site
+from tests.support.servers.private import wait_until
 
 VIEWERS = 200
 
@@ -94,3 +97,38 @@ def test_a_part_that_takes_long_does_not_hold_up_the_others() -> None:
     asyncio.run(watch())
     assert looks.made["slow"] <= 2
     assert looks.made["quick"] >= 20
+
+
+def test_a_part_that_nobody_watched_is_rendered_at_once_although_others_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live, "MIN_INTERVAL_SECONDS", 3_600.0)
+    looks = Looks()
+
+    async def watch() -> None:
+        parts = Live(looks.render, looks.clock)
+        first = parts.watch("overview")
+        await _part(first)
+        second = parts.watch("workers")
+        await _part(second)
+        await _leave(first, second)
+
+    asyncio.run(asyncio.wait_for(watch(), 60))
+
+
+def test_a_stream_that_the_browser_closes_is_forgotten_at_once(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Neither a rendering nor a sign of life touches the connection: only its end can be noticed.
+    monkeypatch.setattr(live, "MIN_INTERVAL_SECONDS", 3_600.0)
+    monkeypatch.setattr(live, "KEEP_ALIVE_SECONDS", 3_600.0)
+    kept: list[Iterator[str]] = []
+    with ExitStack() as tabs:
+        for _ in range(5):
+            lines = tabs.enter_context(site.client.stream("GET", "/live/workers")).iter_lines()
+            kept.append(lines)  # when they are forgotten, the stream ends
+            while not next(lines).startswith("data:"):
+                pass
+        assert site.live.watchers == 5
+    wait_until(lambda: site.live.watchers == 0, 30, "closed streams are still watched")
+    wait_until(lambda: site.live.idle, 30, "parts are still rendered for nobody")

@@ -38,7 +38,10 @@ def test_a_time_that_a_change_was_about_is_told_in_the_zone_of_whoever_reads(sho
     shop.on.store.log_action("anna", "cli", "retry", {"at": "2026-11-17T14:22:45.344806+00:00"}, 1)
     shop.on.store.log_action("anna", "cli", "retry", {"at": "soon"}, 1)
     page = shop.page("/actions")
-    assert '<time datetime="2026-11-17T14:22:45+00:00">2026-11-17 14:22:45 UTC</time>' in page
+    assert (
+        '<time datetime="2026-11-17T14:22:45+00:00" title="2026-11-17 14:22:45 UTC">2026-11-17 14:22:45</time>'
+        in page
+    )
     assert "at soon 1 anna" in shop.words("/actions")
 
 

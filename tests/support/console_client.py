@@ -14,6 +14,7 @@ import uvicorn
 
 from onward import App
 from onward.console import build
+from onward.console.live import Live
 from onward.console.server import configure
 from onward.pipeline.app import build as build_pipeline
 from onward.settings import load_settings
@@ -24,9 +25,10 @@ HTML = {"accept": "text/html"}
 class Site:
     """A running console, and the app behind it."""
 
-    def __init__(self, app: App, url: str) -> None:
+    def __init__(self, app: App, url: str, live: Live) -> None:
         self.app = app
         self.url = url
+        self.live = live
         # Without TLS no certificates are needed; reading them takes longer than most requests.
         self.client = httpx2.Client(base_url=url, timeout=60.0, verify=False)
 
@@ -56,7 +58,7 @@ def serving(app: App, *, token: str | None = None) -> Iterator[Site]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
-        site = Site(app, f"http://127.0.0.1:{listening.getsockname()[1]}")
+        site = Site(app, f"http://127.0.0.1:{listening.getsockname()[1]}", web.web.state.live)
         try:
             yield site
         finally:

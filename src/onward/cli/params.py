@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from onward.model.documents import Status
-from onward.pipeline.dates import ALLOWED, SPANS, read_past, read_span, read_time
+from onward.pipeline.dates import ALLOWED, SPANS, ClockChange, read_past, read_span, read_time
 
 if TYPE_CHECKING:
     from onward import Event
@@ -56,6 +56,8 @@ class _Seconds(_ParamType):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         try:
             seconds = value if isinstance(value, float) else self._read(str(value).strip().lower())
+        except ClockChange as error:
+            self.fail(str(error), param, ctx)
         except (ValueError, OverflowError):
             seconds = None
         if seconds is None:

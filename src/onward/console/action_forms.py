@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
 
 from onward.app import App
 from onward.console.page_templates import document_path, page_path
+from onward.console.time_zone import ViewerZone, read_zone, viewer_zone
 from onward.ops.actions.action import Action
 from onward.ops.actions.dead_letters import (
     ArchiveDeadLetters,
@@ -34,12 +34,12 @@ from onward.ops.bad_input import BadInput
 from onward.ops.queries.dead_letters import DeadLetterSelection, dead_letter_at, failed_queues
 from onward.ops.queries.documents import source_named
 from onward.ops.text.format import one_line
-from onward.pipeline.dates import read_span
+from onward.pipeline.dates import ClockChange, read_span, read_time
 from onward.pipeline.documents import source_id
 
 DEFAULT_DELAY = "1h"
 MAX_AHEAD_SECONDS = 366 * 86_400.0  # a time further ahead is likely a mistake
-WHEN = "a span such as 30m, 2h or 1d, or a time such as 2026-03-09T14:30, which is UTC unless it says otherwise"
+WHEN = "a span such as 30m, 2h or 1d, or a time such as 2026-03-09T14:30"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,11 @@ class FormValues:
         if found is not None and not (found.isascii() and found.isdecimal() and len(found) < 20):
             raise BadInput(f"`{name}` is {one_line(found, 40)!r}; {remedy}")
         return None if found is None else int(found)
+
+    @property
+    def zone(self) -> ViewerZone:
+        """Return the zone of its times: that of the page with the form, also if the browser has moved since."""
+        return read_zone(self.values.get("zone", "")) or viewer_zone()
 
     @property
     def keys(self) -> tuple[tuple[str, str]]:
@@ -112,15 +117,18 @@ def clean(text: str) -> str:
     return text.replace("\0", "")
 
 
-def read_when(given: str, now: float) -> float:
-    """Return the point in time of a span or a date."""
+def read_when(given: str, now: float, zone: ViewerZone) -> float:
+    """Return the point in time of a span, or of a time in the zone."""
     shown = repr(one_line(given, 50))
-    span = read_span(given.strip().lower())
+    text = given.strip().lower()
+    span = read_span(text)
     try:
-        found = datetime.fromisoformat(given.strip().upper()) if span is None else datetime.now(UTC)
-    except ValueError:
-        raise BadInput(f"{shown} is no time: give {WHEN}") from None
-    at = now + span if span is not None else (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+        at = now + span if span is not None else read_time(text, zone.info)
+    except ClockChange as error:
+        raise BadInput(str(error)) from None
+    except (ValueError, OverflowError, OSError):
+        remedy = f"give {WHEN}, in {zone.name} unless it says otherwise"
+        raise BadInput(f"{shown} is no time: {remedy}") from None
     if at < now:
         raise BadInput(f"{shown} is past: give a time to come")
     if at > now + MAX_AHEAD_SECONDS:
@@ -148,12 +156,16 @@ class ActionForm(NamedTuple):
 
 def _schedule(form: FormValues) -> Action:
     now = form.app.store.now()
-    at = read_when(form.values.get("at") or DEFAULT_DELAY, now)
-    return RetryDocuments(keys=form.keys, after=at - now, utc=True)
+    at = read_when(form.values.get("at") or DEFAULT_DELAY, now, form.zone)
+    return RetryDocuments(keys=form.keys, after=at - now, zone=form.zone.name)
 
 
 def _schedule_fields(form: FormValues) -> tuple[Field, ...]:
-    return (Field("at", "When", form.values.get("at") or DEFAULT_DELAY, WHEN, required=True),)
+    hint = f"{WHEN}; in {form.zone.text} unless it says otherwise"
+    return (
+        Field("at", "When", form.values.get("at") or DEFAULT_DELAY, hint, required=True),
+        Field("zone", "", form.zone.name, "", "hidden"),
+    )
 
 
 def _reason_fields(form: FormValues) -> tuple[Field, ...]:

@@ -7,12 +7,14 @@ import json
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from fastapi import Request
 from starlette.responses import Response, StreamingResponse
 
 from onward.console.problems import Problem
+from onward.console.time_zone import viewer_zone
 from onward.retry import redact_error
 
 log = logging.getLogger("onward")
@@ -50,6 +52,7 @@ class Live:
         self._clock = clock
         self._channels: dict[str, Channel] = {}
         self._task: asyncio.Task[None] | None = None
+        self._wanted = asyncio.Event()  # a part that nobody watched before is rendered at once
         self._closed = asyncio.Event()
 
     def close(self) -> None:
@@ -58,14 +61,26 @@ class Live:
         for one in self._channels.values():
             one.changed.set()
 
+    @property
+    def watchers(self) -> int:
+        return sum(one.watchers for one in self._channels.values())
+
+    @property
+    def idle(self) -> bool:
+        """Return whether nothing is rendered, as nobody watches."""
+        return self._task is None
+
     def is_full(self, name: str) -> bool:
         """Return whether no more watchers of this part are accepted."""
-        watchers = sum(one.watchers for one in self._channels.values())
-        return watchers >= MAX_WATCHERS or (name not in self._channels and len(self._channels) >= MAX_CHANNELS)
+        return self.watchers >= MAX_WATCHERS or (
+            name not in self._channels and len(self._channels) >= MAX_CHANNELS
+        )
 
     async def watch(self, name: str) -> AsyncIterator[bytes]:
         """Yield server-sent events: the part now, and again whenever it changes."""
-        channel = self._channels.setdefault(name, Channel(name))
+        if (channel := self._channels.get(name)) is None:
+            channel = self._channels[name] = Channel(name)
+            self._wanted.set()
         channel.watchers += 1
         if self._task is None:
             self._task = asyncio.create_task(self._refresh_all())
@@ -84,16 +99,20 @@ class Live:
         finally:
             channel.watchers -= 1
             if not channel.watchers:
-                self._channels.pop(name, None)
+                del self._channels[name]
+                if not self._channels and self._task is not None:
+                    self._wanted.set()  # nothing is left to be rendered: the task ends
 
     async def _refresh_all(self) -> None:
         try:
             while self._channels and not self._closed.is_set():
+                self._wanted.clear()
                 now = time.monotonic()
                 for channel in list(self._channels.values()):
                     if channel.due <= now:
                         await self._refresh(channel)
-                await asyncio.sleep(MIN_INTERVAL_SECONDS)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._wanted.wait(), MIN_INTERVAL_SECONDS)
         finally:
             self._task = None
             if self._channels and not self._closed.is_set():  # a watcher joined while it ended
@@ -135,6 +154,7 @@ def event_stream(
 ) -> Response:
     """Stream a live part; if the server has too many watchers, refuse with this title and detail."""
     live: Live = request.app.state.live
+    name = f"{viewer_zone().name}\n{name}"  # what is rendered for one zone is sent to its watchers alone
     if live.is_full(name):  # not in the stream: when that begins, the response status has been sent
         raise Problem(503, *refusal, headers={"retry-after": "30"})
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}

@@ -19,6 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from onward.console.problems import Problem, problem_of, send_problem
 from onward.console.sessions import Sessions, cookie_of
+from onward.console.time_zone import COOKIE, set_viewer_zone
 from onward.settings import Settings
 
 OPEN_PATHS = ("/login", "/healthz", "/readyz")  # need no token; neither does /static
@@ -69,6 +70,7 @@ class AccessMiddleware:
         self._sessions = sessions
         self._hosts = hosts
         self._upload_bytes = settings.serve_max_upload_bytes
+        self._time_zone = settings.serve_time_zone
         self._requests = RateLimiter(settings.serve_requests_per_second, BURST)
         self._logins = RateLimiter(LOGINS_PER_MINUTE / 60, LOGINS_PER_MINUTE)
 
@@ -79,6 +81,7 @@ class AccessMiddleware:
         if scope["type"] != "http":
             await self.web(scope, receive, send)
             return
+        set_viewer_zone(HTTPConnection(scope).cookies.get(COOKIE, ""), self._time_zone)
         answer = HeaderedResponse(send, is_static=scope["path"].startswith("/static/"))
         try:
             self._check(scope)

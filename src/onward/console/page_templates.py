@@ -18,11 +18,13 @@ from starlette.responses import HTMLResponse, Response
 
 from onward.app import App
 from onward.console.sessions import SESSION_SECONDS, Sessions, cookie_name, cookie_of
+from onward.console.time_zone import local, viewer_zone
 from onward.ledger.store_errors import StoreError
 from onward.model.operations import Operation
-from onward.ops.text.format import Sentence, counted, duration, harmless, number, one_line, size
+from onward.ops.text.format import Sentence, counted, duration, harmless, number, offset_text, one_line, size
 
 MAX_RECENT = 3  # operations that every page shows
+SECONDS = "%Y-%m-%d %H:%M:%S"
 _WORD = re.compile(r"[a-z]+(?:[ ,]|$)")
 
 
@@ -63,22 +65,29 @@ def page_path(kind: str, id: object, **query: str | None) -> str:
     return with_query(f"/{kind}/{quote(str(id), safe='')}", **query)
 
 
-def _time(at: float | str | None, mark: str = "", shown: str = "%Y-%m-%d %H:%M:%S") -> Markup:
-    """Return a point in time as an element that the page shows in the reader's time zone."""
+def _time(at: float | str | None, mark: str = "", shown: str = SECONDS) -> Markup:
+    """Return a point in time in the viewer's zone, as an element that has it in UTC, too."""
     if at is None or at == "":
         return Markup("")
-    try:
-        when = datetime.fromisoformat(at) if isinstance(at, str) else datetime.fromtimestamp(at, UTC)
-    except (OverflowError, OSError, ValueError):
+    there = local(at)
+    if there is None:
         return escape(str(at))
-    when = when.astimezone(UTC)
-    return Markup('<time datetime="{}"{}>{} UTC</time>').format(
-        when.isoformat(timespec="seconds"), mark, when.strftime(shown)
+    return Markup('<time datetime="{}" title="{} {}"{}>{}</time>').format(
+        there.astimezone(UTC).isoformat(timespec="seconds"),
+        there.strftime(SECONDS),
+        offset_text(there),
+        mark,
+        there.strftime(shown),
     )
 
 
-_ago = partial(_time, mark=" data-ago")
-_clock = partial(_time, mark=" data-clock", shown="%Y-%m-%d %H:%M")  # of today, the page shows the hour and minute
+def _clock(at: float) -> Markup:
+    """Return a point in time inside a sentence: of today, the hour and minute."""
+    there, today = local(at), datetime.now(viewer_zone().info).date()
+    return _time(at, shown="%H:%M" if there and there.date() == today else "%Y-%m-%d %H:%M")
+
+
+_ago = partial(_time, mark=" data-ago")  # a script shows how long ago it is
 
 
 def _sentence(text: str) -> str:
@@ -87,7 +96,7 @@ def _sentence(text: str) -> str:
 
 
 def _sentence_html(sentence: Sentence) -> Markup:
-    """Return a sentence with its points in time as elements that the page shows in the reader's time zone."""
+    """Return a sentence with its points in time as elements, in the viewer's zone."""
     parts = []
     for place, part in enumerate(sentence):
         if isinstance(part, str):
@@ -121,7 +130,7 @@ def _environment() -> Environment:
         "whole_numbers": partial(re.compile(r"(?<=\d) (?=\d{3}\b)").sub, "\N{NO-BREAK SPACE}"),
     }
     environment.globals |= {"asset": _asset, "document_path": document_path, "menu": MENU, "page_path": page_path}
-    environment.globals |= {"similar_path": similar_path}
+    environment.globals |= {"similar_path": similar_path, "viewer_zone": viewer_zone}
     return environment
 
 
@@ -151,6 +160,7 @@ def page(
         "logged_in": sessions.needs_token,
         "said": said,
         "recent": recent,
+        "may_reload": request.method == "GET",
     }
     response = HTMLResponse(fragment(template, **shared | values), status, dict(headers or {}))
     if fresh:

@@ -13,7 +13,7 @@ from onward.ops.bad_input import BadInput, NotFound
 from onward.ops.lookup import check_store, resolve, resolve_source, store_exists, store_file
 from onward.ops.queries import document_details as details
 from onward.ops.text.format import iso, one_line, printable
-from onward.pipeline.dates import ALLOWED, read_past
+from onward.pipeline.dates import ALLOWED, ClockChange, read_past
 from onward.pipeline.documents import Message, Summary
 from onward.retry.redact import redact, redact_values
 
@@ -254,6 +254,8 @@ def _date(name: str, given: str) -> float | None:
         return None
     try:
         return read_past(given.strip().lower())
+    except ClockChange as error:
+        raise BadInput(f"{name}: {error}") from None
     except (ValueError, OverflowError, OSError):
         raise BadInput(f"{name} is {one_line(given, 60)!r}; give {ALLOWED}") from None
 

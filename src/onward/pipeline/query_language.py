@@ -16,11 +16,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import tzinfo
 from typing import NamedTuple, get_args
 
 from onward import OnwardError
 from onward.pipeline.dates import ALLOWED as DATES
-from onward.pipeline.dates import read_past
+from onward.pipeline.dates import ClockChange, read_past
 from onward.pipeline.documents import MAIL, Kind
 from onward.search import Filter, Term
 
@@ -69,8 +70,9 @@ class EmptyQuery(QueryError):
 class BadValue(QueryError):
     """The value of an operator cannot be used."""
 
-    def __init__(self, part: Part) -> None:
-        super().__init__(f"{part.operator}: cannot be {_value(part)[:80]!r}; give {_ALLOWED[part.operator]}")
+    def __init__(self, part: Part, reason: str = "") -> None:
+        remedy = reason or f"give {_ALLOWED[part.operator]}"
+        super().__init__(f"{part.operator}: cannot be {_value(part)[:80]!r}; {remedy}")
 
 
 class Part(NamedTuple):
@@ -98,7 +100,9 @@ class ParsedQuery:
     unwanted_filters: tuple[Filter, ...]  # none of them must hold
 
 
-def parse(text: str, *, now: float | None = None, may_be_empty: bool = False) -> ParsedQuery:
+def parse(
+    text: str, *, now: float | None = None, may_be_empty: bool = False, zone: tzinfo | None = None
+) -> ParsedQuery:
     """Read a query; raise QueryError if it has nothing to look for or an operator has a wrong value.
 
     It may have nothing to look for if other filters say what to list.
@@ -108,7 +112,7 @@ def parse(text: str, *, now: float | None = None, may_be_empty: bool = False) ->
     filters, unwanted_filters = dict[Filter, None](), dict[Filter, None]()
     for part in parts:
         if part.operator not in ("", *FIELDS):
-            found = _filters_of(part, now)
+            found = _filters_of(part, now, zone)
             # What is not before a date is after it.
             excluding = part.unwanted and part.operator not in ("before", "after")
             (unwanted_filters if excluding else filters).update(dict.fromkeys(found))
@@ -163,7 +167,7 @@ def _has_word(text: str) -> bool:
     return any(character.isalnum() for character in text)
 
 
-def _filters_of(part: Part, now: float | None) -> list[Filter]:
+def _filters_of(part: Part, now: float | None, zone: tzinfo | None) -> list[Filter]:
     value = _value(part).lower()
     match part.operator:
         case "source":
@@ -176,7 +180,9 @@ def _filters_of(part: Part, now: float | None) -> list[Filter]:
             return [(HAS[value], "=", YES)]
         case "before" | "after":
             try:
-                date = read_past(value, now)
+                date = read_past(value, now, zone)
+            except ClockChange as error:
+                raise BadValue(part, str(error)) from None
             except (ValueError, OverflowError, OSError):
                 raise BadValue(part) from None
             return [("date", "<" if (part.operator == "before") != part.unwanted else ">=", date)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Literal
 
 from onward import App
@@ -46,6 +46,7 @@ class Query:
     language: str | None = None
     year: int | None = None
     sort: Literal["relevance", "date"] = "relevance"
+    zone: tzinfo | None = None  # of the dates in its text that name none; None: that of this process
 
     def filters(self) -> list[Filter]:
         exact = {"source": self.source, "thread": self.thread, "language": self.language}
@@ -106,7 +107,7 @@ def search(
 ) -> Results:
     """Find messages by words and vectors; the order is the same on every page."""
     text, chosen = expand(app, query.text), query.filters()
-    parsed = parse(text, may_be_empty=bool(chosen))
+    parsed = parse(text, may_be_empty=bool(chosen), zone=query.zone)
     texts = app.store.texts(Message)
     embedder, vector, note = None, b"", ""
     question = is_question(text, texts.languages())

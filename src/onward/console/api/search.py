@@ -13,6 +13,7 @@ from onward.console.api import search_schemas
 from onward.console.api.documents import Author, Date, FromSource, find_source
 from onward.console.api.openapi import problems, reads
 from onward.console.request_context import Onward
+from onward.console.time_zone import viewer_zone
 from onward.ops.bad_input import NotFound
 from onward.ops.queries.search_results import hit_facts, search_csv, search_facts
 from onward.ops.text.format import one_line, printable
@@ -97,6 +98,8 @@ def search(
         language=_text(language) or None,
         year=year,
         sort=sort,
+        # A browser that downloads what a page has found means the dates of that page.
+        zone=viewer_zone().info if viewer_zone().told else None,
     )
     found = find(app, asked, limit=limit, offset=(page - 1) * limit, facets=facets, explain=explain)
     facts = search_facts(asked, found, page)

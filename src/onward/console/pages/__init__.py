@@ -24,6 +24,7 @@ from onward.console.pages import (
     threads,
 )
 from onward.console.problems import Problem
+from onward.console.time_zone import shown_in
 
 router = APIRouter()
 
@@ -55,5 +56,8 @@ async def live(request: Request, name: str) -> Response:
 
 
 def render_part(web: FastAPI, name: str) -> str:
-    kind, _, which = name.partition("/")
-    return PARTS[kind](web, which)
+    """Render a live part; its name begins with the zone of its times and a line end."""
+    zone, _, part = name.partition("\n")
+    kind, _, which = part.partition("/")
+    with shown_in(zone):
+        return PARTS[kind](web, which)

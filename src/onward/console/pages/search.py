@@ -18,11 +18,12 @@ from onward.console.page_templates import form_token, fragment, page, with_query
 from onward.console.pages.documents import chosen_source, source_choices
 from onward.console.pages.threads import message_path
 from onward.console.request_context import Onward, OwnForm
+from onward.console.time_zone import viewer_zone
 from onward.model.search_query import MARK_END, MARK_START
 from onward.ops.bad_input import BadInput, NotFound
 from onward.ops.text.format import harmless, iso, one_line, printable, short_name, source_name
 from onward.ops.text.search import author_names, why_found
-from onward.pipeline.dates import ALLOWED, read_past
+from onward.pipeline.dates import ALLOWED, ClockChange, read_past
 from onward.pipeline.documents import Message, source_id
 from onward.pipeline.query_language import KINDS, QueryError, describe
 from onward.pipeline.saved_searches import MAX_NAME, read_searches, remove_search, save_search
@@ -192,7 +193,9 @@ def _query(app: App, asked: SearchForm) -> Question:
     dates = []
     for label, text in (("From", asked.since), ("Until", asked.until)):
         try:
-            dates.append(read_past(text.lower()) if text else None)
+            dates.append(read_past(text.lower(), zone=viewer_zone().info) if text else None)
+        except ClockChange as error:
+            raise BadInput(f"{label}: {error}.") from None
         except (ValueError, OverflowError):
             raise BadInput(f"{label}: {text!r} is no date. Give {ALLOWED}.") from None
     if asked.kind and asked.kind not in KINDS:
@@ -209,6 +212,7 @@ def _query(app: App, asked: SearchForm) -> Question:
         language=asked.language or None,
         year=int(asked.year) if asked.year else None,
         sort="date" if asked.sort else "relevance",
+        zone=viewer_zone().info,
     )
 
 
@@ -227,7 +231,9 @@ def _facets(asked: SearchForm, query: Question, found: Results) -> list[Facet]:
     for name, values in found.facets.items():
         # A value that all messages have narrows nothing.
         if len(values) > 1 or (values and (values[0][1] < found.total or asked.limits.get(name))):
-            facets.append(Facet(LABELS[name], _values(asked, query, name, values)))
+            # The store counts years in UTC.
+            utc = " (UTC)" if name == "year" and viewer_zone().name != "UTC" else ""
+            facets.append(Facet(LABELS[name] + utc, _values(asked, query, name, values)))
     return facets
 
 

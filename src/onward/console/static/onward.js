@@ -1,4 +1,4 @@
-// Everything works without this; it only keeps pages fresh, times local and hands on the keyboard.
+// Everything works without this; it only keeps pages fresh and hands on the keyboard.
 "use strict";
 
 const ago = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
@@ -11,20 +11,11 @@ function spoken(seconds) {
   return far < 5 ? "now" : ago.format(Math.trunc(seconds), "second");
 }
 
-// Within a sentence; of today, the hour and minute will do.
-function clock(when) {
-  const today = when.toDateString() === new Date().toDateString();
-  return when.toLocaleString(undefined, today ? { timeStyle: "short" } : { dateStyle: "medium", timeStyle: "short" });
-}
-
-function localTimes(root) {
-  for (const one of root.querySelectorAll("time[datetime]")) {
-    const when = new Date(one.dateTime);
-    if (Number.isNaN(when.getTime())) continue;
-    const whole = when.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
-    one.title = whole;
-    if ("ago" in one.dataset) one.textContent = spoken((when - Date.now()) / 1000);
-    else one.textContent = "clock" in one.dataset ? clock(when) : whole;
+// The server writes times in the zone of this browser; of some, the page shows how long ago they are.
+function relativeTimes(root) {
+  for (const one of root.querySelectorAll("time[data-ago]")) {
+    const text = spoken((new Date(one.dateTime) - Date.now()) / 1000);
+    if (one.textContent !== text) one.textContent = text;
   }
 }
 
@@ -33,44 +24,21 @@ function localTimes(root) {
 const FOCUSABLE = "a[href], button, summary, [tabindex]";
 
 // Where the focus is in a part, so that it is there again when the part was made anew.
-function placeOf(part, focused) {
-  if (!part.contains(focused)) return null;
-  const all = [...part.querySelectorAll(FOCUSABLE)];
+function placeOf(element, focused) {
+  if (!element.contains(focused)) return null;
+  const all = [...element.querySelectorAll(FOCUSABLE)];
   const href = focused.getAttribute("href");
   const same = all.filter((one) => one.getAttribute("href") === href);
   return { id: focused.id, href, which: same.indexOf(focused), at: all.indexOf(focused) };
 }
 
-function focusAt(part, { id, href, which, at }) {
-  const all = [...part.querySelectorAll(FOCUSABLE)];
+function focusAt(element, { id, href, which, at }) {
+  const all = [...element.querySelectorAll(FOCUSABLE)];
   const same = href === null ? [] : all.filter((one) => one.getAttribute("href") === href);
-  const found = (id && part.querySelector(`#${CSS.escape(id)}`)) || same[which] || same[0] || all[Math.min(at, all.length - 1)];
+  const found = (id && element.querySelector(`#${CSS.escape(id)}`)) || same[which] || same[0] || all[Math.min(at, all.length - 1)];
   found?.focus({ preventScroll: true });
 }
 
-function watch(part) {
-  const dot = document.querySelector(".live-dot");
-  const say = (state, text) => {
-    if (dot) { dot.hidden = false; dot.dataset.state = state; dot.textContent = text; }
-  };
-  const stream = new EventSource(part.dataset.live);
-  stream.addEventListener("open", () => say("on", "live"));
-  stream.addEventListener("error", () => say("off", "not live: trying to reach the server"));
-  stream.addEventListener("part", (event) => {
-    const html = JSON.parse(event.data);
-    if (part.dataset.shown === html) return;
-    const focused = document.activeElement;
-    if (part.contains(focused) && focused.matches("input, select, textarea")) return; // somebody is writing
-    const open = [...part.querySelectorAll("details[open][id]")].map((one) => one.id);
-    const place = placeOf(part, focused);
-    part.dataset.shown = html;
-    part.innerHTML = html; // the server has escaped all that came from outside
-    for (const id of open) part.querySelector(`#${CSS.escape(id)}`)?.setAttribute("open", "");
-    if (place) focusAt(part, place);
-    localTimes(part);
-  });
-  addEventListener("pagehide", () => stream.close());
-}
 
 // A part that is fetched when it is opened or needed; until then it has a link to a page with the same.
 async function load(inside, path) {
@@ -79,7 +47,7 @@ async function load(inside, path) {
     const response = await fetch(path, { headers: { accept: "text/html" } });
     if (!response.ok || response.redirected) return false; // the link is still there
     inside.innerHTML = await response.text(); // the server has escaped all that came from outside
-    localTimes(inside);
+    relativeTimes(inside);
     return true;
   } catch {
     return false; // the server cannot be reached
@@ -119,6 +87,8 @@ function onKey(event) {
     document.getElementById("keys")?.showModal();
   } else if (key === "j" || key === "k") {
     select(key === "j" ? 1 : -1);
+  } else if (key === "p") {
+    document.querySelector(".live:not([hidden]) button")?.click();
   }
 }
 
@@ -155,9 +125,8 @@ function showCurrent(entry) {
 }
 
 for (const one of document.querySelectorAll(".menu [aria-current]")) showCurrent(one);
-localTimes(document);
-setInterval(() => localTimes(document), 10000);
-for (const one of document.querySelectorAll("[data-live]")) watch(one);
+relativeTimes(document);
+setInterval(() => relativeTimes(document), 10000);
 for (const one of document.querySelectorAll("button.theme")) theme(one);
 for (const one of document.querySelectorAll("select[data-submit]")) one.addEventListener("change", () => one.form.requestSubmit());
 for (const one of document.querySelectorAll("dialog [data-close]")) one.addEventListener("click", () => one.closest("dialog").close());

@@ -57,7 +57,7 @@ function searchAsTyped(form) {
     part.innerHTML = html; // the server has escaped all that came from outside
     for (const id of open) part.querySelector(`#${CSS.escape(id)}`)?.setAttribute("open", "");
     if (place) focusAt(part, place);
-    localTimes(part);
+    relativeTimes(part);
     const { title, said } = part.firstElementChild.dataset;
     document.title = title + document.title.slice(document.title.lastIndexOf(" · "));
     say(said);

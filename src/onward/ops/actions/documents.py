@@ -40,7 +40,7 @@ from onward.ops.queries.documents import (
     select_documents,
     statuses_of,
 )
-from onward.ops.text.format import clock_time, counted, counted_in, iso, number, one_line, utc_time
+from onward.ops.text.format import clock_time, counted, counted_in, iso, number, one_line, zoned_time
 from onward.runtime.process_identity import alive_workers
 
 Outcomes = Mapping[DocumentKey, ScheduleResult]
@@ -103,7 +103,7 @@ class RetryDocuments(_DocumentRetry):
     after: float | None = None
     reset: bool = False  # begin with the first round, also what is processed or under way
     priority: int | None = None
-    utc: bool = False  # the time is shown in UTC, for people in any time zone
+    zone: str = ""  # in which the time is shown; empty: that of this process
 
     def plan(self, app: App) -> ActionPlan:
         at, when, outcomes = self._retry(app, dry_run=True)
@@ -146,7 +146,7 @@ class RetryDocuments(_DocumentRetry):
 
         keys = self._chosen(app, (*FAILED, Status.PENDING), failed_or_stuck)
         outcomes = schedule(app, keys, at, reset=self.reset, priority=self.priority, dry_run=dry_run)
-        shown = utc_time(at, at) if self.utc else clock_time(at)
+        shown = zoned_time(at, self.zone) if self.zone else clock_time(at)
         return at, f"at {shown}" if at > now else "now", outcomes
 
 

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable
 from datetime import UTC, datetime, tzinfo
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
 from onward.pipeline.uploads import read_location
 from onward.retry.iso_time import iso_time
@@ -138,6 +139,21 @@ def utc_time(at: float, now: float) -> str:
     """Return a point in time with its date and zone, for readers in any time zone."""
     there = _date(at, UTC)
     return there.strftime("%Y-%m-%d %H:%M UTC") if there else local_time(at, now)
+
+
+def offset_text(there: datetime) -> str:
+    """Return the distance of a local time to UTC: UTC+05:30."""
+    offset = there.isoformat()[-6:]
+    return "UTC" if offset == "+00:00" else f"UTC{offset}"
+
+
+def zoned_time(at: float, zone: str) -> str:
+    """Return a point in time in a zone, for a sentence that is stored: 2026-11-17 14:22 (UTC+01:00)."""
+    try:
+        there = _date(at, ZoneInfo(zone))
+    except (LookupError, OSError, ValueError):
+        there = _date(at, UTC)  # the machine that runs an action may not know the zone of who began it
+    return f"{there:%Y-%m-%d %H:%M} ({offset_text(there)})" if there else "a time that no calendar has"
 
 
 class Instant(NamedTuple):
