@@ -94,7 +94,9 @@ def test_of_an_hour_that_is_past_today_tomorrow_s_is_named(pages: Path) -> None:
 def test_ids_that_somebody_gave_are_shown_whole(home: Path) -> None:
     with stage(home) as on:
         fail(on, "order-plum-17")
-    assert "pages/order-plum-17\n" in onward(home, "retry", "order-plum", "--dry-run").stdout
+    assert (
+        "text of order-plum-17 (pages/order-plum-17)\n" in onward(home, "retry", "order-plum", "--dry-run").stdout
+    )
 
 
 def test_a_time_is_taken_back(pages: Path) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from onward.ledger.postgres.connections import SCHEMA_VERSION as POSTGRES_VERSION
-from onward.ledger.sqlite.dialect import SCHEMA_VERSION as SQLITE_VERSION
 from onward.ops.queries.threads import ThreadPage, count_files, list_threads, read_summaries
 from tests.support.pipeline_runs import Pipeline, mail, mbox
 from tests.support.servers import PostgresServer
@@ -23,8 +23,7 @@ class Library(NamedTuple):
     pipeline: Pipeline
     folder: Path
     run_sql: Callable[[str], None]
-    url: str
-    previous_version: str  # the statement that makes the store one of the schema version before
+    migration: Traversable  # which gives the files of an older version their key
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -35,14 +34,13 @@ def library(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Library]
         server: PostgresServer = request.getfixturevalue("postgres_server")
         schema = url.rpartition("=")[2]
         pipeline = Pipeline(tmp_path / "home", store=url)
-        previous = f"UPDATE schema_version SET version = {POSTGRES_VERSION - 1}"
+        migration = files("onward.ledger.postgres").joinpath("migrations", "0006_files.sql")
 
         def run_sql(statement: str) -> None:
             server.execute(f"SET search_path = {schema}; {statement}", "app")
     else:
         pipeline = Pipeline(tmp_path / "home")
-        url = f"sqlite:///{pipeline.file}"
-        previous = f"PRAGMA user_version = {SQLITE_VERSION - 1}"
+        migration = files("onward.ledger.sqlite").joinpath("migrations", "0011_files.sql")
 
         def run_sql(statement: str) -> None:
             with sqlite3.connect(pipeline.file) as connection:
@@ -57,7 +55,7 @@ def library(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Library]
     (folder / "map.html").write_text("<html><body><p>The map of the harbour is on the wall.</p></body></html>")
     with pipeline.running():
         pipeline.ingest(folder)
-        yield Library(pipeline, folder, run_sql, url, previous)
+        yield Library(pipeline, folder, run_sql, migration)
 
 
 def subjects(page: ThreadPage) -> list[str]:
@@ -105,7 +103,6 @@ def test_files_of_an_older_version_are_known_after_an_upgrade(library: Library) 
     app = library.pipeline.app
     library.run_sql("DELETE FROM keys WHERE name = 'file'")
     assert list_threads(app).files == 0
-    library.run_sql(library.previous_version)
-    with Pipeline(library.pipeline.home, store=library.url).running() as upgraded:
-        listed = list_threads(upgraded.app)
-        assert (subjects(listed), listed.files) == (["ferry", "gauge"], 3)
+    library.run_sql(library.migration.read_text())
+    listed = list_threads(app)
+    assert (subjects(listed), listed.files) == (["ferry", "gauge"], 3)

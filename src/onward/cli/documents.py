@@ -21,10 +21,10 @@ from onward.ops.queries.document_details import TIMES, body_facts, state_facts
 from onward.ops.queries.documents import (
     DocumentFilter,
     count_documents,
-    find_titles,
     select_documents,
     statuses_of,
 )
+from onward.ops.queries.titles import find_titles
 from onward.ops.text.format import counted, number, one_line
 from onward.recovery.next_step import describe_error
 
@@ -159,7 +159,7 @@ def _print(app: App, found: list[DocumentState], limit: int, total: int | None) 
         out.write("No such documents.")
         return
     ids = lookup.short_ids(app, [state.id for state in shown])
-    titles = find_titles(app, shown)
+    titles = find_titles(app, [(state.collection, state.id) for state in shown])
     width = max(8, *(len(state.collection) for state in shown))
     for state in shown:
         out.entry(

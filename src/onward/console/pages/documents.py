@@ -18,7 +18,8 @@ from onward.console.request_context import Onward
 from onward.model.documents import DocumentState, Status
 from onward.ops.bad_input import NotFound
 from onward.ops.queries.document_details import body_of, history_of, next_step_of, original_of, thread_size
-from onward.ops.queries.documents import count_documents, find_titles, list_documents, source_named, title_of
+from onward.ops.queries.documents import count_documents, list_documents, source_named
+from onward.ops.queries.titles import find_titles, title_of
 from onward.ops.text.format import counted, harmless, number, one_line, size, source_name
 from onward.ops.text.history import entry_text, next_step_command, next_step_sentence
 from onward.pipeline.documents import source_id
@@ -86,10 +87,10 @@ def show(
     if len(found) == 1 and wanted.q in (found[0].id, f"{found[0].collection}/{found[0].id}"):
         return RedirectResponse(document_path(found[0].collection, found[0].id), 303)
     shown = found[:SHOWN]
-    titles, rows = find_titles(app, shown), []
+    titles, rows = find_titles(app, [(one.collection, one.id) for one in shown]), []
     for one in shown:
         error = describe_error(one.last_error) if one.status != Status.PROCESSED else ""
-        rows.append((one, one_line(titles.get((one.collection, one.id), ""), 140), one_line(error, 200)))
+        rows.append((one, titles.get((one.collection, one.id), ""), one_line(error, 200)))
     counts = app.store.document_counts()
     total = None
     if not wanted.q and not problem:
@@ -188,7 +189,7 @@ def _part(app: App, collection: str, id: str) -> str:
 
 def _links(app: App, states: list[DocumentState]) -> list[tuple[str, str, str]]:
     """Return the path, the title and the status of each document."""
-    titles = find_titles(app, states)
+    titles = find_titles(app, [(state.collection, state.id) for state in states])
     links = []
     for state in states:
         title = one_line(titles.get((state.collection, state.id), ""), 80)
@@ -270,7 +271,13 @@ def document_content(app: App, collection: str, id: str) -> DocumentContent:
         except (KeyError, TypeError, ValueError):
             pass  # written by another program or version
     text = redact(harmless(json.dumps(body, ensure_ascii=False, indent=2)))
-    return DocumentContent(one_line(title_of(body), 160), body=text[:LONGEST], cut=len(text) > LONGEST)
+    return DocumentContent(title_of(collection, body), body=text[:LONGEST], cut=len(text) > LONGEST)
+
+
+def _link(app: App, name: str, collection: str, id: str) -> Fact:
+    """Return a fact that leads to another document, by its title."""
+    title = find_titles(app, [(collection, id)]).get((collection, id), "")
+    return Fact(name, title or one_line(id), document_path(collection, id))
 
 
 def _message(app: App, body: dict[str, Any]) -> DocumentContent:
@@ -289,7 +296,7 @@ def _message(app: App, body: dict[str, Any]) -> DocumentContent:
     facts += [Fact("Odd", one_line(defect), odd=True) for defect in one.defects]
     siblings = counted(thread_size(app, one.thread_id), "message")
     facts.append(Fact("Thread", siblings, document_path("threads", one.thread_id)))
-    facts.append(Fact("Archive", one_line(one.archive_id), document_path("archives", one.archive_id)))
+    facts.append(_link(app, "Archive", "archives", one.archive_id))
     text, left = [], LONGEST
     for kind, start, end in one.spans or [("new", 0, len(one.body))]:
         if left <= 0:
@@ -298,7 +305,7 @@ def _message(app: App, body: dict[str, Any]) -> DocumentContent:
         left -= len(piece)
         text.append((kind, piece))
     return DocumentContent(
-        one_line(one.subject) or "(no subject)",
+        title_of("messages", body),
         facts,
         text if one.body.strip() else [],
         cut=len(one.body) > LONGEST,
@@ -312,12 +319,14 @@ def _chunk(app: App, body: dict[str, Any]) -> DocumentContent:
     message, thread, text = body["message_id"], body["thread_id"], harmless(body["text"])
     facts = [
         Fact("Tokens", number(body["tokens"])),
-        Fact("Message", one_line(message), document_path("messages", message)),
-        Fact("Thread", one_line(thread), document_path("threads", thread)),
+        _link(app, "Message", "messages", message),
+        _link(app, "Thread", "threads", thread),
         Fact("Characters", f"{number(body['start'])} to {number(body['end'])} of its message"),
     ]
-    title = f"Chunk {body['position'] + 1}: {one_line(text, 80)}"
-    return DocumentContent(title, facts, [("new", text[:LONGEST])], cut=len(text) > LONGEST)
+    title = title_of("chunks", body)
+    return DocumentContent(
+        f"{title[:1].upper()}{title[1:]}", facts, [("new", text[:LONGEST])], cut=len(text) > LONGEST
+    )
 
 
 def _thread(app: App, body: dict[str, Any]) -> DocumentContent:
@@ -338,7 +347,7 @@ def _thread(app: App, body: dict[str, Any]) -> DocumentContent:
 def _summary(app: App, body: dict[str, Any]) -> DocumentContent:
     id = body["thread_id"]
     facts = [
-        Fact("Thread", one_line(id), document_path("threads", id)),
+        _link(app, "Thread", "threads", id),
         Fact("Messages", number(body["messages"])),
         Fact("Model", one_line(body.get("model", ""))),
     ]

@@ -20,6 +20,7 @@ from onward.console.request_context import Onward
 from onward.model.ledger_views import FailureGroup
 from onward.ops.bad_input import BadInput
 from onward.ops.queries.failure_groups import affected, context_text, error_text, find_group, list_groups, weight
+from onward.ops.queries.titles import find_titles
 from onward.ops.text.diagnosis import diagnosis_sentences, remedy_text
 from onward.recovery.diagnosis import Cause, Evidence, Remedy, RemedyKind, diagnose, evidence_of, remedies
 from onward.recovery.next_step import describe_error
@@ -172,7 +173,11 @@ def _documents(app: App, group: FailureGroup, after: tuple[str, str]) -> dict[st
     following = ""
     if len(found) > PAGE:
         following = page_path("failures", group.fingerprint, after=f"{shown[-1].collection}/{shown[-1].id}")
-    return {"documents": [(one, describe_error(one.last_error)) for one in shown], "following": following}
+    return {
+        "documents": [(one, describe_error(one.last_error)) for one in shown],
+        "titles": find_titles(app, [(one.collection, one.id) for one in shown]),
+        "following": following,
+    }
 
 
 def _remedy(remedy: Remedy, fingerprint: str, example: str) -> dict[str, str]:

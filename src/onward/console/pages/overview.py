@@ -23,6 +23,7 @@ from onward.model.ledger_views import WorkerClaims
 from onward.ops.queries.ingestion_report import COLLECTIONS
 from onward.ops.queries.services import EXAMPLES, breaker_facts, worker_facts
 from onward.ops.queries.status import Overdue, SystemStatus, overdue, read_status
+from onward.ops.queries.titles import find_titles
 from onward.ops.text.format import short_name
 from onward.ops.text.models import upgrade_sentence
 from onward.ops.text.needs import need_command, need_link, need_sentence, outbox_sentences
@@ -175,6 +176,7 @@ def workers_part(web: FastAPI, which: str) -> str:
         "workers_part.html",
         facts=facts,
         held=held,
+        titles=find_titles(app, [key for many in held.values() for one in many for key in one.examples]),
         quiet_seconds=QUIET_SECONDS,
         silent=[(worker, claims, max(one.until for one in claims)) for worker, claims in silent.items()],
         now=now,

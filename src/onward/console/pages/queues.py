@@ -23,6 +23,7 @@ from onward.model.ledger import DeadLetter, FailedBatch
 from onward.ops.bad_input import BadInput, NotFound
 from onward.ops.queries.dead_letters import dead_letter_at, dead_letter_facts, failed_queue_facts, failed_queues
 from onward.ops.queries.failure_groups import files_of, find_batch, is_persistent, item_errors
+from onward.ops.queries.titles import find_titles
 from onward.ops.text.format import one_line, source_name
 from onward.ops.text.history import MAX_SHOWN_BYTES, error_text, last_error_text, raw_text, reason_text
 from onward.recovery.requeue_dead_letters import EventReader
@@ -135,6 +136,7 @@ def show_queue(request: Request, app: Onward, queue: str) -> Response:
         "queue.html",
         asked=asked,
         letters=[(letter, last_error_text(letter)) for letter in letters],
+        titles=find_titles(app, [key for letter in letters for key in letter.documents[:1]]),
         kinds=found[:LISTED_KINDS],
         error_types=sorted({one.error_type for one in found if one.error_type}),
         count=sum(matching),
@@ -183,6 +185,7 @@ def show_letter(request: Request, app: Onward, row: str) -> Response:
         error=last_error_text(letter, 1_000),
         reason=reason_text(letter),
         documents=letter.documents[:NAMED],
+        titles=find_titles(app, letter.documents[:NAMED]),
         more=max(0, len(letter.documents) - NAMED),
         event_type=str(sent.get("event_type", "")),
         properties=properties if letter.properties else "",
@@ -249,6 +252,7 @@ def show_batch(request: Request, app: Onward, id: str) -> Response:
         steps=batch_retries(app.settings.ladder().failed_batch, batch),
         items=items,
         item_errors=dict(item_errors(app, items)),
+        titles=find_titles(app, items),
         files=files_of(app, replace(batch, items=items)),
         errors=errors[::-1],
         number=number,

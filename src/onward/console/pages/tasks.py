@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 
 from onward.app import App
 from onward.console.charts import bar_segments
-from onward.console.page_templates import document_path, fragment, page, with_query
+from onward.console.page_templates import fragment, page, with_query
 from onward.console.pages.actions import CONSOLE
 from onward.console.request_context import Onward, OwnForm, Running
 from onward.model.documents import Document, DocumentState
@@ -25,6 +25,7 @@ from onward.ops.queries.ingestion_report import (
     outage_of,
     read_ingestion_report,
 )
+from onward.ops.queries.titles import find_titles
 from onward.ops.submissions import submit_source, submit_text, submit_upload, url_source
 from onward.ops.text.format import counted, counted_in, display_name, number, one_line, short_name
 from onward.runtime.process_identity import alive_workers
@@ -141,7 +142,8 @@ def _one(app: App, task: dict[str, Any]) -> str:
         is_latest=latest == task["submission"],
         items=_items(report),
         waiting=_waits(app, report, key),
-        troubles=[(document_path(failed.collection, failed.id), failed) for failed in report.troubles],
+        troubles=report.troubles,
+        titles=find_titles(app, [(failed.collection, failed.id) for failed in report.troubles]),
         worker_missing=bool(left) and not alive_workers(app.store),
     )
 

@@ -40,6 +40,7 @@ from onward.ops.queries.documents import (
     select_documents,
     statuses_of,
 )
+from onward.ops.queries.titles import find_titles, titled
 from onward.ops.text.format import clock_time, counted, counted_in, iso, number, one_line, zoned_time
 from onward.runtime.process_identity import alive_workers
 
@@ -91,8 +92,8 @@ class _DocumentRetry(Action):
     def _about(self) -> dict[str, Any]:
         return asdict(self.filters) | {"ids": [*self.ids, *("/".join(key) for key in self.keys)]}
 
-    def _title(self, verb: str) -> str:
-        return f"{verb} {one_line('/'.join(self.keys[0]), 80)}?" if len(self.keys) == 1 else f"{verb} documents"
+    def _title(self, app: App, verb: str) -> str:
+        return f"{verb} {_named(app, self.keys[0])}?" if len(self.keys) == 1 else f"{verb} documents"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ class RetryDocuments(_DocumentRetry):
             text = "Rounds are counted from the beginning, and whatever is under way is dropped."
             sentences += say(text, tone=Tone.HINT)
         return ActionPlan(
-            self._title("Reset and retry" if self.reset else "Retry" if when == "now" else "Schedule"),
+            self._title(app, "Reset and retry" if self.reset else "Retry" if when == "now" else "Schedule"),
             count,
             sentences,
             facts,
@@ -165,7 +166,7 @@ class CancelScheduledRetry(_DocumentRetry):
 
     def plan(self, app: App) -> ActionPlan:
         results = _results(app, unschedule(app, self._keys(app), dry_run=True), None, "cancel", "now")
-        return ActionPlan(self._title("Cancel the schedule of"), *results, undo="schedule it again.")
+        return ActionPlan(self._title(app, "Cancel the schedule of"), *results, undo="schedule it again.")
 
     def run(self, app: App, progress: ActionProgress, actor: Actor) -> ActionOutcome:
         results = _results(app, unschedule(app, self._keys(app)), None, "cancel", "now", done=True)
@@ -220,8 +221,8 @@ def _results(
             count = counted(len(keys), "document")
             named = _by_collection(Counter(name for name, _ in keys))
             if len(keys) <= MAX_NAMED:
-                ids = short_ids(app, [id for _, id in keys])
-                named = ", ".join(one_line(f"{name}/{ids[id]}") for name, id in keys)
+                ids, titles = short_ids(app, [id for _, id in keys]), find_titles(app, keys)
+                named = ", ".join(titled(key, titles, ids[key[1]]) for key in keys)
             texts.append(f"{text.format(count=count, when=when, will=will, is_=is_)}: {named}")
     facts = {
         "at": iso(at),
@@ -232,6 +233,11 @@ def _results(
         "workers": len(alive_workers(app.store)),
     }
     return touched(outcomes), say(*texts), facts
+
+
+def _named(app: App, key: DocumentKey) -> str:
+    """Return a document for the title of an action."""
+    return find_titles(app, [key]).get(key) or one_line("/".join(key), 80)
 
 
 def _by_collection(counts: Counter[str]) -> str:
@@ -265,7 +271,7 @@ class DiscardDocuments(Action):
         elif self.keys:
             sentences += say("Nothing tries it again, and whatever is under way is dropped; its history stays.")
         return ActionPlan(
-            f"Discard {one_line('/'.join(self.keys[0]), 80)}?" if self.keys else "Discard documents",
+            f"Discard {_named(app, self.keys[0])}?" if len(self.keys) == 1 else "Discard documents",
             count,
             sentences,
             facts,

@@ -21,7 +21,6 @@ BESIDE_REQUEST = (
     "tasks",
     "reports",
 )  # collections that describe the ingestions of a source, removed with its request
-_TITLE_FIELDS = ("subject", "title", "name", "path", "text", "source", "url")  # the best first
 _WANTED = {
     "--group": "a fingerprint, as `onward failures list` shows it",
     "--source": "a source, as `onward status` shows it",
@@ -69,16 +68,6 @@ def _counts(app: App, collection: str | None, status: str | None, source: str | 
         if collection is None or name == collection
     }
     return {name: count for name, count in counts.items() if count}
-
-
-def find_titles(app: App, states: Sequence[DocumentState]) -> dict[DocumentKey, str]:
-    keys = ((state.collection, state.id) for state in states)
-    return {key: title_of(body) for key, body in read_bodies(app.store, keys)}
-
-
-def title_of(body: object) -> str:
-    titles = (body.get(field) for field in _TITLE_FIELDS) if isinstance(body, dict) else ()
-    return redact(next((one for one in titles if isinstance(one, str) and one.strip()), ""))
 
 
 def source_named(app: App, given: str) -> str:
