@@ -62,6 +62,9 @@ HOT = {
     "operations": "operations_began",
     "prune_operations": "operations_began (began_at<?)",
     "take_status_counts": "PRIMARY KEY (source=?)",
+    "prune_rollups": "rollups USING PRIMARY KEY (step=? AND bucket<?)",
+    "sampled_services": "rollup_parts_bucket (bucket=?)",
+    "waiting_counts": "ledger_due (service=?)",
     "documents_of_source": "documents_source (source=?)",
     "rows_of_source": "ledger_source (source=?)",
     # what leaves for other programs
@@ -154,6 +157,7 @@ SORTING = {
     "value_counts": ("keys_value (name=? AND value=?)",),
     "ordered_ids": ("keys_value (name=? AND value=?)",),
     "highest_beside": ("keys_value (name=? AND value=?)",),
+    "rollups": ("rollups USING PRIMARY KEY (step=? AND bucket>?)", "rollup_parts_bucket (bucket>?)"),
     "status_counts_page": ("PRIMARY KEY (source>?)",),
     "terms_between": ("postings_term (space=? AND block=? AND term>? AND term<?)",),
     "vectors_of_parents": ("documents_parent (parent=?)", "sqlite_autoindex_vectors_1 (doc=? AND model=?)"),
@@ -190,7 +194,7 @@ ORDERED = (
 )  # fmt: skip
 STORED = (
     "ledger|completed|documents|bodies|keys|operations|outbox|texts|text_numbers|text_columns|postings|text_labels|vectors|"
-    "vector_blocks"
+    "vector_blocks|rollups|rollup_parts"
 )
 
 
@@ -297,7 +301,8 @@ class PostgresPlanner:
         tables += (
             "operations,outbox,texts,waiting_texts,text_numbers,text_blocks,text_columns,postings,text_labels,"
         )
-        tables += "removed_texts,vectors,waiting_vectors,vector_spaces,vector_blocks,removed_vectors}"
+        tables += "removed_texts,vectors,waiting_vectors,vector_spaces,vector_blocks,removed_vectors,"
+        tables += "rollup_parts,rollups}"
         return sorted(name for (name,) in self.connection.execute(query.encode(), [tables]).fetchall())
 
 

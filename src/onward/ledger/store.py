@@ -20,6 +20,7 @@ from onward.ledger.outbox import Outbox
 from onward.ledger.reader import DocumentQueries
 from onward.ledger.requeue import DeadLetters, return_claims
 from onward.ledger.retry_job_state import RetryJobState
+from onward.ledger.rollups import Rollups
 from onward.ledger.subscriptions import Subscriptions
 from onward.ledger.transactions import transactional
 from onward.ledger.unit_of_work import UnitOfWork
@@ -46,6 +47,7 @@ class Store(
     OperationRecords,
     Outbox,
     RetryJobState,
+    Rollups,
     Breakers,
     Subscriptions,
     SearchQueries,

@@ -25,6 +25,7 @@ from onward.runtime.handler_call import Call, Context, FinishedCall
 from onward.runtime.outcomes import BreakerMoved, Hooks
 from onward.runtime.process_identity import describe_process
 from onward.runtime.service import HealthCalls, Registry, Service
+from onward.runtime.service_tally import ServiceTally
 from onward.runtime.slots import InlineSlots, LoopSlots, RunningSlots, ThreadSlots
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ class Engine(work_loop.WorkLoop):
         record = record or RunningSlots(monotonic=monotonic)
         super().__init__(store, context, settings, record, hooks, registry.with_health_call, monotonic)
         self.services = sorted(services, key=lambda service: service.background)
+        # A process for one suspect event is there for a moment only.
+        self.tally = ServiceTally([] if settings.suspects else [service.name for service in self.services])
         self._renewed = self._packed = 0.0
         self._stuck = self._ended = self._closed = False
         self._listener = threading.Thread(target=self._listen, name="onward-bus", daemon=True)
@@ -202,6 +205,11 @@ class Engine(work_loop.WorkLoop):
             self.store.unregister_worker(worker)
         except StoreError as error:
             log.warning("%s; the leases of %s will lapse by themselves", error, worker)
+        try:
+            self.tally.roll(self.store.now())
+            self.tally.write(self.store)
+        except StoreError as error:
+            log.warning("%s; the roll-ups lack the last seconds of %s", error, worker)
         self.close()
         self._ended = True
 
@@ -245,6 +253,7 @@ class Engine(work_loop.WorkLoop):
             changed = tidied.result()
         if due:
             self._ticked = self._monotonic()
+            self.tally.roll(self.store.now())
             self._expire()
             for slots in self.slots:
                 if slots.waiting and slots.longest_running(self.store.now()) > work_loop.TICK_SECONDS:
@@ -275,6 +284,8 @@ class Engine(work_loop.WorkLoop):
         if now - self._packed > PACK_SECONDS:
             self._packed = now
             store.pack_index()
+        if self.tally.is_due(store.now()):
+            self.tally.write(store)
         if self.settled:
             self.settled = 0
             store.prune(keep_seconds=settings.keep_completed_seconds, keep_count=settings.keep_completed_count)

@@ -25,6 +25,7 @@ from onward.runtime.handler_call import Call, Context, FinishedCall, OpenDeliver
 from onward.runtime.outcomes import Hooks, report_outcome
 from onward.runtime.process_identity import is_gone
 from onward.runtime.service import Service
+from onward.runtime.service_tally import ServiceTally
 from onward.runtime.slots import RunningSlots
 
 if TYPE_CHECKING:
@@ -333,14 +334,19 @@ class Supervisor:
 
     def _charge_hung(self, child: Child) -> None:
         """Charge a failed try to the events that exceeded their time limit, and to no others."""
+        tally = ServiceTally([])
         for delivery in self.store.claimed(child.worker):
             service = self._by_name.get(delivery.service)
             if delivery.row in child.hung and service is not None:
                 opened = OpenDelivery(service, delivery, self.context, left=1)
                 call = Call(opened, opened.ready)
+                call.seconds = call.time_limit
                 item = FinishedCall(call, call.failed(call.timeout()))
                 (settled,) = self.store.settle([item.settlement])
                 report_outcome(Hooks(), item, settled)
+                tally.count([(item, settled)])
+        tally.roll(self.store.now())
+        tally.write(self.store)
 
     # -- looking after them
 

@@ -23,6 +23,7 @@ from onward.model.ledger import MAX_COMMIT_BYTES, MAX_COMMIT_DOCUMENTS, CommitRe
 from onward.runtime import outcomes
 from onward.runtime.group_halving import GroupResult, commit_halves
 from onward.runtime.handler_call import Call, Context, FinishedCall, OpenDelivery, open_delivery
+from onward.runtime.service_tally import ServiceTally
 from onward.runtime.slots import InlineSlots, RunningSlots, ServiceSlots, fork_depth
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class WorkLoop:
 
     `Engine` has the methods that are only declared here: how it starts and ends, and what it does in a tick.
     """
+
+    tally: ServiceTally
 
     def start(self) -> None: ...
     async def _end(self) -> None: ...
@@ -348,6 +351,7 @@ class WorkLoop:
             needs.update(item.of.service.needs)
         self.settled += len(done)
         outcomes.report(self._hooks, done)
+        self.tally.count(done)
         for item, result in done:
             if result.opened or result.closed:
                 self._breakers_moved(result)
