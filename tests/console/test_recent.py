@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from onward.console.pages.overview import TimedCache
+from onward.console.timed_cache import TimedCache
 
 
 class Clock:

@@ -16,7 +16,8 @@ from onward.ops.queries.ingestion_report import SkippedFiles
 from onward.ops.queries.status import SystemStatus, read_status
 from onward.ops.text.format import counted, counted_in, duration, moment, number, one_line, size, whole_duration
 from onward.ops.text.models import upgrade_sentence
-from onward.ops.text.needs import need_command, need_sentence, outage_sentence, outbox_sentences
+from onward.ops.text.needs import need_command, need_sentence, outbox_sentences
+from onward.ops.text.outages import outage_text
 from onward.retry.redact import redact
 from onward.settings import load_settings
 
@@ -162,12 +163,8 @@ def _print_failures(out: Output, system: SystemStatus) -> None:
 
 
 def _print_waits(out: Output, system: SystemStatus) -> None:
-    lines = []
-    for outage in system.outages:
-        if not outage.needs_person:  # else it is among the needs at the top
-            asked = outage.asked_in_seconds
-            again = f"; asked again in {duration(round(asked))}" if asked is not None else ""
-            lines.append(f"{outage_sentence(outage)}{again}")
+    # Those that need a person are among the needs at the top.
+    lines = [outage_text(outage) for outage in system.outages if not outage.needs_person]
     for item in system.set_aside:
         whose = f"{counted(item['documents'], 'document')} of {item['source'] or 'no source'}"
         text = f"{whose} set aside, retried in {duration(round(item['due_in_seconds']))}"

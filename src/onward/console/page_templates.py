@@ -11,6 +11,7 @@ from importlib import resources
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from fastapi import FastAPI
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from starlette.requests import Request
@@ -19,12 +20,16 @@ from starlette.responses import HTMLResponse, Response
 from onward.app import App
 from onward.console.sessions import SESSION_SECONDS, Sessions, cookie_name, cookie_of
 from onward.console.time_zone import local, viewer_zone
+from onward.console.timed_cache import TimedCache
 from onward.ledger.store_errors import StoreError
 from onward.model.operations import Operation
+from onward.ops.queries.services import Outage, read_outages
 from onward.ops.text.format import Sentence, counted, duration, harmless, number, offset_text, one_line, size
+from onward.ops.text.outages import outage_sentence
 
 MAX_RECENT = 3  # operations that every page shows
 SECONDS = "%Y-%m-%d %H:%M:%S"
+OUTAGE_SECONDS = 5.0  # the events that wait for a dependency are counted again after this time
 _WORD = re.compile(r"[a-z]+(?:[ ,]|$)")
 
 
@@ -95,13 +100,16 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:] if _WORD.match(text) else text
 
 
-def _sentence_html(sentence: Sentence) -> Markup:
-    """Return a sentence with its points in time as elements, in the viewer's zone."""
+def _sentence_html(sentence: Sentence, *, capital: bool = True) -> Markup:
+    """Return a sentence with its points in time as elements, in the viewer's zone.
+
+    It begins with a capital letter, unless it begins with a name.
+    """
     parts = []
     for place, part in enumerate(sentence):
         if isinstance(part, str):
             text = harmless(part).replace("\n", " ")
-            parts.append(escape(text if place else text[:1].upper() + text[1:]))
+            parts.append(escape(text if place or not capital else text[:1].upper() + text[1:]))
         else:
             parts.append(_ago(part.at) if part.relative else _clock(part.at))
     return Markup("").join(parts)
@@ -161,6 +169,7 @@ def page(
         "said": said,
         "recent": recent,
         "may_reload": request.method == "GET",
+        "outages": partial(outage_banner, request.app),
     }
     response = HTMLResponse(fragment(template, **shared | values), status, dict(headers or {}))
     if fresh:
@@ -175,6 +184,20 @@ def _operations(app: App, id: str) -> tuple[list[Operation], str]:
         return app.store.operations(limit=MAX_RECENT), found.text if found is not None else ""
     except StoreError:  # the page says it
         return [], ""
+
+
+def outage_banner(web: FastAPI) -> Markup:
+    """Return what every page says about dependencies that are down; empty if none is."""
+    app: App = web.state.onward
+    cache: TimedCache[list[Outage]] = web.state.outages
+    try:
+        # Computed again when a breaker has changed; else only the number of waiting events may be old.
+        found = cache.get(app.store.breakers(), lambda: read_outages(app.store))
+    except StoreError:  # the page says it
+        return Markup("")
+    loud = [one for one in found if one.state in ("open", "unreached")]
+    quiet = [one for one in found if one not in loud]
+    return Markup(fragment("outages.html", loud=loud, quiet=quiet, sentence=outage_sentence))
 
 
 def set_session(response: Response, request: Request, cookie: str) -> None:

@@ -25,9 +25,12 @@ from onward.console import api, pages
 from onward.console.live import Live
 from onward.console.middleware import AccessMiddleware
 from onward.console.operations import Operations
-from onward.console.pages.overview import OVERDUE_SECONDS, Throughput, TimedCache
+from onward.console.page_templates import OUTAGE_SECONDS
+from onward.console.pages.overview import OVERDUE_SECONDS, Throughput
 from onward.console.problems import add_handlers, add_routers
 from onward.console.sessions import Sessions
+from onward.console.timed_cache import TimedCache
+from onward.ops.queries.services import Outage
 from onward.ops.queries.status import Overdue
 from onward.retry import OnwardError
 from onward.settings import Settings
@@ -55,6 +58,7 @@ def build(app: App, *, hosts: frozenset[str] = frozenset(LOCAL), token: str | No
     web.state.operations = Operations(app)
     web.state.throughput = Throughput()
     web.state.overdue = TimedCache[Overdue](OVERDUE_SECONDS)
+    web.state.outages = TimedCache[list[Outage]](OUTAGE_SECONDS)
     # Rendering costs the thread's processor time; with a remote store the wall time, which includes its work.
     web.state.live = Live(
         lambda name: pages.render_part(web, name),

@@ -26,8 +26,11 @@ class Rollups(TransactionalStore):
     def count_waiting(self, services: Sequence[str]) -> dict[str, int]:
         """Count the waiting events of those services that no process has counted in this minute."""
         done = set(self.db.read_unlocked("sampled_services", bucket_of(self.now(), MINUTE)))
-        missing = [service for service in services if service not in done]
-        return dict(self.db.read_unlocked("waiting_counts", missing)) if missing else {}
+        return self.waiting_counts([service for service in services if service not in done])
+
+    def waiting_counts(self, services: Sequence[str]) -> dict[str, int]:
+        """Count the waiting events of these services."""
+        return dict(self.db.read_unlocked("waiting_counts", list(services))) if services else {}
 
     @transactional
     def add_counts(self, unit: UnitOfWork, counts: Counts) -> None:

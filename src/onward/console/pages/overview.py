@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
-from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from itertools import pairwise
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from onward.app import App
 from onward.console.charts import bar_segments, breaker_timeline, pipeline_chart
-from onward.console.page_templates import fragment, page
+from onward.console.page_templates import fragment, outage_banner, page
 from onward.console.request_context import Onward
+from onward.console.timed_cache import TimedCache
 from onward.model.documents import FINAL, Status
 from onward.model.ledger_views import WorkerClaims
 from onward.ops.queries.ingestion_report import COLLECTIONS
@@ -33,7 +32,6 @@ from onward.retry.redact import redact
 
 router = APIRouter()
 
-T = TypeVar("T")
 STEP_SECONDS = 10.0  # the time that one bar of the throughput chart stands for
 STEPS = 60
 OVERDUE_SECONDS = 10.0  # the number of overdue documents is counted again after this time
@@ -41,24 +39,6 @@ QUIET_SECONDS = 30.0  # a worker that has not reported for this long is shown as
 LISTED_OPENINGS = 20
 SHOWN_SOURCES = 8
 FEW_SOURCES = 100  # of at most this many, each is checked for pending documents; of more, only what workers run
-
-
-class TimedCache(Generic[T]):
-    """Keeps the last value for a few seconds, for all pages, as long as it is requested with the same key."""
-
-    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._seconds = seconds
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._kept: tuple[object, float, T] | None = None
-
-    def get(self, key: object, compute: Callable[[], T]) -> T:
-        """Return the value; of several threads at once, one computes it and the others wait for that."""
-        with self._lock:
-            if self._kept is None or self._kept[0] != key or self._clock() >= self._kept[1]:
-                value = compute()
-                self._kept = (key, self._clock() + self._seconds, value)
-            return self._kept[2]
 
 
 class Throughput:
@@ -153,6 +133,12 @@ def _sources(app: App, every: list[str]) -> list[str]:
         if any(counts.get(Status.PENDING) for counts in app.store.document_counts(source).values()):
             running[source] = None
     return [*running, *(one for one in sorted(every) if one not in running)][:SHOWN_SOURCES]
+
+
+@router.get("/outages")
+def show_outages(request: Request) -> Response:
+    """Return what every page says about outages, for pages that are open for long."""
+    return HTMLResponse(outage_banner(request.app), headers={"cache-control": "no-store"})
 
 
 # -- workers, services without workers, and dependencies that are down

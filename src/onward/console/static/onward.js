@@ -56,6 +56,14 @@ async function load(inside, path) {
   }
 }
 
+// A small part that is fetched again and again while somebody looks at the page.
+const REFRESH_MS = 15000;
+
+function refresh(part) {
+  if (document.hidden || part.contains(document.activeElement)) return;
+  load(part, part.dataset.refresh);
+}
+
 async function onToggle({ target }) {
   const path = target.open && target.dataset.load;
   if (path && await load(target.querySelector(":scope > div"), path)) delete target.dataset.load;
@@ -131,5 +139,6 @@ for (const one of document.querySelectorAll("button.theme")) theme(one);
 for (const one of document.querySelectorAll("select[data-submit]")) one.addEventListener("change", () => one.form.requestSubmit());
 for (const one of document.querySelectorAll("dialog [data-close]")) one.addEventListener("click", () => one.closest("dialog").close());
 document.addEventListener("toggle", onToggle, true);
+for (const one of document.querySelectorAll("[data-refresh]")) setInterval(() => refresh(one), REFRESH_MS);
 for (const one of document.querySelectorAll("[data-load-now]")) load(one, one.dataset.loadNow);
 addEventListener("keydown", onKey);

@@ -195,29 +195,52 @@ class Outage:
     needs_person: bool
     asked_in_seconds: float | None
     asked_again: float | None
+    paused_until: float | None
+    services: tuple[str, ...]  # that need it
+    waiting: int  # events of these services
+    read_at: float
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"since": iso(self.since), "asked_again": iso(self.asked_again)}
+        times = ("since", "asked_again", "paused_until", "read_at")
+        return asdict(self) | {name: iso(getattr(self, name)) for name in times}
 
 
-def read_outages(app: App) -> list[Outage]:
-    now = app.store.now()
+def read_outages(store: Store) -> list[Outage]:
+    """Return the dependencies that fail, are paused by a rate limit, or failed a moment ago."""
+    now = store.now()
+    states = [(one, _state(one, now)) for one in store.breakers()]
+    found = [
+        (one, state)
+        for one, state in states
+        if state != "closed" and (state != "recovering" or one.failing_since is not None)
+    ]
+    if not found:
+        return []
+    subscriptions = store.subscriptions()
+    needed = {
+        one.dependency: tuple(sorted(each.service for each in subscriptions if one.dependency in each.needs))
+        for one, _ in found
+    }
+    waiting = store.waiting_counts(sorted({service for services in needed.values() for service in services}))
     return [
         Outage(
             breaker.dependency,
-            _state(breaker, now),
+            state,
             breaker.failing_since,
             _failing_seconds(breaker, now),
             breaker.openings,
-            breaker.reason,
-            breaker.remedy,
+            redact(breaker.reason),
+            redact(breaker.remedy),
             breaker.by_hand,
             breaker.needs_person(now),
             max(0.0, breaker.next_probe - now) if breaker.next_probe else None,
             breaker.next_probe,
+            breaker.paused_until if state == "paused" else None,
+            needed[breaker.dependency],
+            sum(waiting[service] for service in needed[breaker.dependency]),
+            now,
         )
-        for breaker in app.store.breakers()
-        if breaker.open or breaker.failing_since is not None
+        for breaker, state in found
     ]
 
 

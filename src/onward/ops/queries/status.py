@@ -18,8 +18,9 @@ from onward.ops.queries.needs import Need, due_events, find_needs
 from onward.ops.queries.outbox import OutboxBacklog, read_outbox
 from onward.ops.queries.services import Outage, read_outages, runs
 from onward.ops.text.diagnosis import diagnosis_sentences
-from onward.ops.text.format import iso
+from onward.ops.text.format import iso, utc_time
 from onward.ops.text.needs import need_command, need_sentence
+from onward.ops.text.outages import outage_text
 from onward.recovery.diagnosis import diagnose, evidence_of, waiting_events
 from onward.recovery.next_step import describe_error
 from onward.recovery.retry_decision import RetryAction, RetryJobRules, decide
@@ -117,7 +118,7 @@ class SystemStatus:
         return asdict(self) | {
             "needs": needs,
             "stages": [asdict(stage) | {"next_due": iso(stage.next_due)} for stage in self.stages],
-            "outages": [outage.as_dict() for outage in self.outages],
+            "outages": [outage.as_dict() | {"text": outage_text(outage, utc_time)} for outage in self.outages],
             "retry_job": asdict(self.retry_job) | {"last_run": iso(self.retry_job.last_run)},
             "upgrade": self.upgrade.as_dict() if self.upgrade is not None else None,
         }
@@ -146,7 +147,7 @@ def read_status(
     groups = store.failure_groups()
     status.stages = _stages(store, alive, groups)
     status.failures, status.other_failures = _failures(store, groups)
-    status.outages = read_outages(app)
+    status.outages = read_outages(store)
     status.set_aside = _batches(store, rules, batches)
     status.stuck = _without_event(store, rules, store.now() - rules.stuck_after)
     status.retry_job = retry_job_status(store, rules)

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from onward.model.documents import Status
 from onward.ops.queries.needs import Need, NeedKind
 from onward.ops.queries.outbox import OutboxBacklog
-from onward.ops.queries.services import Outage
 from onward.ops.text.format import be, counted, duration, number, shell_command, whole_duration
+from onward.ops.text.outages import outage_text
 
 
 class PageLink(NamedTuple):
@@ -61,11 +61,8 @@ def need_sentence(need: Need) -> str:
     """Return a need as a sentence."""
     count, documents = need.count, counted(need.count, "document")
     match need.kind:
-        case NeedKind.OPENED_BY_HAND if need.outage is not None:
-            name, why = need.outage.dependency, need.outage.reason.rstrip(".")
-            return f"{name} was taken out of service by an operator ({why}); bring it back when it works"
-        case NeedKind.OUTAGE if need.outage is not None:
-            return outage_sentence(need.outage)
+        case NeedKind.OPENED_BY_HAND | NeedKind.OUTAGE if need.outage is not None:
+            return outage_text(need.outage)
         case NeedKind.NO_WORKER:
             return f"{counted(count, 'event')} {be(count)} due, and no worker runs"
         case NeedKind.NOT_SERVED:
@@ -96,22 +93,6 @@ def need_sentence(need: Need) -> str:
 def overdue_sentence(count: int) -> str:
     """Say that documents are due for the retry job, which no worker runs."""
     return f"{counted(count, 'document')} {be(count)} due to be retried, and no worker runs"
-
-
-def outage_sentence(outage: Outage) -> str:
-    """Return what is wrong with a dependency, and for how long."""
-    name, lasting = outage.dependency, whole_duration(outage.seconds)
-    if outage.state == "unreached":
-        text = f"{name} has not been reached for {lasting}"
-    elif outage.openings > 1:
-        works = "" if outage.state == "open" else ", and works at the moment"
-        text = f"{name} has failed on and off for {lasting} ({outage.openings} times){works}"
-    elif outage.state == "open":
-        text = f"{name} has been down for {lasting}"
-    else:
-        text = f"{name} works again, after it was down"
-    why = ". ".join(part for part in (outage.reason.rstrip("."), outage.remedy.rstrip(".")) if part)
-    return f"{text}: {why}" if why else text
 
 
 def waiting_sentence(outbox: OutboxBacklog) -> str:
