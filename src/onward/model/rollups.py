@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from onward.model.metric_catalogue import SECONDS as LATENCY_LIMITS
+from onward.model.metric_catalogue import SECONDS
 
+LATENCY_LIMITS = SECONDS
 MINUTE, TEN_MINUTES, HOUR = 60, 600, 3600
 # The length of a bucket, and for how long such buckets are kept, in seconds.
 STEPS: Mapping[int, int] = MappingProxyType({MINUTE: 26 * HOUR, TEN_MINUTES: 3 * 24 * HOUR, HOUR: 9 * 24 * HOUR})

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from onward.model.rollups import HOUR, MINUTE, STEPS, TEN_MINUTES, ServiceCounts
 from tests.support.store_pages import NOON, Stage
 
 START = int(NOON)  # also the beginning of an hour
 
 
-def done(events: int = 1, *, seconds: float = 0.02, **more: int) -> ServiceCounts:
-    counts = ServiceCounts(events=events, documents=2 * events, **more)
+def done(events: int = 1, *, seconds: float = 0.02) -> ServiceCounts:
+    counts = ServiceCounts(events=events, documents=2 * events)
     counts.add_tries([seconds] * events)
     return counts
 
@@ -42,9 +44,9 @@ def test_adding_up_changes_nothing_that_is_read(stage: Stage) -> None:
 
 
 def test_everything_is_added_and_of_waiting_events_the_most_is_kept(stage: Stage) -> None:
-    add(stage, START, done(2, seconds=0.02, failures=3, retries=2, dead_letters=1, waiting=5))
+    add(stage, START, replace(done(2), failures=3, retries=2, dead_letters=1, waiting=5))
     stage.clock.advance(2 * MINUTE)
-    add(stage, START, done(1, seconds=2.0, waiting=3))
+    add(stage, START, replace(done(1, seconds=2.0), waiting=3))
     add(stage, START, done(1, seconds=2.0))
     (counts,) = stage.store.service_counts(MINUTE, NOON).values()
     assert (counts.events, counts.documents, counts.failures, counts.retries, counts.dead_letters) == (
