@@ -3,49 +3,125 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
 
 from onward.ledger.dialect import Database
 from onward.model.failures import Failure
+from onward.model.group_life import GroupLife
+from onward.model.group_rules import GroupRule, GroupRules, RuleState, SplitBy
 from onward.model.ledger_views import FailureGroup
 
 MAX_GROUPS = 10_000  # Failure groups that are kept; those not seen for the longest time are removed first
 MAX_NAMES = 20  # Kinds, versions or dependencies that a group counts separately; the oldest are removed first
 MAX_NAME_CHARACTERS = 200
-# A failure to be counted: service, collection, failure, and the number of documents that first failed like this.
-CountedFailure = tuple[str, str | None, Failure, int]
+REGRESSIONS = "failure_group_regressions_total"
+
+
+class CountedFailure(NamedTuple):
+    """A failure to be counted in its group."""
+
+    service: str
+    collection: str | None
+    failure: Failure
+    documents: int  # How many documents first failed like this
+    began: float | None = None  # When its try began; None: when it failed
+    moved: bool = False  # It was counted in another group before, and reopens none
+
+
+# -- rules
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedFailure(Failure):
+    """A failure that counts with another group than that of its computed fingerprint."""
+
+    raw_fingerprint: str = ""
+
+
+def read_rules(db: Database) -> list[GroupRule]:
+    return [
+        GroupRule(id, group, target, SplitBy(by) if by else None, value, at, who, RuleState(state))
+        for id, group, target, by, value, at, who, state in db.read("group_rules")
+    ]
+
+
+def apply_rules(rules: GroupRules, failure: Failure) -> Failure:
+    """Return a failure with the fingerprint of the group that it counts with."""
+    if not rules:
+        return failure
+    raw = raw_fingerprint(failure)
+    error = {"message": failure.message, "dependency": failure.dependency, "version": failure.version}
+    group = rules.group_of(raw, error)
+    if group == failure.fingerprint:
+        return failure
+    stored = {field.name: getattr(failure, field.name) for field in fields(Failure)}
+    return GroupedFailure(**stored | {"fingerprint": group}, raw_fingerprint=raw)
+
+
+def raw_fingerprint(failure: Failure) -> str:
+    """Return the computed fingerprint of a failure, to which rules are applied."""
+    return getattr(failure, "raw_fingerprint", "") or failure.fingerprint
+
+
+# -- counting
 
 
 def write_failures(db: Database, counted: Sequence[CountedFailure]) -> None:
     """Add failures to their groups. Each group is read and written once, whatever the number of failures."""
     groups: dict[str, list[CountedFailure]] = {}
     for one in counted:
-        groups.setdefault(one[2].fingerprint, []).append(one)
+        groups.setdefault(one.failure.fingerprint, []).append(one)
     db.lock("failure groups", sorted(groups))
     stored = {fingerprint: maps for fingerprint, *maps in db.read("group_counts", list(groups))}
-    new = {same[-1][1] for fingerprint, same in groups.items() if fingerprint not in stored}
+    new = {same[-1].collection for fingerprint, same in groups.items() if fingerprint not in stored}
     processed = {name: db.read("processed_count", name) for name in new if name is not None}
     rows = []
     for fingerprint, same in groups.items():
-        service, collection, last, _ = same[-1]
-        failures = [failure for _, _, failure, _ in same]
+        service, collection, last = same[-1][:3]
+        failures = [one.failure for one in same]
         tracebacks = [failure.traceback for failure in failures if failure.traceback] or [""]
         contexts = [failure.context for failure in failures if failure.context] or ["{}"]
         about = (service, collection, last.error_type, last.message, last.place, tracebacks[-1])
-        first_seen, documents = min(failure.at for failure in failures), sum(number for *_, number in same)
+        first_seen, documents = min(failure.at for failure in failures), sum(one.documents for one in same)
         names = zip(*((failure.kind, failure.version, failure.dependency) for failure in failures), strict=True)
-        before = stored.get(fingerprint, ({}, {}, {}))
+        before = stored.get(fingerprint, ({}, {}, {}))[:3]
         maps = [json.dumps(_counted(counts, more)) for counts, more in zip(before, names, strict=True)]
         done = processed.get(collection or "", 0)
         rows.append((fingerprint, *about, first_seen, last.at, len(same), documents, *maps, done, contexts[-1]))
     db.bulk("count_failures", rows)
+    lives = {fingerprint: GroupLife.from_dict(columns[3]) for fingerprint, columns in stored.items()}
+    reopen_groups(db, {name: life for name, life in lives.items() if life.closed}, groups)
     if new:
         db.send("prune_groups", MAX_GROUPS)
 
 
-def _counted(stored: dict[str, int], names: Sequence[str | None]) -> dict[str, int]:
+def reopen_groups(
+    db: Database, closed: Mapping[str, GroupLife], groups: Mapping[str, Sequence[CountedFailure]]
+) -> None:
+    """Reopen closed groups that have come back, and count these regressions."""
+    if not closed:
+        return
+    seen = first_seen_versions(db)
+    for fingerprint, life in closed.items():
+        failures = [
+            (one.failure.version, one.failure.at if one.began is None else one.began, one.failure.at)
+            for one in groups[fingerprint]
+            if not one.moved
+        ]
+        after = life.after_failures(failures, seen)
+        if after != life:
+            db.send("save_group_life", fingerprint, json.dumps(after.as_dict()))
+        if not after.closed:
+            db.send("count_total", REGRESSIONS, groups[fingerprint][-1].service, 1.0)
+
+
+def first_seen_versions(db: Database) -> dict[str, float]:
+    return {version: first for version, first, _ in db.read("versions")}
+
+
+def _counted(stored: dict[str, int], names: Iterable[str | None]) -> dict[str, int]:
     counts = dict(stored)
     for name in (name[:MAX_NAME_CHARACTERS] for name in names if name):
         counts[name] = counts.get(name, 0) + 1
@@ -55,6 +131,8 @@ def _counted(stored: dict[str, int], names: Sequence[str | None]) -> dict[str, i
 def read_group(stored: list[Any], processed: dict[str, int]) -> FailureGroup:
     """Read a failure group from its columns; `processed` has the documents processed now, by collection."""
     # The columns come in the order of the fields, except `processed_now`.
-    group = FailureGroup(*[*stored[:-2], processed.get(stored[2], 0), *stored[-2:]])
+    *columns, affected, dead_letters, life = stored
+    now = processed.get(stored[2], 0)
+    group = FailureGroup(*[*columns, now, affected, dead_letters, GroupLife.from_dict(life)])
     # Documents that failed before the group was last forgotten are still affected.
     return replace(group, documents=max(group.documents, group.affected))

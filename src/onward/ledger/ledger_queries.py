@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from onward.ledger.failure_groups import read_group
+from onward.ledger.failure_groups import CountedFailure, read_group
 from onward.ledger.reader import nested
 from onward.ledger.transactions import TransactionalStore, transactional
 from onward.ledger.unit_of_work import UnitOfWork
@@ -107,7 +107,7 @@ class LedgerQueries(TransactionalStore):
         self, unit: UnitOfWork, service: str, failure: Failure, *, collection: str | None = None
     ) -> None:
         """Count a failure that belongs to no event in its group: of other code, or reported from elsewhere."""
-        unit.failures.append((service, collection, failure, 0))
+        unit.failures.append(CountedFailure(service, collection, unit.grouped(failure), 0))
 
     @transactional
     def forget_group(self, unit: UnitOfWork, fingerprint: str) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
+from onward.ledger.failure_groups import CountedFailure
 from onward.ledger.publish import begin_round, enter_event
 from onward.ledger.records import DocumentRecord, RowRecord
 from onward.ledger.transactions import TransactionalStore, transactional
@@ -118,10 +119,11 @@ class DeadLetters(TransactionalStore):
         if dead is None or dead.state != RowState.DEAD:
             return
         unit.read_errors([row])
+        failure = unit.grouped(failure)
         dead.record(failure.as_dict())
         dead.fingerprint = failure.fingerprint
         unit.save(dead)
-        unit.failures.append((dead.service, None, failure, 0))
+        unit.failures.append(CountedFailure(dead.service, None, failure, 0))
 
     @transactional
     def archive_dead_letters(self, unit: UnitOfWork, rows: Sequence[int]) -> int:

@@ -14,6 +14,7 @@ from onward.ledger.breakers import (
     strikes_of,
     without_charges,
 )
+from onward.ledger.failure_groups import CountedFailure
 from onward.ledger.publish import begin_round, publish
 from onward.ledger.records import DocumentRecord, RowRecord
 from onward.ledger.requeue import DEAD_STATES, put_in_queue, requeue_uncharged
@@ -33,6 +34,7 @@ from onward.model.ledger import (
     RetryLater,
     RowState,
     Settlement,
+    SettlementPart,
 )
 
 ClosedRows = dict[int, tuple[str | None, int]]  # Source and generation of rows that were settled without reading
@@ -162,7 +164,7 @@ class AppliedSettlement:
 
     def apply(self) -> CommitResult:
         unit, settlement, row = self.unit, self.settlement, self.row
-        result, parts = CommitResult(CommitStatus.COMMITTED), settlement.parts
+        result, parts = CommitResult(CommitStatus.COMMITTED), self._grouped(settlement.parts)
         if settlement.dependencies is not None:
             # Before anything is charged: the attribution decides what is charged.
             self.attribution = attribute_failure(unit, row, settlement.dependencies, parts)
@@ -177,7 +179,7 @@ class AppliedSettlement:
             unit.replace((replacement.collection, replacement.id), replacement.body, replacement.keys)
         for new in settlement.adds:
             if unit.add_made(new, row.source) and new.failure is not None:
-                unit.failures.append((row.service, new.collection, new.failure, 1))
+                unit.failures.append(CountedFailure(row.service, new.collection, new.failure, 1, settlement.began))
         for part in parts:
             match part:
                 case Processed():
@@ -207,6 +209,17 @@ class AppliedSettlement:
         if given_up:
             publish(unit, given_up)
         return result
+
+    def _grouped(self, parts: Sequence[SettlementPart]) -> Sequence[SettlementPart]:
+        """Return the parts with each failure in the group that it counts with."""
+        if all(isinstance(part, Processed) or part.failure is None for part in parts):
+            return parts
+        return [
+            part
+            if isinstance(part, Processed) or part.failure is None
+            else replace(part, failure=self.unit.grouped(part.failure))
+            for part in parts
+        ]
 
     def _close_or_keep(self) -> None:
         settlement, row = self.settlement, self.row
@@ -429,4 +442,5 @@ class AppliedSettlement:
     def _count_failure(self, failure: Failure, ids: Sequence[str]) -> None:
         first_failures, self.first_failures = self.first_failures, 0
         documents = first_failures if ids else 1
-        self.unit.failures.append((self.row.service, self.row.collection, failure, documents))
+        about = (self.row.service, self.row.collection, failure, documents, self.settlement.began)
+        self.unit.failures.append(CountedFailure(*about))

@@ -14,6 +14,8 @@ from onward.ledger.breakers import Breakers
 from onward.ledger.claim import Deliveries
 from onward.ledger.dialect import Bus, Database
 from onward.ledger.document_actions import DocumentActions, merge_status_counts
+from onward.ledger.failure_groups import CountedFailure
+from onward.ledger.group_actions import GroupActions
 from onward.ledger.ledger_queries import LedgerQueries
 from onward.ledger.operations import OperationRecords
 from onward.ledger.outbox import Outbox
@@ -45,6 +47,7 @@ class Store(
     DeadLetters,
     LedgerQueries,
     OperationRecords,
+    GroupActions,
     Outbox,
     RetryJobState,
     Rollups,
@@ -108,12 +111,13 @@ class Store(
         if len(raw) > MAX_RAW_BYTES:
             kept = f"; only the first {MAX_RAW_BYTES:,} of its {len(raw):,} bytes are kept"
             failure, raw = replace(failure, message=failure.message + kept), raw[:MAX_RAW_BYTES]
+        failure = unit.grouped(failure)
         errors = json.dumps(remember(None, failure.as_dict()))
         for service in services or [""]:
             id, row, now = event_id or new_id(), unit.db.reserve("ledger"), unit.now
             columns = (row, service, id, event_type, now, id, now, errors, raw, now, failure.fingerprint)
             unit.db.send("insert_malformed", *columns, properties)
-            unit.failures.append((service, None, failure, 1))
+            unit.failures.append(CountedFailure(service, None, failure, 1))
 
     @transactional
     def add_documents(self, unit: UnitOfWork, documents: Sequence[NewDocument]) -> int:
@@ -161,6 +165,7 @@ class Store(
             self._swept_at = now
             self._sweep()
             self._drop_unrouted()
+            self.finish_rules()
         return self._prune_ledger(keep_seconds, keep_count)
 
     @transactional

@@ -10,11 +10,12 @@ from operator import attrgetter
 from typing import Any
 
 from onward.ledger.dialect import Database
-from onward.ledger.failure_groups import CountedFailure, write_failures
+from onward.ledger.failure_groups import CountedFailure, apply_rules, read_rules, write_failures
 from onward.ledger.records import DocumentRecord, RowRecord
 from onward.model.breaker import Breaker, current
 from onward.model.documents import DocumentKey, Status
-from onward.model.failures import Outcome
+from onward.model.failures import Failure, Outcome
+from onward.model.group_rules import GroupRules
 from onward.model.ledger import (
     NOTHING_LEAVES,
     IndexedText,
@@ -58,6 +59,7 @@ class UnitOfWork:
     _finished: frozenset[str] | None = None
     _breakers: dict[str, Breaker] | None = None
     _breakers_locked: bool = False
+    _group_rules: GroupRules | None = None
     # What `write` writes.
     _new: dict[DocumentKey, NewDocument] = field(default_factory=dict)
     _changed: set[DocumentKey] = field(default_factory=set)
@@ -118,6 +120,7 @@ class UnitOfWork:
             parent=document.parent,
         )
         if document.failure is not None:
+            document.failure = self.grouped(document.failure)
             doc.status = Status.FAILED
             doc.record_failure(document.failure, Outcome.GAVE_UP)
         self._new[key] = document
@@ -339,6 +342,15 @@ class UnitOfWork:
             self.db.send("prune_openings", breaker.dependency, MAX_OPENINGS)
         elif before.open and not breaker.open:
             self.db.send("log_closing", self.now, breaker.dependency)
+
+    def group_rules(self) -> GroupRules:
+        if self._group_rules is None:
+            self._group_rules = GroupRules(read_rules(self.db))
+        return self._group_rules
+
+    def grouped(self, failure: Failure) -> Failure:
+        """Return a failure as a member of the group that the rules of this moment put it into."""
+        return apply_rules(self.group_rules(), failure)
 
     # -- writing
 

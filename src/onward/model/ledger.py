@@ -305,6 +305,7 @@ class Settlement:
     dependencies: DependencyReport | None = None
     worker: str = ""
     version: str = ""
+    began: float | None = None  # When the call began; None: no handler was called
 
 
 class CommitStatus(StrEnum):

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from onward.model.documents import DocumentKey
+from onward.model.group_life import GroupLife
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class FailureGroup:
     processed_now: int = 0
     affected: int = 0  # Documents that have this as their last error now: unfinished or failed
     dead_letters: int = 0
+    life: GroupLife = field(default_factory=GroupLife)  # What people have decided about it
 
 
 @dataclass(frozen=True, slots=True)

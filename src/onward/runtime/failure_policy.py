@@ -166,7 +166,7 @@ def settled(call: Call, error: BaseException, found: Classified, problem: str | 
         dead = _malformed(opened, opened.unreadable)
         return opened.settlement([dead] if error is opened.unreadable else [])
     parts, report = _judge(opened, call.ids, error, found, call.seconds, problem)
-    return opened.settlement(parts, dependencies=report)
+    return opened.settlement(parts, dependencies=report, began=call.began)
 
 
 def mixed(call: Call, work: Work) -> Settlement:
@@ -188,6 +188,7 @@ def mixed(call: Call, work: Work) -> Settlement:
     for id, error in work.aside.items():
         parts.append(_aside(opened, [id], describe(opened, error, classified(call, error))))
     settlement = call.written(work, parts)
+    settlement.began = call.began
     if service.needs:
         settlement.dependencies = _combined(reports, service.needs if went_well else ())
     return settlement

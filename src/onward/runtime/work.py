@@ -138,7 +138,10 @@ class Work:
             self._refuse_if(priority_problem(priority))
         if parent is HANDLED:
             parent = self._documents[0] if len(self._documents) == 1 else None
-        failure = None if failed is None else Failure.of(failed, at=self._now(), service=self._call.service.name)
+        failure = None
+        if failed is not None:
+            name, by = self._call.service.name, self._call.opened.context
+            failure = Failure.of(failed, at=self._now(), service=name, worker=by.worker, version=by.version)
         descends = f"{parent.collection}/{parent.id}" if parent else None
         body, keys = self._body(document), document.key_values()
         self._added.append(document)

@@ -1,7 +1,7 @@
 -- Failures, counted by fingerprint.
 
 -- name: group_counts
-SELECT fingerprint, kinds, versions, dependencies FROM failure_groups WHERE fingerprint = ANY ($1::text[]);
+SELECT fingerprint, kinds, versions, dependencies, life FROM failure_groups WHERE fingerprint = ANY ($1::text[]);
 
 -- name: count_failures
 INSERT INTO failure_groups AS known (fingerprint, service, collection, error_type, message, place, traceback,
@@ -34,7 +34,7 @@ DELETE FROM failure_groups WHERE fingerprint = ANY (ARRAY (
 SELECT fingerprint, service, collection, error_type, message, place, traceback, first_seen, last_seen,
        failures, documents, context, kinds, versions, dependencies, processed_before,
        (SELECT count(*) FROM documents d WHERE d.fingerprint = g.fingerprint AND d.status <> 'discarded'),
-       (SELECT count(*) FROM ledger l WHERE l.fingerprint = g.fingerprint AND l.state = 'dead')
+       (SELECT count(*) FROM ledger l WHERE l.fingerprint = g.fingerprint AND l.state = 'dead'), life
 FROM (SELECT * FROM failure_groups
       WHERE last_seen >= $2::float8 AND ($1::text IS NULL OR service = $1) ORDER BY last_seen DESC LIMIT $3) g
 ORDER BY last_seen DESC;
@@ -43,7 +43,7 @@ ORDER BY last_seen DESC;
 SELECT fingerprint, service, collection, error_type, message, place, traceback, first_seen, last_seen,
        failures, documents, context, kinds, versions, dependencies, processed_before,
        (SELECT count(*) FROM documents d WHERE d.fingerprint = g.fingerprint AND d.status <> 'discarded'),
-       (SELECT count(*) FROM ledger l WHERE l.fingerprint = g.fingerprint AND l.state = 'dead')
+       (SELECT count(*) FROM ledger l WHERE l.fingerprint = g.fingerprint AND l.state = 'dead'), life
 FROM failure_groups g WHERE fingerprint = $1;
 
 -- name: forget_unused_groups
@@ -55,3 +55,28 @@ WHERE fingerprint = ANY ($1::text[])
 
 -- name: forget_group
 DELETE FROM failure_groups WHERE fingerprint = $1;
+
+-- name: uncount_failures
+-- Takes failures out of a group that count with another one from now on.
+UPDATE failure_groups SET failures = greatest(0, failures - $2::bigint),
+                          documents = greatest(0, documents - $3::bigint),
+                          kinds = $4::json, versions = $5::json, dependencies = $6::json
+WHERE fingerprint = $1;
+
+-- name: group_life :value
+SELECT life FROM failure_groups WHERE fingerprint = $1 {lock FOR UPDATE};
+
+-- name: save_group_life
+UPDATE failure_groups SET life = $2::json WHERE fingerprint = $1;
+
+-- name: group_rules
+SELECT id, grouped, target, split_by, value, at, who, state FROM group_rules ORDER BY id;
+
+-- name: add_group_rule
+INSERT INTO group_rules (grouped, target, split_by, value, at, who, state) VALUES ($1, $2, $3, $4, $5, $6, $7);
+
+-- name: set_rule_state
+UPDATE group_rules SET state = $2, at = $3 WHERE id = $1;
+
+-- name: drop_group_rule
+DELETE FROM group_rules WHERE id = $1;

@@ -1,7 +1,8 @@
 -- Failures, counted by fingerprint.
 
 -- name: group_counts
-SELECT json_group_array(json_array(fingerprint, json(kinds), json(versions), json(dependencies)))
+SELECT json_group_array(json_array(fingerprint, json(kinds), json(versions), json(dependencies),
+                                   json(life)))
 FROM failure_groups WHERE fingerprint IN (SELECT value FROM json_each(?));
 
 -- name: count_failures
@@ -34,7 +35,8 @@ SELECT json_group_array(json_array(
          (SELECT count(*) FROM documents INDEXED BY documents_fingerprint
           WHERE documents.fingerprint = g.fingerprint AND status <> 'discarded'),
          (SELECT count(*) FROM ledger INDEXED BY ledger_dead_group
-          WHERE ledger.fingerprint = g.fingerprint AND state = 'dead')))
+          WHERE ledger.fingerprint = g.fingerprint AND state = 'dead'),
+         json(life)))
 FROM (SELECT * FROM failure_groups INDEXED BY failure_groups_seen
       WHERE last_seen >= ?2 AND (?1 IS NULL OR service = ?1) ORDER BY last_seen DESC LIMIT ?3) g;
 
@@ -45,7 +47,8 @@ SELECT json_array(
          (SELECT count(*) FROM documents INDEXED BY documents_fingerprint
           WHERE documents.fingerprint = g.fingerprint AND status <> 'discarded'),
          (SELECT count(*) FROM ledger INDEXED BY ledger_dead_group
-          WHERE ledger.fingerprint = g.fingerprint AND state = 'dead'))
+          WHERE ledger.fingerprint = g.fingerprint AND state = 'dead'),
+         json(life))
 FROM failure_groups g WHERE fingerprint = ?;
 
 -- name: forget_unused_groups
@@ -59,3 +62,28 @@ WHERE fingerprint IN (SELECT value FROM json_each(?))
 
 -- name: forget_group
 DELETE FROM failure_groups WHERE fingerprint = ?;
+
+-- name: uncount_failures
+-- Takes failures out of a group that count with another one from now on.
+UPDATE failure_groups SET failures = max(0, failures - ?2), documents = max(0, documents - ?3),
+                          kinds = ?4, versions = ?5, dependencies = ?6
+WHERE fingerprint = ?1;
+
+-- name: group_life
+SELECT json(life) FROM failure_groups WHERE fingerprint = ?;
+
+-- name: save_group_life
+UPDATE failure_groups SET life = ?2 WHERE fingerprint = ?1;
+
+-- name: group_rules
+SELECT json_group_array(json_array(id, grouped, target, split_by, value, at, who, state))
+FROM (SELECT * FROM group_rules ORDER BY id);
+
+-- name: add_group_rule
+INSERT INTO group_rules (grouped, target, split_by, value, at, who, state) VALUES (?, ?, ?, ?, ?, ?, ?);
+
+-- name: set_rule_state
+UPDATE group_rules SET state = ?2, at = ?3 WHERE id = ?1;
+
+-- name: drop_group_rule
+DELETE FROM group_rules WHERE id = ?;
