@@ -56,7 +56,7 @@ SUFFIXES = ("_bucket", "_sum", "_count")
 KEPT = {
     name
     for name, one in CATALOGUE.items()
-    if one.kind == "gauge" or name.startswith(("retry_job_", "failed_batch_"))
+    if one.kind == "gauge" or name.startswith(("retry_job_", "failed_batch_", "failure_group_"))
 }
 """Read from the store: every process that is scraped says the same."""
 

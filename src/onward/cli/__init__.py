@@ -31,7 +31,7 @@ COMMANDS = {  # the module of each command, and its summary
     "documents": ("documents", "List, export, discard or remove documents."),
     "mcp": ("mcp", "Serve search and messages to assistants (MCP)."),
     "failed": ("failed", "List, requeue and remove dead letters."),
-    "failures": ("failures", "Show failures by cause, and retry them."),
+    "failures": ("failure_decisions", "Show failures by cause, retry them, and say what is fixed."),
     "serve": ("processes", "Serve the web console and the HTTP API."),
     "worker": ("processes", "Run an app's services in worker processes."),
     "workers": ("services", "Show which workers are alive, and what they do."),

@@ -22,12 +22,15 @@ from onward.cli.params import (
     print_json,
     rate_option,
 )
+from onward.model.group_life import GroupState
 from onward.ops.actions import failure_groups as actions
 from onward.ops.lookup import check_service, short_ids, show_command
 from onward.ops.queries import failure_groups as groups
+from onward.ops.queries.group_life import rules_about, state_of
 from onward.ops.text.diagnosis import diagnosis_sentences, remedy_command, remedy_text
 from onward.ops.text.format import (
     SHORT_ID,
+    be,
     clock_time,
     counted,
     duration,
@@ -38,6 +41,7 @@ from onward.ops.text.format import (
     one_line,
     source_name,
 )
+from onward.ops.text.group_life import life_sentences, rule_sentence, state_text
 from onward.recovery.diagnosis import Cause, Diagnosis, Evidence, diagnose, evidence_of, remedies
 from onward.recovery.next_step import describe_error
 from onward.retry.redact import redact
@@ -49,6 +53,7 @@ if TYPE_CHECKING:
     from onward.ops.actions.action import Action
 
 LISTED = 50
+_STATES = [str(state).replace("_", "-") for state in GroupState]
 _SHOWN_DOCUMENTS, _SHOWN_ITEMS, _SHOWN_OPENINGS, _TRACEBACK_LINES = 10, 20, 5, 30
 _STYLES = {
     Cause.DEPENDENCY: "yellow",
@@ -74,32 +79,44 @@ def failures() -> None:
 @failures.command("list")
 @click.option("--service", metavar="NAME", help="Only failures of this service.")
 @click.option("--since", type=DATE, metavar="WHEN", help="Only what failed since then: 2026-03-09, today, …")
-@click.option("--all", "show_all", is_flag=True, help="Also what affects nothing any more.")
+@click.option("--all", "show_all", is_flag=True, help="Also what is closed, or affects nothing any more.")
+@click.option("--state", type=click.Choice(_STATES), help="Only groups in this state.")
+@click.option("--owner", metavar="NAME", help="Only groups of this owner.")
 @click.option("--limit", type=click.IntRange(1), help=f"At most this many; {LISTED} by default, all with --json.")
 @json_option
 def list_groups(
-    service: str | None, since: float | None, show_all: bool, limit: int | None, as_json: bool
+    service: str | None,
+    since: float | None,
+    show_all: bool,
+    state: str | None,
+    owner: str | None,
+    limit: int | None,
+    as_json: bool,
 ) -> None:
-    """List failure groups: what affects most documents first.
+    """List failure groups: regressions, then what affects most documents.
 
     \b
     Examples:
       onward failures list
       onward failures list --service embedding --since today
+      onward failures list --state closed
+      onward failures list --owner ana
       onward failures list --all --json
     """
     with open_store_app() as app:
         if service is not None:
             check_service(app, service)
         most = limit or (None if as_json else LISTED)
-        found = groups.list_groups(app, service=service, since=since, everything=show_all, limit=most)
+        wanted = GroupState(state.replace("-", "_")) if state else None
+        filters = groups.GroupFilter(service, since, show_all, wanted, owner)
+        found = groups.list_groups(app, filters, limit=most)
         if as_json:
             print_json([groups.group_facts(one, diagnose(one)) for one in found.page])
             return
         now = app.store.now()
     out = Output()
-    if not found.total and not found.hidden:
-        out.write("Nothing has failed." if service is None and since is None else "No such failures.")
+    if not found.total and not found.hidden and not found.closed:
+        out.write("Nothing has failed." if filters == groups.GroupFilter() else "No such failures.")
         return
     for evidence in found.page:
         group, waiting, cause = evidence.group, evidence.waiting, diagnose(evidence).kind
@@ -111,11 +128,21 @@ def list_groups(
             (f", since {local_time(group.first_seen, now)}, last {_ago(group, now)}", "dim"),
         )
         out.entry(f"{'':{len(short)}}  {groups.error_text(group, 200)}", style="red")
+        decided = (
+            [state_text(group.life, now_state)] if (now_state := state_of(evidence)) != GroupState.OPEN else []
+        )
+        decided += [f"owner: {one_line(redact(group.life.owner), 60)}"] if group.life.owner else []
+        decided += [counted(len(group.life.notes), "note")] if group.life.notes else []
+        if decided:
+            style = "bold red" if now_state is GroupState.REGRESSION else "dim"
+            out.entry(f"{'':{len(short)}}  {', '.join(decided)}", style=style)
     if more := found.total - len(found.page):
         out.write(f"… and {number(more)} more; --limit {found.total} shows them.", style="dim")
     if hidden := found.hidden:
         verb = "affects" if hidden == 1 else "affect"
         out.write(f"{counted(hidden, 'group')} {verb} nothing any more; --all shows them.", style="dim")
+    if closed := found.closed:
+        out.write(f"{counted(closed, 'group')} {be(closed)} closed; --state closed shows them.", style="dim")
     if found.page:
         first = found.short[found.page[0].group.fingerprint]
         out.hint("To look at one: ", f"onward failures show {first}")
@@ -180,12 +207,15 @@ def _print_group(app: App, evidence: Evidence, verdict: Diagnosis) -> None:
         ("waiting", counted(evidence.waiting, "event") if evidence.waiting else ""),
         ("versions", _counts(group.versions)),
         ("dependency", _counts(group.dependencies)),
+        ("state", state_text(group.life, state) if (state := state_of(evidence)) != GroupState.OPEN else ""),
+        ("owner", group.life.owner),
     ):
         out.field(label, redact(value))
     for opening in evidence.openings[-_SHOWN_OPENINGS:]:
         until = f"until {moment(opening.closed_at)}" if opening.closed_at is not None else "and is still open"
         text = f"{opening.dependency} opened {moment(opening.opened_at)} {until}: {redact(opening.reason)}"
         out.field("breaker", one_line(text, 300))
+    _print_decisions(app, out, evidence)
     if group.traceback:
         lines = harmless(redact(group.traceback)).strip().splitlines()
         out.print()
@@ -205,6 +235,29 @@ def _print_group(app: App, evidence: Evidence, verdict: Diagnosis) -> None:
     for remedy in remedies(evidence, verdict, example=bool(example)):
         command = remedy_command(remedy, short, example)
         out.write(f"  {remedy_text(remedy)}{': ' if command else ''}", (command, "bold"))
+
+
+def _print_decisions(app: App, out: Output, evidence: Evidence) -> None:
+    """Print who closed the group, its notes, and its rules."""
+    group, state = evidence.group, state_of(evidence)
+    if sentences := life_sentences(group.life, state):
+        out.print()
+        out.write("A regression" if state is GroupState.REGRESSION else "Closed", style="bold")
+        for sentence in sentences:
+            out.write(f"  {sentence}")
+    if group.life.notes:
+        out.print()
+        out.write("Notes", style="bold")
+        for note in group.life.notes:
+            first, *more = harmless(redact(note.text)).splitlines() or [""]
+            out.write((f"  {moment(note.at)}  {one_line(note.who, 40)}: ", "dim"), first)
+            for line in more:
+                out.write(f"    {line}")
+    if rules := rules_about(app, group.fingerprint):
+        out.print()
+        out.write("Rules", style="bold")
+        for rule in rules:
+            out.write(f"  {rule_sentence(rule)}", (f"  (undo: onward failures undo {rule.id})", "dim"))
 
 
 def _counts(counts: Mapping[str, int]) -> str:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from onward.app import App
 from onward.console.page_templates import document_path, page_path
 from onward.console.time_zone import ViewerZone, read_zone, viewer_zone
+from onward.model.group_rules import SplitBy
 from onward.ops.actions.action import Action
 from onward.ops.actions.dead_letters import (
     ArchiveDeadLetters,
@@ -28,11 +29,19 @@ from onward.ops.actions.failure_groups import (
     RetryFailedBatches,
     RetryFailureGroup,
 )
+from onward.ops.actions.group_life import (
+    AssignFailureGroup,
+    CloseFailureGroup,
+    NoteFailureGroup,
+    ReopenFailureGroup,
+)
+from onward.ops.actions.group_rules import MergeFailureGroups, SplitFailureGroup, UndoGroupRule
 from onward.ops.actions.services import CloseBreaker, OpenBreaker
 from onward.ops.actions.sources import CancelSource, ForgetSource, IngestAgain, RetrySource
 from onward.ops.bad_input import BadInput
 from onward.ops.queries.dead_letters import DeadLetterSelection, dead_letter_at, failed_queues
 from onward.ops.queries.documents import source_named
+from onward.ops.queries.group_life import find_rule
 from onward.ops.text.format import one_line
 from onward.pipeline.dates import ClockChange, read_span, read_time
 from onward.pipeline.documents import source_id
@@ -187,6 +196,20 @@ def _retry_batches(form: FormValues) -> Action:
     return RetryFailedBatches(() if everything else (form.needed("id"),), everything)
 
 
+def _split_group(form: FormValues) -> Action:
+    by = form.needed("by")
+    if by not in list(SplitBy):
+        raise BadInput(f"`by` is {one_line(by, 40)!r}; give one of {', '.join(SplitBy)}")
+    return SplitFailureGroup(form.needed("fingerprint"), SplitBy(by), form.needed("value"))
+
+
+def _undo_rule(form: FormValues) -> Action:
+    id = form.whole_number("rule", "give the number of a rule")
+    if id is None:
+        raise BadInput("`rule` is missing; give the number of a rule")
+    return UndoGroupRule(id)
+
+
 # -- the pages to return to
 
 
@@ -200,6 +223,12 @@ def _source_document(form: FormValues) -> str:
 
 def _group(form: FormValues) -> str:
     return page_path("failures", form.needed("fingerprint"))
+
+
+def _group_of_rule(form: FormValues) -> str:
+    """Return the page of the group that is still there when the rule is gone."""
+    rule = find_rule(form.app, form.whole_number("rule", "give the number of a rule") or 0)
+    return page_path("failures", rule.target if rule.by is None else rule.group)
 
 
 def _batch(form: FormValues) -> str:
@@ -260,6 +289,23 @@ FORMS = {
     "discard-group": ActionForm(
         "Give it up for good", lambda form: DiscardFailureGroup(form.needed("fingerprint")), _group
     ),
+    "close-group": ActionForm(
+        "Close it", lambda form: CloseFailureGroup(form.needed("fingerprint"), form.text("version")), _group
+    ),
+    "reopen-group": ActionForm("Reopen it", lambda form: ReopenFailureGroup(form.needed("fingerprint")), _group),
+    "note-group": ActionForm(
+        "Add the note", lambda form: NoteFailureGroup(form.needed("fingerprint"), form.get("text")), _group
+    ),
+    "assign-group": ActionForm(
+        "Assign it", lambda form: AssignFailureGroup(form.needed("fingerprint"), form.text("owner")), _group
+    ),
+    "merge-group": ActionForm(
+        "Merge them",
+        lambda form: MergeFailureGroups(form.needed("fingerprint"), (form.needed("other"),)),
+        _group,
+    ),
+    "split-group": ActionForm("Split it", _split_group, _group),
+    "undo-rule": ActionForm("Undo it", _undo_rule, _group_of_rule),
     "retry-batch": ActionForm("Retry now", _retry_batches, _batch),
     "discard-batch": ActionForm(  # the batch is gone with its last document
         "Give it up for good", lambda form: DiscardFailedBatches((form.needed("id"),)), lambda form: "/batches"

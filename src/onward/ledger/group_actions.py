@@ -2,7 +2,7 @@
 
 Rules are read in each transaction that stores failures, so they are in effect at once, for all workers. What is
 stored already is moved page by page: each document and dead letter keeps its computed fingerprint, to which the
-present rules are applied. So a merge, a split and their removal are the same work, and a repeated step changes nothing.
+present rules are applied. So merging, splitting and undoing are the same work, and doing it twice changes nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from onward.ledger.failure_groups import (
+    REGRESSIONS,
     CountedFailure,
     GroupedFailure,
     first_seen_versions,
@@ -40,10 +41,15 @@ class GroupActions(TransactionalStore):
         """Return when each version of the workers was first seen."""
         return first_seen_versions(self.db)
 
-    def close_group(self, fingerprint: str, who: str, version: str = "") -> GroupLife | None:
+    @transactional
+    def close_group(self, unit: UnitOfWork, fingerprint: str, who: str, version: str = "") -> GroupLife | None:
         """Record that a group is fixed, in a version or without a release; None: there is no such group."""
-        closing = Closing(self.now(), who, version)
-        return self._change_life(fingerprint, lambda life: replace(life, closing=closing, regressed_at=None))
+        closing = Closing(unit.now, who, version)
+        life = self._change_life(fingerprint, lambda life: replace(life, closing=closing, regressed_at=None))
+        if life is not None:
+            # The metric begins at 0 before it can grow: else an alert on its increase would miss the first.
+            unit.db.send("count_total", REGRESSIONS, self._service_of(fingerprint), 0.0)
+        return life
 
     def reopen_group(self, fingerprint: str) -> GroupLife | None:
         return self._change_life(fingerprint, lambda life: replace(life, closing=None, regressed_at=None))
@@ -128,7 +134,22 @@ class GroupActions(TransactionalStore):
                     if after is None:
                         break
         self._finish_rule(rule)
+        if moved:
+            for group in {*groups, rule.group, rule.target}:
+                self._describe(group)
         return moved
+
+    @transactional
+    def _describe(self, unit: UnitOfWork, group: str) -> None:
+        """Describe a group by a failure that is still in it: its last one may have moved."""
+        rows = unit.db.read(_DEAD_LETTER_PAGES[0], 0, None, None, None, None, 1, None, group)
+        found = unit.db.read_unlocked("group_states", group, "", "", None, None, None, None, 1)
+        texts = [text for _, text in unit.db.read("row_errors", rows)] if rows else []
+        errors = [_error_of(values[7]) for values in found]
+        for error in (*(one for text in texts for one in outcomes(read_history(text))[-1:]), *errors[:1]):
+            about = (str(error.get(name, "")) for name in ("error_type", "message", "place", "traceback"))
+            unit.db.send("describe_group", group, *about)
+            return
 
     @transactional
     def _finish_rule(self, unit: UnitOfWork, rule: GroupRule) -> None:

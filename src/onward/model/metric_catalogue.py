@@ -47,6 +47,10 @@ _METRICS = (
     _gauge("retry_job_failed_documents", "Documents given up after all their rounds.", "collection"),
     _gauge("retry_job_last_success_timestamp_seconds", "When a full run last went well."),
     _histogram("retry_job_duration_seconds", "How long full runs took."),
+    # From the totals, too: what people had closed, and came back.
+    _counter(
+        "failure_group_regressions_total", "Failure groups that came back after they were closed.", "service"
+    ),
     # What worker processes have seen.
     _counter("events_processed_total", "Calls of handlers whose work was committed.", "service"),
     _counter("failures_total", "Tries that failed.", "service", "error_type"),

@@ -238,7 +238,7 @@ def _gauge(name: str, values: float | Mapping[str, float]) -> Metric:
 
 
 def _stored_totals(totals: Mapping[str, Mapping[str, float]]) -> Iterator[Metric]:
-    """Return what the retry job has stored; counters of its runs, and of the collections it knows, start at 0."""
+    """Return the totals of the store, mostly of the retry job; counters of its runs, and of the collections it knows, start at 0."""
     starts: dict[tuple[str, ...], dict[str, float]] = {
         ("status",): {"success": 0.0, "failure": 0.0},
         ("collection",): dict.fromkeys(totals.get("retry_job_stuck_documents", {}), 0.0),
@@ -255,7 +255,7 @@ def _stored_totals(totals: Mapping[str, Mapping[str, float]]) -> Iterator[Metric
                 yield _gauge(name, stored[""])
         elif name.startswith("retry_job_") and about.kind == "gauge":
             yield _gauge(name, stored)
-        elif name.startswith("retry_job_") and about.kind == "counter":
+        elif name.startswith(("retry_job_", "failure_group_")) and about.kind == "counter":
             family = CounterMetricFamily(name, about.help, labels=about.labels)
             for label, value in (starts.get(about.labels, {}) | dict(stored)).items():
                 family.add_metric([label], value)

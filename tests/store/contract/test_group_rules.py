@@ -297,3 +297,36 @@ def test_an_unfinished_undo_is_finished_too(two: Stage, clock: Clock) -> None:
     two.store.prune(keep_seconds=1.0, keep_count=1)
     assert groups(two) == {"aaaa": (2, 2, 2, 2), "bbbb": (3, 3, 3, 3)}
     assert two.store.group_rules() == []
+
+
+# -- how groups are described
+
+
+def test_a_merged_group_is_described_by_its_last_failure(two: Stage, clock: Clock) -> None:
+    clock.advance(60)
+    give_up(two, replace(SLOW, at=clock.now()), "a3")
+    merge(two, "bbbb", "aaaa")
+    assert error(two, "aaaa") == ("Timeout", "no reply")
+    clock.advance(60)
+    give_up(two, replace(LOST, at=clock.now()), "b4")
+    assert error(two, "aaaa") == ("Reset", "lost"), "type and message are of one failure"
+
+
+def test_what_is_left_of_a_group_is_described_by_a_failure_that_is_in_it(two: Stage) -> None:
+    rule = merge(two, "bbbb", "aaaa")
+    assert error(two, "aaaa") == ("Timeout", "no reply")
+    undo(two, rule)
+    assert (error(two, "aaaa"), error(two, "bbbb")) == (("Timeout", "no reply"), ("Reset", "lost"))
+
+
+def test_a_group_that_is_split_off_has_a_traceback(stage: Stage) -> None:
+    give_up(stage, replace(SLOW, traceback="Traceback …"), "a")
+    rule = split(stage, "aaaa", SplitBy.VERSION, "1.0")
+    group = stage.store.failure_group(rule.target)
+    assert group is not None and group.traceback == "Traceback …"
+
+
+def error(stage: Stage, fingerprint: str) -> tuple[str, str]:
+    group = stage.store.failure_group(fingerprint)
+    assert group is not None
+    return group.error_type, group.message

@@ -10,6 +10,7 @@ from onward.console.api import (
     answers,
     documents,
     error_reports,
+    failure_decisions,
     monitoring,
     operator,
     search,
@@ -21,7 +22,7 @@ from onward.console.problems import add_routers
 
 ROUTERS: tuple[APIRouter, ...] = (
     *(submissions.router, documents.router, search.router, answers.router, threads.router, documents.tasks_router),
-    *(operator.router, error_reports.router, monitoring.router),
+    *(operator.router, failure_decisions.router, error_reports.router, monitoring.router),
 )
 
 

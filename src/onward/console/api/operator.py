@@ -12,13 +12,14 @@ from starlette.responses import JSONResponse
 from onward.app import App
 from onward.console.api import schemas
 from onward.console.api.documents import Limit
+from onward.console.api.failure_decisions import known_group
 from onward.console.api.openapi import changes, problems, reads
 from onward.console.operations import API, carry_out
 from onward.console.pages.overview import count_overdue
 from onward.console.pages.queues import QueuePageFilter, page_of
 from onward.console.request_context import Onward, Running
+from onward.model.group_life import MAX_NAME_CHARACTERS, GroupState
 from onward.model.ledger import FailedBatch
-from onward.model.ledger_views import FailureGroup
 from onward.ops.actions.dead_letters import RequeueDeadLetters
 from onward.ops.actions.failure_groups import (
     DiscardFailedBatches,
@@ -36,6 +37,7 @@ from onward.ops.queries.dead_letters import (
     failed_queues,
 )
 from onward.ops.queries.failure_groups import (
+    GroupFilter,
     batch_facts,
     error_text,
     evidence_facts,
@@ -84,28 +86,26 @@ def list_failures(
     app: Onward,
     service: Annotated[str | None, Query(min_length=1, max_length=200)] = None,
     everything: Annotated[
-        bool, Query(alias="all", description="Also those that affect nothing any more.")
+        bool, Query(alias="all", description="Also those that are closed, or affect nothing any more.")
     ] = False,
+    state: Annotated[
+        GroupState | None, Query(description="Only those in this state; `closed` includes `fix_expected`.")
+    ] = None,
+    owner: Annotated[str | None, Query(min_length=1, max_length=MAX_NAME_CHARACTERS)] = None,
     limit: Limit = 50,
     after: Skip = 0,
 ) -> Facts:
-    """List similar failures with their probable cause; groups that affect most documents come first."""
-    found = list_groups(app, service=_clean(service), everything=everything, limit=limit, offset=after)
+    """List similar failures with their probable cause: regressions first, then what affects most documents."""
+    filters = GroupFilter(_clean(service), None, everything, state, _clean(owner))
+    found = list_groups(app, filters, limit=limit, offset=after)
     shown = [group_facts(one, diagnose(one)) | {"error": error_text(one.group, 500)} for one in found.page]
-    return _page("failures", shown, after, found.total) | {"hidden": found.hidden}
-
-
-def _group(app: App, fingerprint: str) -> FailureGroup:
-    found = app.store.failure_group(fingerprint) if "\0" not in fingerprint else None
-    if found is None:
-        raise NotFound(f"there is no failure group {one_line(fingerprint, 60)!r}; GET /v3/failures lists them")
-    return found
+    return _page("failures", shown, after, found.total) | {"hidden": found.hidden, "closed": found.closed}
 
 
 @failures("/failures/{fingerprint}", "Look into a failure group", dict[str, Any], 404)
 def get_failure(app: Onward, fingerprint: str) -> Facts:
     """Get the diagnosis, its evidence, and the first documents that are affected now."""
-    evidence = evidence_of(app.store, _group(app, fingerprint))
+    evidence = evidence_of(app.store, known_group(app, fingerprint))
     return group_facts(evidence, diagnose(evidence)) | evidence_facts(app, evidence, most=MOST_DOCUMENTS)
 
 
@@ -114,7 +114,7 @@ def retry_failure(
     app: Onward, operations: Running, fingerprint: str, asked: schemas.Pace | None = None
 ) -> JSONResponse:
     """Put back its dead letters and documents: slowly with `rate`, a few first with `canary`."""
-    pace, group = asked or schemas.Pace(), _group(app, fingerprint).fingerprint
+    pace, group = asked or schemas.Pace(), known_group(app, fingerprint).fingerprint
     action = RetryFailureGroup(group, canary=pace.canary or 0, rate=pace.rate, quick_plan=True)
     return carry_out(app, operations, action, asked)
 
@@ -124,7 +124,7 @@ def discard_failure(
     app: Onward, operations: Running, fingerprint: str, asked: schemas.DryRun | None = None
 ) -> JSONResponse:
     """Give up its documents and archive its dead letters, for good."""
-    return carry_out(app, operations, DiscardFailureGroup(_group(app, fingerprint).fingerprint), asked)
+    return carry_out(app, operations, DiscardFailureGroup(known_group(app, fingerprint).fingerprint), asked)
 
 
 # -- failed queues

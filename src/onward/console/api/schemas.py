@@ -323,6 +323,7 @@ class FailureGroups(ApiResponse):
     failures: list[Facts]
     total: int
     hidden: int = Field(description="Groups that affect nothing any more.")
+    closed: int = Field(description="Groups that are closed.")
     next: int | None = None
 
 

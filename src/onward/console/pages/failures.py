@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import RedirectResponse, Response
@@ -17,11 +17,24 @@ from onward.console.page_templates import document_path, fragment, page, page_pa
 from onward.console.pages.documents import page_number
 from onward.console.problems import Problem
 from onward.console.request_context import Onward
+from onward.model.group_life import GroupState
+from onward.model.group_rules import SplitBy
 from onward.model.ledger_views import FailureGroup
 from onward.ops.bad_input import BadInput
-from onward.ops.queries.failure_groups import affected, context_text, error_text, find_group, list_groups, weight
+from onward.ops.queries.failure_groups import (
+    GroupFilter,
+    affected,
+    context_text,
+    error_text,
+    find_group,
+    list_groups,
+    weight,
+)
+from onward.ops.queries.group_life import rules_about, state_of
 from onward.ops.queries.titles import find_titles
 from onward.ops.text.diagnosis import diagnosis_sentences, remedy_text
+from onward.ops.text.format import utc_time
+from onward.ops.text.group_life import STATE_WORDS, life_sentences, rule_sentence, state_text
 from onward.recovery.diagnosis import Cause, Evidence, Remedy, RemedyKind, diagnose, evidence_of, remedies
 from onward.recovery.next_step import describe_error
 from onward.retry.redact import redact
@@ -36,6 +49,12 @@ TONES = {
     Cause.BUG: "bad",
     Cause.UNCLEAR: "",
 }
+STATE_TONES = {
+    GroupState.OPEN: "warn",
+    GroupState.CLOSED: "good",
+    GroupState.FIX_EXPECTED: "busy",
+    GroupState.REGRESSION: "bad",
+}
 MAX_PAGES = 1000
 OPENINGS = 5
 
@@ -45,15 +64,24 @@ class GroupListFilter:
     number: int
     everything: bool
     service: str
+    state: str = ""  # empty: what needs a person
+    owner: str = ""
 
     @property
     def live(self) -> str:
-        which = "all" if self.everything else "now"
-        return f"/live/failures/{self.number}/{which}/{quote(self.service, safe='')}"
+        which = "all" if self.everything else self.state or "now"
+        # Quoted twice: a name may have a slash.
+        owner = quote(quote(self.owner, safe=""), safe="")
+        return f"/live/failures/{self.number}/{which}/{owner}/{quote(self.service, safe='')}"
 
     def path(self, number: int) -> str:
         more = {"all": "yes" if self.everything else "", "page": number if number > 1 else ""}
-        return with_query("/failures", service=self.service, **more)
+        return with_query("/failures", service=self.service, state=self.state, owner=self.owner, **more)
+
+    @property
+    def filters(self) -> GroupFilter:
+        state = GroupState(self.state) if self.state else None
+        return GroupFilter(self.service or None, None, self.everything, state, self.owner or None)
 
 
 @router.get("/failures")
@@ -61,9 +89,21 @@ def show(request: Request, app: Onward) -> Response:
     """Show all failure groups; those that affect most documents come first."""
     given = request.query_params
     number, service = page_number(given.get("page", ""), MAX_PAGES), clean(given.get("service", ""))
-    listing = GroupListFilter(number, given.get("all", "") == "yes", service)
+    state = given.get("state", "")
+    everything = given.get("all", "") == "yes" or state == "all"
+    state = state if state in list(GroupState) and not everything else ""
+    listing = GroupListFilter(number, everything, service, state, clean(given.get("owner", "")).strip())
     services = sorted(subscription.service for subscription in app.store.subscriptions())
-    return page(request, "failures.html", listing=listing, services=services, part=_list(app, listing))
+    owners = sorted({one.life.owner for one in app.store.failure_groups() if one.life.owner} | {listing.owner})
+    return page(
+        request,
+        "failures.html",
+        listing=listing,
+        services=services,
+        states=[(str(state), STATE_WORDS[state]) for state in GroupState],
+        owners=[owner for owner in owners if owner],
+        part=_list(app, listing),
+    )
 
 
 @router.get("/ui")
@@ -73,14 +113,15 @@ def lead_to_reported_errors() -> Response:
 
 
 def list_part(web: FastAPI, which: str) -> str:
-    number, everything, service = which.split("/", 2)
-    listing = GroupListFilter(page_number(number, MAX_PAGES), everything == "all", clean(service))
-    return _list(web.state.onward, listing)
+    number, state, owner, service = which.split("/", 3)
+    everything, state = state == "all", state if state in list(GroupState) else ""
+    at = page_number(number, MAX_PAGES)
+    return _list(web.state.onward, GroupListFilter(at, everything, clean(service), state, clean(unquote(owner))))
 
 
 def _list(app: App, listing: GroupListFilter) -> str:
-    service, first = listing.service or None, (listing.number - 1) * PAGE
-    found = list_groups(app, service=service, everything=listing.everything, limit=PAGE, offset=first)
+    first = (listing.number - 1) * PAGE
+    found = list_groups(app, listing.filters, limit=PAGE, offset=first)
     entries = [_entry(one, found.short[one.group.fingerprint]) for one in found.page]
     return fragment(
         "failures_part.html",
@@ -101,9 +142,20 @@ def _entry(evidence: Evidence, short: str) -> dict[str, Any]:
         "error": error_text(group, 200),
         "verdict": str(cause),
         "tone": TONES[cause],
+        **_state(evidence),
         "weight": max(weight(group), evidence.waiting),
         "waiting": evidence.waiting,
         **_amount(group),
+    }
+
+
+def _state(evidence: Evidence) -> dict[str, Any]:
+    life, state = evidence.group.life, state_of(evidence)
+    return {
+        "state": state_text(life, state),
+        "state_tone": STATE_TONES[state],
+        "is_open": state is GroupState.OPEN,
+        "owner": redact(life.owner),
     }
 
 
@@ -124,7 +176,19 @@ def show_group(request: Request, app: Onward, fingerprint: str) -> Response:
         documents = _documents(app, group, (collection, id))
         return page(request, "failure_documents.html", group=group, path_back=path, **documents)
     live = path.replace("/failures/", "/live/failure/", 1)
-    return page(request, "failure.html", group=group, live=live, part=_show(app, group))
+    others = list_groups(app, GroupFilter(), limit=PAGE).page
+    return page(
+        request,
+        "failure.html",
+        group=group,
+        live=live,
+        part=_show(app, group),
+        owner=redact(group.life.owner),
+        versions=[version for version, *_ in reversed(app.store.versions())][:PAGE],
+        others=[one.group for one in others if one.group.fingerprint != group.fingerprint],
+        error_text=error_text,
+        split_by=list(SplitBy),
+    )
 
 
 def group_part(web: FastAPI, which: str) -> str:
@@ -162,6 +226,10 @@ def _show(app: App, group: FailureGroup) -> str:
         remedies=[_remedy(one, group.fingerprint, example) for one in found],
         openings=[replace(opening, reason=redact(opening.reason)) for opening in evidence.openings[-OPENINGS:]],
         chart=failure_timeline(evidence, app.store.now()),
+        **_state(evidence),
+        decided=life_sentences(group.life, state_of(evidence), lambda at: utc_time(at or 0.0, app.store.now())),
+        notes=[replace(note, text=redact(note.text)) for note in group.life.notes],
+        rules=[(rule, rule_sentence(rule)) for rule in rules_about(app, group.fingerprint)],
         **_amount(group),
         **documents,
     )

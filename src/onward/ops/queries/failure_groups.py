@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
 from onward.app import App
 from onward.ledger.store import Store
 from onward.model.documents import Document, DocumentKey, DocumentState, Status
+from onward.model.group_life import GroupState
+from onward.model.group_rules import GroupRules
 from onward.model.ledger import FailedBatch
 from onward.model.ledger_views import FailureGroup
 from onward.ops.bad_input import BadInput, NotFound
 from onward.ops.lookup import PAGE, all_states, read_bodies
+from onward.ops.queries.group_life import life_facts, state_of
 from onward.ops.text.diagnosis import diagnosis_sentences
 from onward.ops.text.format import SHORT_ID, counted, iso, number, one_line
 from onward.recovery.diagnosis import Diagnosis, Evidence, evidence_of, waiting_events
@@ -45,12 +48,14 @@ def error_text(group: FailureGroup, most: int) -> str:
 
 
 def find_group(app: App, given: str) -> FailureGroup:
-    """Return the failure group with this fingerprint, or beginning of one."""
+    """Return the failure group with this fingerprint, or beginning of one, or that it was merged into."""
     given = given.strip()
     if given and (exact := app.store.failure_group(given)) is not None:
         return exact
     known = app.store.failure_groups(limit=KNOWN)
     found = [one for one in known if given and one.fingerprint.startswith(given.lower())]
+    if given and not found and (merged := _merged(app, given.lower())):
+        found = [one for one in known if one.fingerprint in merged]
     if len(found) == 1:
         return app.store.failure_group(found[0].fingerprint) or found[0]
     listed = sorted(found or known, key=lambda one: (-weight(one), -one.last_seen))
@@ -62,6 +67,20 @@ def find_group(app: App, given: str) -> FailureGroup:
     if found:
         problem = f"{shown!r} begins {number(len(found))} failure groups; give more of one:"
     raise BadInput("\n".join([problem, *(lines or ["  (none: nothing has failed)"])]))
+
+
+def group_with_fingerprint(app: App, fingerprint: str) -> FailureGroup | None:
+    """Return the group with exactly this fingerprint, or that it was merged into."""
+    return app.store.failure_group(fingerprint) or app.store.failure_group(
+        GroupRules(app.store.group_rules()).merged_into(fingerprint)
+    )
+
+
+def _merged(app: App, given: str) -> set[str]:
+    """Return the groups that those whose fingerprint begins so were merged into."""
+    stored = app.store.group_rules()
+    rules = GroupRules(stored)
+    return {rules.merged_into(rule.group) for rule in stored if rule.by is None and rule.group.startswith(given)}
 
 
 def fingerprint_of(app: App, given: str) -> str:
@@ -78,37 +97,64 @@ def affected(
     return (state for state in found if state.status not in (Status.PROCESSED, Status.DISCARDED))
 
 
+@dataclass(frozen=True, slots=True)
+class GroupFilter:
+    """Which failure groups are listed; by default, those that need a person."""
+
+    service: str | None = None
+    since: float | None = None
+    everything: bool = False  # also those that are closed, or affect nothing now
+    state: GroupState | None = None  # only those in this state; `closed` includes those whose fix is expected
+    owner: str | None = None
+
+    def wants(self, group: FailureGroup, state: GroupState, affected: int) -> bool:
+        if self.state is None:
+            # A regression needs a person even if its documents have recovered.
+            return self.everything or state is GroupState.REGRESSION or (affected > 0 and state is GroupState.OPEN)
+        expected = (
+            (GroupState.CLOSED, GroupState.FIX_EXPECTED) if self.state is GroupState.CLOSED else (self.state,)
+        )
+        return state in expected and (self.everything or affected > 0 or state is not GroupState.OPEN)
+
+
 class FailureGroupPage(NamedTuple):
-    """A page of failure groups, what affects most documents first."""
+    """A page of failure groups: regressions, then what affects most documents."""
 
     page: list[Evidence]
     total: int  # how many there are on all pages
     hidden: int  # how many more affect nothing any more, and were not asked for
+    closed: int  # how many more are closed, and were not asked for
     short: dict[str, str]  # how much of each fingerprint names its group, of hidden ones too
 
 
-def list_groups(
-    app: App,
-    *,
-    service: str | None = None,
-    since: float | None = None,
-    everything: bool = False,
-    limit: int | None = None,
-    offset: int = 0,
-) -> FailureGroupPage:
-    """Return failure groups by service and time; with `everything`, also those that affect nothing now."""
-    known = app.store.failure_groups(service=service, since=since, limit=KNOWN)
-    waiting = waiting_events(app.store, known)
+def list_groups(app: App, filters: GroupFilter, *, limit: int | None = None, offset: int = 0) -> FailureGroupPage:
+    """Return the failure groups that match, a page of them."""
+    known = app.store.failure_groups(service=filters.service, since=filters.since, limit=KNOWN)
+    short = shortened([one.fingerprint for one in known])
+    if filters.owner is not None:
+        known = [one for one in known if one.life.owner.casefold() == filters.owner.strip().casefold()]
+    waiting, seen = waiting_events(app.store, known), app.store.first_seen_versions()
     weights = {group.fingerprint: max(weight(group), waiting.get(group.fingerprint, 0)) for group in known}
-    found = sorted(known, key=lambda group: (-weights[group.fingerprint], -group.last_seen))
-    left = [one for one in found if everything or weights[one.fingerprint]]
+    states = {group.fingerprint: group.life.state(seen) for group in known}
+
+    def order(group: FailureGroup) -> tuple[bool, int, float]:
+        is_regression = states[group.fingerprint] is GroupState.REGRESSION
+        return not is_regression, -weights[group.fingerprint], -group.last_seen
+
+    found = sorted(known, key=order)
+    left = [one for one in found if filters.wants(one, states[one.fingerprint], weights[one.fingerprint])]
+    closed = sum(one.life.closed for one in found) - sum(one.life.closed for one in left)
+    hidden = len(found) - len(left) - closed if filters.state is None else 0
     page = [evidence_of(app.store, one) for one in left[offset : None if limit is None else offset + limit]]
-    return FailureGroupPage(page, len(left), len(found) - len(left), shortened([one.fingerprint for one in known]))
+    return FailureGroupPage(page, len(left), hidden, closed if filters.state is None else 0, short)
 
 
 def group_facts(evidence: Evidence, diagnosis: Diagnosis) -> dict[str, Any]:
     group = evidence.group
-    return asdict(group) | {
+    facts = asdict(group)
+    del facts["life"]
+    return facts | {
+        **life_facts(group.life, state_of(evidence)),
         "context": plain_data(group.context, redact),
         "waiting": evidence.waiting,
         "message": redact(group.message),

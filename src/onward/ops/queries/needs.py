@@ -24,6 +24,7 @@ class NeedKind(StrEnum):
     OVERDUE = "overdue"  # documents are due to be retried, and no worker runs
     RETRY_JOB = "retry_job"
     OUTBOX = "outbox"  # events for other programs do not leave
+    REGRESSION = "regression"  # failures that were fixed are back
     FAILED = "failed"
     GIVEN_UP = "given_up"
     DEAD_LETTERS = "dead_letters"
@@ -98,6 +99,8 @@ def _outbox_needs(status: SystemStatus) -> list[Need]:
 
 def _failure_needs(status: SystemStatus) -> list[Need]:
     needs = []
+    if status.regressions:
+        needs.append(Need(NeedKind.REGRESSION, status.regressions))
     if failed := status.count(Status.FAILED):
         needs.append(Need(NeedKind.FAILED, failed))
     if given_up := status.count(Status.FAILED_MAX_RETRIES):

@@ -92,6 +92,7 @@ class SystemStatus:
     stages: list[StageStatus] = field(default_factory=list)
     failures: list[dict[str, Any]] = field(default_factory=list)  # the groups that affect most documents now
     other_failures: int = 0  # how many more failure groups affect something
+    regressions: int = 0  # failure groups that were closed, and came back
     stuck: dict[str, int] = field(default_factory=dict)
     outages: list[Outage] = field(default_factory=list)
     set_aside: list[dict[str, Any]] = field(default_factory=list)
@@ -147,6 +148,7 @@ def read_status(
     groups = store.failure_groups()
     status.stages = _stages(store, alive, groups)
     status.failures, status.other_failures = _failures(store, groups)
+    status.regressions = sum(map(_came_back, groups))
     status.outages = read_outages(store)
     status.set_aside = _batches(store, rules, batches)
     status.stuck = _without_event(store, rules, store.now() - rules.stuck_after)
@@ -242,7 +244,8 @@ def _failures(store: Store, known: Sequence[FailureGroup]) -> tuple[list[dict[st
     """Return the failure groups that affect most documents now, and how many more affect any."""
     waiting = waiting_events(store, known)
     groups = [one for one in known if one.affected or one.dead_letters or waiting.get(one.fingerprint)]
-    groups.sort(key=lambda one: (one.affected, one.dead_letters, one.last_seen), reverse=True)
+    groups = [one for one in groups if not one.life.closed]
+    groups.sort(key=lambda one: (_came_back(one), one.affected, one.dead_letters, one.last_seen), reverse=True)
     facts = []
     for group in groups[:TOP_GROUPS]:
         evidence = evidence_of(store, group)
@@ -258,9 +261,15 @@ def _failures(store: Store, known: Sequence[FailureGroup]) -> tuple[list[dict[st
                 "verdict": str(diagnosis.kind),
                 "why": diagnosis_sentences(diagnosis),
                 "last_seen": iso(group.last_seen),
+                "regression": _came_back(group),
+                "owner": redact(group.life.owner) or None,
             }
         )
     return facts, len(groups) - len(facts)
+
+
+def _came_back(group: FailureGroup) -> bool:
+    return group.life.regressed_at is not None
 
 
 def _batches(store: Store, rules: RetryJobRules, batches: Sequence[FailedBatch]) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ _WORKERS = PageLink("/workers", "Workers")
 _LINKS = {
     NeedKind.OPENED_BY_HAND: PageLink("/workers#breakers", "Workers and breakers"),
     NeedKind.OUTAGE: PageLink("/workers#breakers", "Workers and breakers"),
+    NeedKind.REGRESSION: PageLink("/failures?state=regression", "Regressions"),
     NeedKind.FAILED: PageLink("/failures", "Failures"),
     NeedKind.GIVEN_UP: PageLink(f"/documents?status={Status.FAILED_MAX_RETRIES}", "These documents"),
     NeedKind.DEAD_LETTERS: PageLink("/queues", "Failed queues"),
@@ -30,6 +31,7 @@ _LINKS = {
 }
 _COMMANDS = {
     NeedKind.OUTAGE: "onward breakers",
+    NeedKind.REGRESSION: "onward failures list --state regression",
     NeedKind.FAILED: "onward failures list",
     NeedKind.GIVEN_UP: f"onward documents list --status {Status.FAILED_MAX_RETRIES}",
     NeedKind.DEAD_LETTERS: "onward failed list",
@@ -76,6 +78,8 @@ def need_sentence(need: Need) -> str:
             return f"{documents} {'waits' if count == 1 else 'wait'} for the retry job, which {ran}"
         case NeedKind.OUTBOX if need.outbox is not None:
             return waiting_sentence(need.outbox)
+        case NeedKind.REGRESSION:
+            return f"{counted(count, 'failure group')} that {'was' if count == 1 else 'were'} closed came back"
         case NeedKind.FAILED:
             return f"{documents} failed"
         case NeedKind.GIVEN_UP:

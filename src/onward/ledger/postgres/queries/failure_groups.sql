@@ -11,8 +11,10 @@ SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[],
                      $8::float8[], $9::float8[], $10::bigint[], $11::bigint[], $12::json[], $13::json[], $14::json[],
                      $15::bigint[], $16::json[])
 ON CONFLICT (fingerprint) DO UPDATE SET
-  message = excluded.message,
-  place = excluded.place,
+  -- A merged group has several types of errors. Failures that are moved to it may be older than its last one.
+  error_type = CASE WHEN excluded.last_seen >= known.last_seen THEN excluded.error_type ELSE known.error_type END,
+  message = CASE WHEN excluded.last_seen >= known.last_seen THEN excluded.message ELSE known.message END,
+  place = CASE WHEN excluded.last_seen >= known.last_seen THEN excluded.place ELSE known.place END,
   traceback = CASE excluded.traceback WHEN '' THEN known.traceback ELSE excluded.traceback END,
   first_seen = least(known.first_seen, excluded.first_seen),
   last_seen = greatest(known.last_seen, excluded.last_seen),
@@ -62,6 +64,9 @@ UPDATE failure_groups SET failures = greatest(0, failures - $2::bigint),
                           documents = greatest(0, documents - $3::bigint),
                           kinds = $4::json, versions = $5::json, dependencies = $6::json
 WHERE fingerprint = $1;
+
+-- name: describe_group
+UPDATE failure_groups SET error_type = $2, message = $3, place = $4, traceback = $5 WHERE fingerprint = $1;
 
 -- name: group_life :value
 SELECT life FROM failure_groups WHERE fingerprint = $1 {lock FOR UPDATE};

@@ -11,8 +11,10 @@ INSERT INTO failure_groups (fingerprint, service, collection, error_type, messag
                             context)
 VALUES {values}
 ON CONFLICT (fingerprint) DO UPDATE SET
-  message = excluded.message,
-  place = excluded.place,
+  -- A merged group has several types of errors. Failures that are moved to it may be older than its last one.
+  error_type = iif(excluded.last_seen >= last_seen, excluded.error_type, error_type),
+  message = iif(excluded.last_seen >= last_seen, excluded.message, message),
+  place = iif(excluded.last_seen >= last_seen, excluded.place, place),
   traceback = CASE excluded.traceback WHEN '' THEN traceback ELSE excluded.traceback END,
   first_seen = min(first_seen, excluded.first_seen),
   last_seen = max(last_seen, excluded.last_seen),
@@ -68,6 +70,9 @@ DELETE FROM failure_groups WHERE fingerprint = ?;
 UPDATE failure_groups SET failures = max(0, failures - ?2), documents = max(0, documents - ?3),
                           kinds = ?4, versions = ?5, dependencies = ?6
 WHERE fingerprint = ?1;
+
+-- name: describe_group
+UPDATE failure_groups SET error_type = ?2, message = ?3, place = ?4, traceback = ?5 WHERE fingerprint = ?1;
 
 -- name: group_life
 SELECT json(life) FROM failure_groups WHERE fingerprint = ?;
