@@ -90,7 +90,7 @@ def test_a_page_number_that_makes_no_sense_does_no_harm(shop: Shop, number: str)
 
 
 def test_the_list_is_live(shop: Shop) -> None:
-    parts = shop.watch("/failures/1/now/")
+    parts = shop.watch("/failures/1/now//")
     assert "6 documents" in next(parts)
     shop.on.store.discard("pages", "page-a")
     assert "5 documents" in next(parts)

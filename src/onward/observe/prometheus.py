@@ -238,7 +238,7 @@ def _gauge(name: str, values: float | Mapping[str, float]) -> Metric:
 
 
 def _stored_totals(totals: Mapping[str, Mapping[str, float]]) -> Iterator[Metric]:
-    """Return the totals of the store, mostly of the retry job; counters of its runs, and of the collections it knows, start at 0."""
+    """Return the totals of the store. Counters of runs, and of the collections that it knows, start at 0."""
     starts: dict[tuple[str, ...], dict[str, float]] = {
         ("status",): {"success": 0.0, "failure": 0.0},
         ("collection",): dict.fromkeys(totals.get("retry_job_stuck_documents", {}), 0.0),

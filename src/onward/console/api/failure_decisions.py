@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path
 from pydantic import Field
@@ -68,7 +68,9 @@ class Merge(ApiRequest):
 
 
 class Split(ApiRequest):
-    by: SplitBy = Field(description="`message`: it contains the value, whatever the case.")
+    by: Literal["message", "dependency", "version"] = Field(
+        description="What is looked at: whether the message contains the value, or the other one is the value."
+    )
     value: str = Field(min_length=1, max_length=MAX_VALUE_CHARACTERS)
     dry_run: bool = False
 
@@ -116,7 +118,7 @@ def merge_groups(app: Onward, operations: Running, fingerprint: str, asked: Merg
 @decides("/failures/{fingerprint}/split", "Split a failure group")
 def split_group(app: Onward, operations: Running, fingerprint: str, asked: Split) -> JSONResponse:
     """Make the failures that match a group of their own: those so far, and those to come."""
-    action = SplitFailureGroup(known_group(app, fingerprint).fingerprint, asked.by, asked.value)
+    action = SplitFailureGroup(known_group(app, fingerprint).fingerprint, SplitBy(asked.by), asked.value)
     return carry_out(app, operations, action, asked)
 
 

@@ -17,6 +17,7 @@ from onward.console.page_templates import document_path, fragment, page, page_pa
 from onward.console.pages.documents import page_number
 from onward.console.problems import Problem
 from onward.console.request_context import Onward
+from onward.console.time_zone import viewer_zone
 from onward.model.group_life import GroupState
 from onward.model.group_rules import SplitBy
 from onward.model.ledger_views import FailureGroup
@@ -33,7 +34,7 @@ from onward.ops.queries.failure_groups import (
 from onward.ops.queries.group_life import rules_about, state_of
 from onward.ops.queries.titles import find_titles
 from onward.ops.text.diagnosis import diagnosis_sentences, remedy_text
-from onward.ops.text.format import utc_time
+from onward.ops.text.format import zoned_time
 from onward.ops.text.group_life import STATE_WORDS, life_sentences, rule_sentence, state_text
 from onward.recovery.diagnosis import Cause, Evidence, Remedy, RemedyKind, diagnose, evidence_of, remedies
 from onward.recovery.next_step import describe_error
@@ -227,7 +228,7 @@ def _show(app: App, group: FailureGroup) -> str:
         openings=[replace(opening, reason=redact(opening.reason)) for opening in evidence.openings[-OPENINGS:]],
         chart=failure_timeline(evidence, app.store.now()),
         **_state(evidence),
-        decided=life_sentences(group.life, state_of(evidence), lambda at: utc_time(at or 0.0, app.store.now())),
+        decided=life_sentences(group.life, state_of(evidence), lambda at: zoned_time(at or 0.0, viewer_zone().name)),
         notes=[replace(note, text=redact(note.text)) for note in group.life.notes],
         rules=[(rule, rule_sentence(rule)) for rule in rules_about(app, group.fingerprint)],
         **_amount(group),
