@@ -13,7 +13,7 @@ NUMBERS = st.lists(st.integers(0, 999), min_size=1, max_size=4)
 
 @pytest.mark.parametrize(
     ("version", "fixed_in", "expected"),
-    [
+    (
         ("2.4.1", "2.4.1", True),
         ("2.4.2", "2.4.1", True),
         ("2.10", "2.9", True),
@@ -29,7 +29,7 @@ NUMBERS = st.lists(st.integers(0, 999), min_size=1, max_size=4)
         ("", "2.4.1", None),
         ("nightly", "2.4.1", None),
         ("3f2c1d9", "9d1e86c", None),
-    ],
+    ),
 )
 def test_without_a_time_the_numbers_decide(version: str, fixed_in: str, expected: bool | None) -> None:
     assert has_fix(version, fixed_in, {}, 0.0) is expected

@@ -108,15 +108,17 @@ def list_groups(
             check_service(app, service)
         most = limit or (None if as_json else LISTED)
         wanted = GroupState(state.replace("-", "_")) if state else None
-        filters = groups.GroupFilter(service, since, show_all, wanted, owner)
-        found = groups.list_groups(app, filters, limit=most)
+        found = groups.list_groups(
+            app, service=service, since=since, everything=show_all, state=wanted, owner=owner, limit=most
+        )
         if as_json:
             print_json([groups.group_facts(one, diagnose(one)) for one in found.page])
             return
         now = app.store.now()
     out = Output()
     if not found.total and not found.hidden and not found.closed:
-        out.write("Nothing has failed." if filters == groups.GroupFilter() else "No such failures.")
+        filtered = any(one is not None for one in (service, since, state, owner))
+        out.write("No such failures." if filtered else "Nothing has failed.")
         return
     for evidence in found.page:
         group, waiting, cause = evidence.group, evidence.waiting, diagnose(evidence).kind

@@ -1,4 +1,4 @@
-"""A failure group is closed by a person, stays closed while only old versions fail, and comes back as a regression."""
+"""A failure group is closed, stays closed while only old versions fail, and comes back as a regression."""
 
 from __future__ import annotations
 
@@ -88,7 +88,8 @@ def test_a_failure_of_the_fixed_version_is_a_regression(failed: Stage) -> None:
     life = only_group(failed).life
     assert state(failed) is GroupState.REGRESSION
     assert (life.regressed_in, life.regressed_at, life.regressions) == ("1.1", failed.clock.now(), 1)
-    assert life.closing is not None and life.closing.who == "ana", "who closed it is still known"
+    assert life.closing is not None
+    assert life.closing.who == "ana", "who closed it is still known"
     assert regressions(failed) == {"reading": 1}
 
 
@@ -135,7 +136,8 @@ def test_a_failure_of_an_unknown_version_is_counted_for_a_person_to_decide(faile
     fail(failed, "c", version="nightly")
     closing = only_group(failed).life.closing
     assert state(failed) is GroupState.FIX_EXPECTED
-    assert closing is not None and closing.uncertain == 2
+    assert closing is not None
+    assert closing.uncertain == 2
 
 
 def test_a_group_closed_without_a_version_comes_back_with_the_next_try(failed: Stage) -> None:

@@ -157,7 +157,8 @@ def test_merging_into_a_closed_group_does_not_reopen_it(two: Stage, clock: Clock
     clock.advance(5)
     merge(two, "bbbb", "aaaa")
     group = two.store.failure_group("aaaa")
-    assert group is not None and group.life.closed
+    assert group is not None
+    assert group.life.closed
 
 
 def test_malformed_and_reported_failures_follow_the_rules_too(two: Stage) -> None:
@@ -230,10 +231,10 @@ def test_later_failures_that_match_join_it(stage: Stage) -> None:
     assert documents_of(stage, "aaaa") == ["p1"]
 
 
-@pytest.mark.parametrize(("by", "value"), [(SplitBy.VERSION, "2.0"), (SplitBy.DEPENDENCY, "model")])
+@pytest.mark.parametrize(("by", "value"), ((SplitBy.VERSION, "2.0"), (SplitBy.DEPENDENCY, "model")))
 def test_a_split_by_another_fact_wants_it_whole(stage: Stage, by: SplitBy, value: str) -> None:
-    give_up(stage, replace(SLOW, **{str(by): value}), "x")
-    give_up(stage, replace(SLOW, **{str(by): f"{value}.1"}), "y")
+    for id, found in (("x", value), ("y", f"{value}.1")):
+        give_up(stage, replace(SLOW, version=found, dependency=found), id)
     rule = split(stage, "aaaa", by, value)
     assert (documents_of(stage, rule.target), documents_of(stage, "aaaa")) == (["x"], ["y"])
 
@@ -323,7 +324,8 @@ def test_a_group_that_is_split_off_has_a_traceback(stage: Stage) -> None:
     give_up(stage, replace(SLOW, traceback="Traceback …"), "a")
     rule = split(stage, "aaaa", SplitBy.VERSION, "1.0")
     group = stage.store.failure_group(rule.target)
-    assert group is not None and group.traceback == "Traceback …"
+    assert group is not None
+    assert group.traceback == "Traceback …"
 
 
 def error(stage: Stage, fingerprint: str) -> tuple[str, str]:

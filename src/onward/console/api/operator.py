@@ -37,7 +37,6 @@ from onward.ops.queries.dead_letters import (
     failed_queues,
 )
 from onward.ops.queries.failure_groups import (
-    GroupFilter,
     batch_facts,
     error_text,
     evidence_facts,
@@ -96,8 +95,10 @@ def list_failures(
     after: Skip = 0,
 ) -> Facts:
     """List similar failures with their probable cause: regressions first, then what affects most documents."""
-    filters = GroupFilter(_clean(service), None, everything, state, _clean(owner))
-    found = list_groups(app, filters, limit=limit, offset=after)
+    service, owner = _clean(service), _clean(owner)
+    found = list_groups(
+        app, service=service, everything=everything, state=state, owner=owner, limit=limit, offset=after
+    )
     shown = [group_facts(one, diagnose(one)) | {"error": error_text(one.group, 500)} for one in found.page]
     return _page("failures", shown, after, found.total) | {"hidden": found.hidden, "closed": found.closed}
 

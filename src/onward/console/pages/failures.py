@@ -23,7 +23,7 @@ from onward.model.group_rules import SplitBy
 from onward.model.ledger_views import FailureGroup
 from onward.ops.bad_input import BadInput
 from onward.ops.queries.failure_groups import (
-    GroupFilter,
+    FailureGroupPage,
     affected,
     context_text,
     error_text,
@@ -79,10 +79,16 @@ class GroupListFilter:
         more = {"all": "yes" if self.everything else "", "page": number if number > 1 else ""}
         return with_query("/failures", service=self.service, state=self.state, owner=self.owner, **more)
 
-    @property
-    def filters(self) -> GroupFilter:
-        state = GroupState(self.state) if self.state else None
-        return GroupFilter(self.service or None, None, self.everything, state, self.owner or None)
+    def groups(self, app: App, first: int) -> FailureGroupPage:
+        return list_groups(
+            app,
+            service=self.service or None,
+            everything=self.everything,
+            state=GroupState(self.state) if self.state else None,
+            owner=self.owner or None,
+            limit=PAGE,
+            offset=first,
+        )
 
 
 @router.get("/failures")
@@ -122,7 +128,7 @@ def list_part(web: FastAPI, which: str) -> str:
 
 def _list(app: App, listing: GroupListFilter) -> str:
     first = (listing.number - 1) * PAGE
-    found = list_groups(app, listing.filters, limit=PAGE, offset=first)
+    found = listing.groups(app, first)
     entries = [_entry(one, found.short[one.group.fingerprint]) for one in found.page]
     return fragment(
         "failures_part.html",
@@ -177,7 +183,7 @@ def show_group(request: Request, app: Onward, fingerprint: str) -> Response:
         documents = _documents(app, group, (collection, id))
         return page(request, "failure_documents.html", group=group, path_back=path, **documents)
     live = path.replace("/failures/", "/live/failure/", 1)
-    others = list_groups(app, GroupFilter(), limit=PAGE).page
+    others = list_groups(app, limit=PAGE).page
     return page(
         request,
         "failure.html",
@@ -228,7 +234,9 @@ def _show(app: App, group: FailureGroup) -> str:
         openings=[replace(opening, reason=redact(opening.reason)) for opening in evidence.openings[-OPENINGS:]],
         chart=failure_timeline(evidence, app.store.now()),
         **_state(evidence),
-        decided=life_sentences(group.life, state_of(evidence), lambda at: zoned_time(at or 0.0, viewer_zone().name)),
+        decided=life_sentences(
+            group.life, state_of(evidence), lambda at: zoned_time(at or 0.0, viewer_zone().name)
+        ),
         notes=[replace(note, text=redact(note.text)) for note in group.life.notes],
         rules=[(rule, rule_sentence(rule)) for rule in rules_about(app, group.fingerprint)],
         **_amount(group),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -97,26 +97,6 @@ def affected(
     return (state for state in found if state.status not in (Status.PROCESSED, Status.DISCARDED))
 
 
-@dataclass(frozen=True, slots=True)
-class GroupFilter:
-    """Which failure groups are listed; by default, those that need a person."""
-
-    service: str | None = None
-    since: float | None = None
-    everything: bool = False  # also those that are closed, or affect nothing now
-    state: GroupState | None = None  # only those in this state; `closed` includes those whose fix is expected
-    owner: str | None = None
-
-    def wants(self, group: FailureGroup, state: GroupState, affected: int) -> bool:
-        if self.state is None:
-            # A regression needs a person even if its documents have recovered.
-            return self.everything or state is GroupState.REGRESSION or (affected > 0 and state is GroupState.OPEN)
-        expected = (
-            (GroupState.CLOSED, GroupState.FIX_EXPECTED) if self.state is GroupState.CLOSED else (self.state,)
-        )
-        return state in expected and (self.everything or affected > 0 or state is not GroupState.OPEN)
-
-
 class FailureGroupPage(NamedTuple):
     """A page of failure groups: regressions, then what affects most documents."""
 
@@ -127,12 +107,26 @@ class FailureGroupPage(NamedTuple):
     short: dict[str, str]  # how much of each fingerprint names its group, of hidden ones too
 
 
-def list_groups(app: App, filters: GroupFilter, *, limit: int | None = None, offset: int = 0) -> FailureGroupPage:
-    """Return the failure groups that match, a page of them."""
-    known = app.store.failure_groups(service=filters.service, since=filters.since, limit=KNOWN)
+def list_groups(
+    app: App,
+    *,
+    service: str | None = None,
+    since: float | None = None,
+    everything: bool = False,
+    state: GroupState | None = None,
+    owner: str | None = None,
+    limit: int | None = None,
+    offset: int = 0,
+) -> FailureGroupPage:
+    """Return failure groups by service, time, state and owner; by default, those that need a person.
+
+    With `everything`, also those that are closed, or affect nothing now. `closed` includes those whose fix is
+    expected.
+    """
+    known = app.store.failure_groups(service=service, since=since, limit=KNOWN)
     short = shortened([one.fingerprint for one in known])
-    if filters.owner is not None:
-        known = [one for one in known if one.life.owner.casefold() == filters.owner.strip().casefold()]
+    if owner is not None:
+        known = [one for one in known if one.life.owner.casefold() == owner.strip().casefold()]
     waiting, seen = waiting_events(app.store, known), app.store.first_seen_versions()
     weights = {group.fingerprint: max(weight(group), waiting.get(group.fingerprint, 0)) for group in known}
     states = {group.fingerprint: group.life.state(seen) for group in known}
@@ -141,12 +135,21 @@ def list_groups(app: App, filters: GroupFilter, *, limit: int | None = None, off
         is_regression = states[group.fingerprint] is GroupState.REGRESSION
         return not is_regression, -weights[group.fingerprint], -group.last_seen
 
+    def is_wanted(group: FailureGroup) -> bool:
+        its, affects = states[group.fingerprint], weights[group.fingerprint] > 0
+        if state is None:
+            # A regression needs a person even if its documents have recovered.
+            return everything or its is GroupState.REGRESSION or (affects and its is GroupState.OPEN)
+        if state is GroupState.CLOSED and its is GroupState.FIX_EXPECTED:
+            return True
+        return its is state and (everything or affects or its is not GroupState.OPEN)
+
     found = sorted(known, key=order)
-    left = [one for one in found if filters.wants(one, states[one.fingerprint], weights[one.fingerprint])]
+    left = [one for one in found if is_wanted(one)]
     closed = sum(one.life.closed for one in found) - sum(one.life.closed for one in left)
-    hidden = len(found) - len(left) - closed if filters.state is None else 0
+    hidden = len(found) - len(left) - closed if state is None else 0
     page = [evidence_of(app.store, one) for one in left[offset : None if limit is None else offset + limit]]
-    return FailureGroupPage(page, len(left), hidden, closed if filters.state is None else 0, short)
+    return FailureGroupPage(page, len(left), hidden, closed if state is None else 0, short)
 
 
 def group_facts(evidence: Evidence, diagnosis: Diagnosis) -> dict[str, Any]:
