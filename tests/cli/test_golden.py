@@ -862,6 +862,6 @@ def run_doctor(text: Transcript, home: Path, url: str) -> None:
 
 def test_no_golden_file_is_left_over() -> None:
     parts = {"status-of-the-pipeline", "show-of-the-pipeline", "doctor-of-a-server"}
-    parts |= {"ingest-progress", "ingest-stopped"}
+    parts |= {"ingest-progress", "ingest-stopped", "failure-decisions"}
     named = {"onward", *COMMANDS, *(f"help-{name}" for name in COMMANDS), *parts}
     assert {file.stem for file in FOLDER.iterdir()} <= named
