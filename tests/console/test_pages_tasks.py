@@ -153,7 +153,7 @@ def test_the_same_twice_is_taken_once(site: Site) -> None:
         ({"url": "/etc/passwd"}, "must begin with http:// or https://"),
         ({"url": "file:///etc/passwd"}, "must begin with http:// or https://"),
         ({"url": "https://"}, "names no host"),
-        ({"url": " ", "text": ""}, "Nothing was given: give a URL, choose a file, or paste a text"),
+        ({"url": " ", "text": ""}, "Nothing was given: give a URL, choose files, or paste a text"),
     ),
 )
 def test_what_cannot_be_ingested_is_refused_with_a_remedy(site: Site, given: dict[str, str], said: str) -> None:

@@ -23,7 +23,7 @@ from onward.console.time_zone import COOKIE, set_viewer_zone
 from onward.settings import Settings
 
 OPEN_PATHS = ("/login", "/healthz", "/readyz")  # need no token; neither does /static
-UPLOADS = ("/v3/documents", "/v3/documents/batch", "/ingest")
+UPLOADS = ("/v3/documents", "/v3/documents/batch", "/v3/uploads", "/ingest")
 MAX_BODY_BYTES = 1_000_000  # of any request but an upload
 BURST = 200
 MAX_CLIENTS = 10_000  # rates are tracked for at most this many clients

@@ -16,6 +16,7 @@ from onward.ops.actions.action import Action, ActionProgress, Actor
 from onward.ops.operation_run import OperationRun, begin_operation, continue_operation, find_operation
 
 API = Actor("api", "api")
+CONSOLE = Actor("console", "console")
 BACK = "/actions"
 SHUTDOWN_SECONDS = 3.0  # that running operations get to end their present step
 

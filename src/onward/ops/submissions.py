@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import shutil
+from collections.abc import Callable
 from typing import BinaryIO, NamedTuple
 
 from onward.app import App
+from onward.blobs import Blob
 from onward.ops.bad_input import BadInput, NotPossible
 from onward.ops.text.format import one_line
 from onward.pipeline.documents import Archive, source_id
@@ -24,13 +26,13 @@ class Submitted(NamedTuple):
 def submit_upload(app: App, name: str, stream: BinaryIO) -> Submitted:
     """Submit a file; its bytes are stored before its event is published."""
     submitted = submit_source(app, upload_source(app, name, stream))
-    keep_upload(app, submitted.source, stream)
+    keep_upload(app, submitted.source, copier(stream))
     return submitted
 
 
 def submit_text(app: App, text: str, title: str = "") -> Submitted:
     submitted = submit_source(app, text_source(app, text, title))
-    keep_upload(app, submitted.source, io.BytesIO(text.encode()))
+    keep_upload(app, submitted.source, copier(io.BytesIO(text.encode())))
     return submitted
 
 
@@ -53,12 +55,17 @@ def url_source(url: str) -> str:
 
 
 def upload_source(app: App, name: str, stream: BinaryIO) -> str:
-    """Store the bytes of an upload piece by piece, and return its source; no event is published yet."""
+    """Store the bytes of an upload, and return its source; no event is published yet."""
+    return Upload(store_upload(app, name, stream).digest, clean_name(name)).location
+
+
+def store_upload(app: App, name: str, stream: BinaryIO) -> Blob:
+    """Store the bytes of an upload piece by piece."""
     check_takes_sources(app)
-    blob = app.blobs.put(lambda target: shutil.copyfileobj(stream, target, 1 << 20))
+    blob = app.blobs.put(copier(stream))
     if not blob.size:
         raise BadInput(f"the upload {clean_name(name)!r} is empty: send a file that holds something")
-    return Upload(blob.digest, clean_name(name)).location
+    return blob
 
 
 def text_source(app: App, text: str, title: str = "") -> str:
@@ -71,16 +78,25 @@ def text_source(app: App, text: str, title: str = "") -> str:
     return upload_source(app, name if claims_text(name) else f"{name}.txt", io.BytesIO(text.encode()))
 
 
-def keep_upload(app: App, source: str, stream: BinaryIO) -> None:
-    """Store the bytes of a submitted upload again if they were deleted meanwhile.
+def copier(stream: BinaryIO) -> Callable[[BinaryIO], None]:
+    """Return a function that writes all of a stream, piece by piece."""
+
+    def copy_to(target: BinaryIO) -> None:
+        stream.seek(0)
+        shutil.copyfileobj(stream, target, 1 << 20)
+
+    return copy_to
+
+
+def keep_upload(app: App, source: str, write: Callable[[BinaryIO], None]) -> None:
+    """Store the bytes of a submitted upload again, as `write` writes them, if they were deleted meanwhile.
 
     Until its commit no document named them, so that `forget` of a source with the same bytes may have deleted
     them. From now on it sees the document, or that the bytes were stored again.
     """
     upload = read_location(source)
     if upload is not None and not app.blobs.renew(upload.digest):
-        stream.seek(0)
-        app.blobs.put(lambda target: shutil.copyfileobj(stream, target, 1 << 20))
+        app.blobs.put(write)
 
 
 def check_takes_sources(app: App) -> None:

@@ -16,13 +16,14 @@ from onward.console.api import (
     search,
     submissions,
     threads,
+    uploads,
 )
 from onward.console.api.openapi import describe
 from onward.console.problems import add_routers
 
 ROUTERS: tuple[APIRouter, ...] = (
-    *(submissions.router, documents.router, search.router, answers.router, threads.router, documents.tasks_router),
-    *(operator.router, failure_decisions.router, error_reports.router, monitoring.router),
+    *(submissions.router, uploads.router, documents.router, search.router, answers.router, threads.router),
+    *(documents.tasks_router, operator.router, failure_decisions.router, error_reports.router, monitoring.router),
 )
 
 

@@ -11,6 +11,7 @@ from fastapi.types import DecoratedCallable as F
 from pydantic.json_schema import models_json_schema
 
 from onward.console.api.schemas import Changed, ProblemDetails, SubmittedText, SubmittedURL
+from onward.console.api.upload_schemas import SubmittedFolder
 from onward.console.problems import MEDIA_TYPE
 
 MULTIPART = "multipart/form-data"
@@ -70,7 +71,7 @@ def describe(web: FastAPI) -> dict[str, Any]:
         routes=web.routes,
         tags=[{"name": name, "description": about} for name, about in _TAGS.items()],
     )
-    models = [(one, "validation") for one in (ProblemDetails, SubmittedURL, SubmittedText)]
+    models = [(one, "validation") for one in (ProblemDetails, SubmittedURL, SubmittedText, SubmittedFolder)]
     _, extra = models_json_schema(models, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
     components = found.setdefault("components", {})
     schemas = components.setdefault("schemas", {})

@@ -1,4 +1,4 @@
-"""Submitting documents: a URL, a text or a file; one or many.
+"""Submitting documents: a URL, a text, a file or a folder; one or many.
 
 With an idempotency key, a repeated request gets the stored response, from any server and after a restart.
 """
@@ -9,8 +9,9 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, BinaryIO, NamedTuple
 from urllib.parse import quote
 
 from fastapi import APIRouter, Header, Request
@@ -23,14 +24,19 @@ from starlette.responses import JSONResponse
 from onward.app import App
 from onward.console.api.openapi import MULTIPART, problems
 from onward.console.api.schemas import MAX_IN_BATCH, Accepted, BatchAnswers, SubmittedText, SubmittedURL
+from onward.console.api.upload_schemas import SubmittedFolder
+from onward.console.operations import CONSOLE
 from onward.console.problems import Problem, problem_of
 from onward.console.request_context import Onward
+from onward.console.sessions import Sessions, cookie_of
 from onward.ledger.store_errors import StoreConflict
 from onward.model.documents import Document
 from onward.ops.bad_input import BadInput
+from onward.ops.folder_uploads import FolderFile, store_folder
 from onward.ops.queries.document_details import QUEUED, ProgressReader
 from onward.ops.submissions import (
     check_takes_sources,
+    copier,
     keep_upload,
     submit_source,
     text_source,
@@ -58,6 +64,17 @@ Key = Annotated[
 ]
 
 
+FILE_BODY = {
+    MULTIPART: {
+        "schema": {
+            "type": "object",
+            "required": ["file"],
+            "properties": {"file": {"type": "string", "format": "binary", "minLength": 1}},
+        }
+    }
+}
+
+
 def _body(content: dict[str, Any]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": content}}
 
@@ -75,34 +92,37 @@ def _body(content: dict[str, Any]) -> dict[str, Any]:
         {
             "application/json": {
                 "schema": {
-                    "oneOf": [{"$ref": f"#/components/schemas/Submitted{kind}"} for kind in ("URL", "Text")]
+                    "oneOf": [
+                        {"$ref": f"#/components/schemas/Submitted{kind}"} for kind in ("URL", "Text", "Folder")
+                    ]
                 },
                 "example": {"url": "https://example.org/list.mbox.gz", "type": "url"},
             },
-            MULTIPART: {
-                "schema": {
-                    "type": "object",
-                    "required": ["file"],
-                    "properties": {"file": {"type": "string", "format": "binary", "minLength": 1}},
-                }
-            },
+            **FILE_BODY,
         }
     ),
 )
 async def submit(request: Request, app: Onward, key: Key = None) -> JSONResponse:
-    """Have a URL fetched, or send a text or a file. The answer comes at once; the work is done by workers.
+    """Have a URL fetched, or send a text, a file or a folder. The answer comes at once; workers do the work.
 
     The same URL, or the same content under the same name, is the same document: it is answered with 200, and
-    nothing is done again. A file is kept before this answers.
+    nothing is done again. A file is kept before this answers. The files of a folder are sent to `POST /v3/uploads`
+    before.
     """
-    if _media_type(request) == MULTIPART:
-        async with request.form(max_files=1, max_fields=10) as form:
-            file = form.get("file")
-            if not isinstance(file, UploadFile):
-                raise BadInput("The form has no file: send one in the field `file`, with a file name.")
-            return await run_in_threadpool(_submit_file, app, key, file)
-    body = await _read_json(request)
-    return await run_in_threadpool(_submit_one, app, key, body)
+    if media_type(request) == MULTIPART:
+        async with sent_file(request) as file:
+            response = await run_in_threadpool(_submit_file, app, key, file)
+    else:
+        body = await _read_json(request)
+        response = await run_in_threadpool(_submit_one, app, key, body)
+    sessions: Sessions = request.app.state.sessions
+    replayed = "idempotency-replayed" in response.headers
+    if (
+        response.status_code == 202 and not replayed and sessions.is_valid(cookie_of(request))
+    ):  # a person, on a page of the console
+        source = json.loads(bytes(response.body))["source"]
+        await run_in_threadpool(CONSOLE.log, app, "ingest", {"source": source}, 1)
+    return response
 
 
 @router.post(
@@ -136,15 +156,24 @@ async def submit_batch(request: Request, app: Onward, key: Key = None) -> JSONRe
 # -- reading the request
 
 
-def _media_type(request: Request) -> str:
+@asynccontextmanager
+async def sent_file(request: Request) -> AsyncIterator[UploadFile]:
+    async with request.form(max_files=1, max_fields=10) as form:
+        file = form.get("file")
+        if not isinstance(file, UploadFile):
+            raise BadInput("The form has no file: send one in the field `file`, with a file name.")
+        yield file
+
+
+def media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 async def _read_json(request: Request) -> Any:
-    media_type = _media_type(request)
-    if media_type != "application/json":
+    given = media_type(request)
+    if given != "application/json":
         taken = "send application/json with a url or a content, or a file as multipart/form-data"
-        detail = f"Content-Type is {one_line(media_type, 60)!r}: {taken}."
+        detail = f"Content-Type is {one_line(given, 60)!r}: {taken}."
         raise Problem(415, "This kind of body is not taken", detail)
     read = bytearray()
     async for part in request.stream():
@@ -158,7 +187,7 @@ async def _read_json(request: Request) -> Any:
         raise BadInput(f"The body is no JSON: {one_line(str(error), 100)}.") from None
 
 
-def _read_one(body: Any) -> SubmittedURL | SubmittedText:
+def _read_one(body: Any) -> SubmittedURL | SubmittedText | SubmittedFolder:
     if not isinstance(body, Mapping):
         raise BadInput(f"It is a {type(body).__name__}: give an object with a url or a content.")
     kind = body.get("type", "text" if "content" in body else "url")
@@ -167,17 +196,30 @@ def _read_one(body: Any) -> SubmittedURL | SubmittedText:
             return SubmittedText.model_validate(body)
         if kind == "url":
             return SubmittedURL.model_validate(body)
+        if kind == "folder":
+            return SubmittedFolder.model_validate(body)
     except ValidationError as error:
         raise RequestValidationError(error.errors(include_url=False, include_context=False)) from None
-    raise BadInput(f"type is {one_line(repr(kind), 60)}: give url or text, or send a file.")
+    raise BadInput(f"type is {one_line(repr(kind), 60)}: give url or text, or folder, or send a file.")
 
 
-def _store_source(app: App, submitted: SubmittedURL | SubmittedText) -> str:
-    """Return the source; a text is stored first."""
+class StoredSource(NamedTuple):
+    source: str
+    write: Callable[[BinaryIO], None] | None = None  # writes its bytes once more, if it has some
+
+
+def _store_source(app: App, submitted: SubmittedURL | SubmittedText | SubmittedFolder) -> StoredSource:
+    """Return the source; the bytes of a text or a folder are stored first."""
     check_takes_sources(app)
-    if isinstance(submitted, SubmittedURL):
-        return url_source(submitted.url)
-    return text_source(app, submitted.content, submitted.title)
+    match submitted:
+        case SubmittedURL():
+            return StoredSource(url_source(submitted.url))
+        case SubmittedText():
+            source = text_source(app, submitted.content, submitted.title)
+            return StoredSource(source, copier(io.BytesIO(submitted.content.encode())))
+        case SubmittedFolder():
+            files = [FolderFile(one.path, one.digest) for one in submitted.files]
+            return StoredSource(*store_folder(app, submitted.name, files))
 
 
 # -- idempotency keys
@@ -237,21 +279,20 @@ def _respond(status: int, answer: dict[str, Any], headers: Mapping[str, str] | N
 def _submit_file(app: App, key: str | None, file: UploadFile) -> JSONResponse:
     source = upload_source(app, file.filename or "", file.file)
     response = _run_once(app, "documents", key, source, lambda: _put(app, source))
-    keep_upload(app, source, file.file)
+    keep_upload(app, source, copier(file.file))
     return response
 
 
 def _submit_one(app: App, key: str | None, body: Any) -> JSONResponse:
-    submitted = _read_one(body)
-    source = _store_source(app, submitted)
-    response = _run_once(app, "documents", key, body, lambda: _put(app, source))
-    _keep(app, source, submitted)
+    stored = _store_source(app, _read_one(body))
+    response = _run_once(app, "documents", key, body, lambda: _put(app, stored.source))
+    _keep(app, stored)
     return response
 
 
-def _keep(app: App, source: str, submitted: SubmittedURL | SubmittedText) -> None:
-    if isinstance(submitted, SubmittedText):
-        keep_upload(app, source, io.BytesIO(submitted.content.encode()))
+def _keep(app: App, stored: StoredSource) -> None:
+    if stored.write is not None:
+        keep_upload(app, stored.source, stored.write)
 
 
 def _put(app: App, source: str) -> Answer:
@@ -264,16 +305,16 @@ def _put(app: App, source: str) -> Answer:
 
 
 def _submit_many(app: App, key: str | None, body: list[Any]) -> JSONResponse:
-    sources = [_source_or_problem(app, item) for item in body]
+    found = [_source_or_problem(app, item) for item in body]
 
     def submit_all() -> Answer:
         results: list[dict[str, Any]] = []
-        for index, source in enumerate(sources):
+        for index, stored in enumerate(found):
             document, problem = None, None
-            if isinstance(source, Problem):
-                status, problem = source.status, source.as_dict()
+            if isinstance(stored, Problem):
+                status, problem = stored.status, stored.as_dict()
             else:
-                status, document = _put(app, source)
+                status, document = _put(app, stored.source)
             results.append({"index": index, "document": document, "problem": problem, "status_code": status})
         count = [result["status_code"] for result in results].count
         accepted, duplicates = count(202), count(200)
@@ -281,13 +322,13 @@ def _submit_many(app: App, key: str | None, body: list[Any]) -> JSONResponse:
         return 200, totals | {"results": results}
 
     response = _run_once(app, "batch", key, body, submit_all)
-    for item, source in zip(body, sources, strict=True):
-        if isinstance(source, str):
-            _keep(app, source, _read_one(item))
+    for stored in found:
+        if not isinstance(stored, Problem):
+            _keep(app, stored)
     return response
 
 
-def _source_or_problem(app: App, body: Any) -> str | Problem:
+def _source_or_problem(app: App, body: Any) -> StoredSource | Problem:
     """Return the source of one item, or its problem. Conflicts and store errors are raised for the whole batch."""
     try:
         return _store_source(app, _read_one(body))

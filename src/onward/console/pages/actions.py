@@ -11,17 +11,16 @@ from starlette.responses import RedirectResponse, Response
 
 from onward.app import App
 from onward.console.action_forms import FORMS, ActionForm, FormValues, clean
+from onward.console.operations import CONSOLE
 from onward.console.page_templates import MAX_RECENT, fragment, page, with_query
 from onward.console.problems import Problem
 from onward.console.request_context import Onward, OwnForm, Running
 from onward.model.operations import Operation
-from onward.ops.actions.action import Actor
 from onward.ops.operation_run import find_operation
 from onward.ops.queries.operations import STATUSES, operation_about
 
 router = APIRouter()
 
-CONSOLE = Actor("console", "console")
 PAGE = 50
 MOST_ID = 2**63
 

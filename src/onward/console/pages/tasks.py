@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, FastAPI, Request
@@ -12,11 +13,12 @@ from starlette.responses import RedirectResponse, Response
 
 from onward.app import App
 from onward.console.charts import bar_segments
+from onward.console.operations import CONSOLE
 from onward.console.page_templates import fragment, page, with_query
-from onward.console.pages.actions import CONSOLE
 from onward.console.request_context import Onward, OwnForm, Running
 from onward.model.documents import Document, DocumentState
 from onward.ops.bad_input import BadInput, NotFound
+from onward.ops.folder_uploads import MAX_FOLDER_FILES
 from onward.ops.lookup import worker_command
 from onward.ops.queries.ingestion_report import (
     COLLECTIONS,
@@ -28,6 +30,7 @@ from onward.ops.queries.ingestion_report import (
 from onward.ops.queries.titles import find_titles
 from onward.ops.submissions import submit_source, submit_text, submit_upload, url_source
 from onward.ops.text.format import counted, counted_in, display_name, number, one_line, short_name
+from onward.pipeline.uploads import clean_name
 from onward.runtime.process_identity import alive_workers
 
 router = APIRouter()
@@ -196,11 +199,25 @@ def _waits(app: App, report: IngestionReport, key: str) -> list[tuple[str, float
 # -- ingesting a URL, a file or a pasted text
 
 
+class UploadResult(NamedTuple):
+    name: str
+    path: str = ""  # of its task
+    new: bool = False
+    problem: str = ""  # why it was refused
+
+
 @router.get("/ingest")
 def ask_source(request: Request, app: Onward) -> Response:
+    return _ingest_page(request, app)
+
+
+def _ingest_page(request: Request, app: App, results: Sequence[UploadResult] = (), status: int = 200) -> Response:
     return page(
         request,
         "ingest.html",
+        status=status,
+        results=results,
+        max_files=MAX_FOLDER_FILES,
         takes_sources="ingestion" in app.registry.services,
         alive=bool(alive_workers(app.store)),
         worker=worker_command(app.store),
@@ -209,16 +226,20 @@ def ask_source(request: Request, app: Onward) -> Response:
 
 
 @router.post("/ingest")
-def submit(app: Onward, operations: Running, form: OwnForm) -> Response:
-    file, url, text = form.get("file"), str(form.get("url") or ""), str(form.get("text") or "")
-    if isinstance(file, UploadFile) and file.filename:
-        submitted = submit_upload(app, file.filename, file.file)
+def submit(request: Request, app: Onward, operations: Running, form: OwnForm) -> Response:
+    url, text = str(form.get("url") or ""), str(form.get("text") or "")
+    files = [file for file in form.getlist("file") if isinstance(file, UploadFile) and file.filename]
+    if len(files) > 1:
+        results = [_submit_file(app, file) for file in files]
+        return _ingest_page(request, app, results, 422 if all(one.problem for one in results) else 200)
+    if files:
+        submitted = submit_upload(app, files[0].filename or "", files[0].file)
     elif url.strip():
         submitted = submit_source(app, url_source(url))
     elif text.strip():
         submitted = submit_text(app, text, str(form.get("title") or ""))
     else:
-        raise BadInput("nothing was given: give a URL, choose a file, or paste a text")
+        raise BadInput("nothing was given: give a URL, choose files, or paste a text")
     path, name = f"/tasks/{submitted.id}", display_name(submitted.source)
     if submitted.new:
         CONSOLE.log(app, "ingest", {"source": submitted.source}, 1)
@@ -227,3 +248,14 @@ def submit(app: Onward, operations: Running, form: OwnForm) -> Response:
         said = f"{name} was ingested before, and is left as it is. To fetch it once more, ingest it again."
     operation = operations.record(f"Ingest {name}", CONSOLE, path, said)
     return RedirectResponse(f"{path}?said={operation}", 303)
+
+
+def _submit_file(app: App, file: UploadFile) -> UploadResult:
+    """Submit one file of several; a refused one does not hold up the others."""
+    try:
+        submitted = submit_upload(app, file.filename or "", file.file)
+    except BadInput as error:
+        return UploadResult(clean_name(file.filename or ""), problem=str(error))
+    if submitted.new:
+        CONSOLE.log(app, "ingest", {"source": submitted.source}, 1)
+    return UploadResult(display_name(submitted.source), f"/tasks/{submitted.id}", submitted.new)
