@@ -108,8 +108,8 @@ def grpc_unavailable_in_batches(scene: Scene) -> None:
     scene.import_at_once(64, Page, together=16)
     scene.run(30)
     outage.on = True
-    scene.import_at_once(64, Page, together=16)
-    scene.run(30)
+    scene.import_at_once(32, Page, together=16)
+    scene.run(15)
 
 
 @incident("dependency")

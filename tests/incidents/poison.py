@@ -56,7 +56,7 @@ def thirty_of_a_broken_exporter(scene: Scene) -> None:
         with poison:
             json.loads('{"total": 12,50}' if invoice.author == "export-lyon" else '{"total": 12.5}')
 
-    good = scene.documents(120)
+    good = scene.documents(90)
     bad = scene.documents(
         30, author="export-lyon", path=lambda: f"/srv/inbox/lyon/{scene.random.randrange(10**6)}.json"
     )

@@ -15,7 +15,21 @@ from collections.abc import Sequence
 
 from tests.incidents.staging import INCIDENTS, CauseResult, Incident, IncidentResult
 
-THEMES = ("outages", "endpoints", "stores", "deploys", "configuration", "poison", "refused", "capacity")
+THEMES = (
+    *(
+        "outages",
+        "endpoints",
+        "stores",
+        "access",
+        "deploys",
+        "configuration",
+        "bugs",
+        "poison",
+        "refused",
+        "sources",
+    ),
+    *("capacity", "pressure", "mixed", "doubtful"),
+)
 LABELS = ("dependency", "overload", "poison document", "bug or bad deploy", "unclear")
 
 
@@ -80,6 +94,11 @@ def main(chosen: Sequence[str]) -> int:
             f"{result.causes[0].incident.name}: {group.error[:150]}"
             for result in results
             for group in result.merged
+        ],
+        "Failure groups of no cause: a fault of the incident": [
+            f"{result.causes[0].incident.name}: {group.error[:150]}"
+            for result in results
+            for group in result.stray
         ],
         "Could not be played": crashed,
     }

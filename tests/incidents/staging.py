@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 
-from onward import App, Settings, Work
+from onward import App, DeadLetter, Settings, Work
 from onward.ops.actions.action import ActionProgress, Actor
 from onward.ops.actions.failure_groups import RetryFailureGroup
 from onward.ops.queries.failure_groups import list_groups
@@ -66,8 +66,10 @@ class Cause:
     on: bool = False
     """Whether the trouble goes on at this moment; incidents switch it."""
     fingerprints: set[str] = field(default_factory=set)
-    killers: list[Item] = field(default_factory=list)
-    """Documents whose handling killed the worker process: no call of a handler ends with their failure."""
+    killers: set[str] = field(default_factory=set)
+    """Ids of documents whose handling killed the worker process: no call of a handler ends with their failure."""
+    finds: Callable[[DeadLetter], bool] | None = None
+    """Whether a dead letter has this cause, where no handler was called."""
 
     def __call__(self, error: E, *documents: Item) -> E:
         """Note that the running call fails for this cause, or only these documents of it; return the error."""
@@ -91,8 +93,7 @@ class Cause:
 
     def kills(self, document: Item, work: Work) -> None:
         """The running call kills its worker process, as the out-of-memory killer or a segmentation fault does."""
-        if document.id not in {one.id for one in self.killers}:
-            self.killers.append(document)
+        self.killers.add(document.id)
         self.scene.fragile.crash_after(0)
         work.checkpoint("never written")
 
@@ -257,13 +258,12 @@ class Scene:
                 best.cause.fingerprints.add(failure.fingerprint)
 
     def settle_truth(self) -> None:
-        """Find the fingerprints of documents that killed their worker process."""
-        for cause in self.causes:
-            for document in cause.killers:
-                letters = [
-                    one for one in self.world.dead_letters() if any(id == document.id for _, id in one.documents)
-                ]
-                cause.fingerprints.update(letter.fingerprint for letter in letters)
+        """Find the fingerprints of dead letters for which no handler has failed."""
+        for letter in self.world.dead_letters():
+            ids = {id for _, id in letter.documents}
+            for cause in self.causes:
+                if (cause.killers & ids and letter.deaths) or (cause.finds is not None and cause.finds(letter)):
+                    cause.fingerprints.add(letter.fingerprint)
 
     def close(self) -> None:
         if self._world is not None:
@@ -313,6 +313,8 @@ class IncidentResult:
     causes: tuple[CauseResult, ...]
     merged: tuple[Group, ...]
     """Groups that hold failures of several causes."""
+    stray: tuple[Group, ...]
+    """Groups that hold failures of no cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +342,7 @@ class Incident:
         ]
         found = [fingerprint for cause in scene.causes for fingerprint in cause.fingerprints]
         merged = {one for one in found if found.count(one) > 1}
-        return IncidentResult(tuple(results), _known(groups, merged))
+        return IncidentResult(tuple(results), _known(groups, merged), _known(groups, groups.keys() - set(found)))
 
 
 def _read_groups(app: App) -> Iterable[Group]:
