@@ -19,6 +19,7 @@ from starlette.responses import HTMLResponse, Response
 
 from onward.app import App
 from onward.console.sessions import SESSION_SECONDS, Sessions, cookie_name, cookie_of
+from onward.console.text_language import lang_attribute
 from onward.console.time_zone import local, viewer_zone
 from onward.console.timed_cache import TimedCache
 from onward.ledger.store_errors import StoreError
@@ -131,6 +132,7 @@ def _environment() -> Environment:
     environment.filters |= {one.__name__: one for one in (counted, duration, harmless, number, one_line, size)}
     environment.filters |= {
         "ago": _ago,
+        "lang": lang_attribute,
         "sentence": _sentence,
         "sentence_html": _sentence_html,
         "time": _time,

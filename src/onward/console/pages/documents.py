@@ -15,6 +15,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from onward.app import App
 from onward.console.page_templates import document_path, fragment, page, similar_path, with_query
 from onward.console.request_context import Onward
+from onward.console.text_language import message_language
 from onward.model.documents import DocumentState, Status
 from onward.ops.bad_input import NotFound
 from onward.ops.queries.document_details import body_of, history_of, next_step_of, original_of, thread_size
@@ -251,6 +252,7 @@ class DocumentContent:
     reading: str = ""  # the path where it can be read in its thread
     similar: str = ""  # the path of messages that are similar to it
     original: bool = False  # its original bytes are stored
+    language: str = ""  # the tag of the language of its text, if it is known
 
     @property
     def patch(self) -> bool:
@@ -312,6 +314,7 @@ def _message(app: App, body: dict[str, Any]) -> DocumentContent:
         reading=f"/threads/{one.thread_id}#m-{one.id}",
         similar=similar_path(one.id) if one.body.strip() else "",
         original=True,
+        language=message_language(one),
     )
 
 
