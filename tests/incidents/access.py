@@ -24,7 +24,7 @@ def key_revoked_at_noon(scene: Scene) -> None:
         if refused.on:
             raise refused(lib.requests_status(401, f"https://api.partner.example/v1/orders/{order.id}"))
 
-    scene.traffic(40, Order)
+    scene.traffic(26, Order)
     refused.on = True
     scene.traffic(15, Order)
 
@@ -40,7 +40,7 @@ def key_expired_without_needs(scene: Scene) -> None:
             body = '{"error": "token_expired", "expired_at": "2026-11-17T00:00:00Z"}'
             raise refused(lib.HTTPStatusError(401, f"https://cms.example/api/pages/{page.id}", body))
 
-    scene.traffic(50, Page)
+    scene.traffic(32, Page)
     refused.on = True
     scene.traffic(20, Page)
 
@@ -56,7 +56,7 @@ def out_of_credit(scene: Scene) -> None:
             text = "You exceeded your current quota, please check your plan and billing details."
             raise refused(lib.RateLimitError(429, text, "insufficient_quota", "insufficient_quota"))
 
-    scene.traffic(30, Page)
+    scene.traffic(20, Page)
     refused.on = True
     scene.traffic(15, Page)
     scene.run(30)
@@ -72,7 +72,7 @@ def payment_required(scene: Scene) -> None:
         if refused.on:
             raise refused(lib.requests_status(402, f"https://geo.example/search?q={order.number}"))
 
-    scene.traffic(30, Order)
+    scene.traffic(20, Order)
     refused.on = True
     scene.traffic(10, Order)
 
@@ -90,7 +90,7 @@ def certificate_of_the_partner_expired(scene: Scene) -> None:
             except OSError as error:
                 raise refused(requests.exceptions.SSLError(str(error))) from error
 
-    scene.traffic(30, Order)
+    scene.traffic(20, Order)
     refused.on = True
     scene.traffic(12, Order)
 
@@ -105,7 +105,7 @@ def certificate_raw_and_without_needs(scene: Scene) -> None:
         if refused.on:
             raise refused(lib.certificate_expired("status.partner.example"))
 
-    scene.notices(30)
+    scene.notices(20)
     refused.on = True
     scene.notices(12)
 
@@ -122,7 +122,7 @@ def mail_password_changed(scene: Scene) -> None:
                 smtplib.SMTPAuthenticationError(535, b"5.7.8 Error: authentication failed: UGFzc3dvcmQ6")
             )
 
-    scene.traffic(25, Mail)
+    scene.traffic(18, Mail)
     refused.on = True
     scene.traffic(15, Mail)
 
@@ -138,7 +138,7 @@ def database_password_rotated(scene: Scene) -> None:
             text = 'connection failed: FATAL:  password authentication failed for user "booking_rw"'
             raise refused(psycopg.OperationalError(text))
 
-    scene.traffic(30, Order)
+    scene.traffic(20, Order)
     refused.on = True
     scene.traffic(15, Order)
 
@@ -153,7 +153,7 @@ def database_right_taken_away(scene: Scene) -> None:
         if refused.on:
             raise refused(psycopg.errors.InsufficientPrivilege("permission denied for table monthly_totals"))
 
-    scene.traffic(30, Order)
+    scene.traffic(20, Order)
     refused.on = True
     scene.traffic(20, Order)
 
@@ -168,7 +168,7 @@ def bucket_policy_changed(scene: Scene) -> None:
         if refused.on:
             raise refused(lib.BotoClientError("AccessDenied", "Access Denied", "GetObject", 403))
 
-    scene.traffic(40, Upload)
+    scene.traffic(26, Upload)
     refused.on = True
     scene.traffic(20, Upload)
 
@@ -187,7 +187,7 @@ def session_token_expired(scene: Scene) -> None:
             except lib.BotoClientError as error:
                 raise refused(OSError(f"cannot load s3://inbox/{upload.id}")) from error
 
-    scene.traffic(30, Upload)
+    scene.traffic(20, Upload)
     refused.on = True
     scene.traffic(15, Upload)
 
@@ -202,7 +202,7 @@ def share_without_permission(scene: Scene) -> None:
         if refused.on:
             raise refused(PermissionError(13, "Permission denied", upload.path))
 
-    scene.traffic(30, Upload)
+    scene.traffic(20, Upload)
     refused.on = True
     scene.traffic(18, Upload)
 
@@ -238,9 +238,9 @@ def one_tenant_cancelled_the_contract(scene: Scene) -> None:
         if refused.on and mail.tenant == "initech":
             raise refused(imaplib.IMAP4.error(b"[AUTHENTICATIONFAILED] Invalid credentials (Failure)"))
 
-    scene.traffic(30, Mail)
+    scene.traffic(20, Mail)
     refused.on = True
-    scene.traffic(50, Mail)
+    scene.traffic(32, Mail)
 
 
 @incident("dependency")
@@ -309,6 +309,6 @@ def disk_of_the_database_is_full(scene: Scene) -> None:
             text += "HINT:  Check free disk space."
             raise full(psycopg.errors.DiskFull(text))
 
-    scene.traffic(30, Order)
+    scene.traffic(20, Order)
     full.on = True
     scene.traffic(15, Order)

@@ -24,7 +24,7 @@ def never_worked(scene: Scene) -> None:
         with bug:
             {"total": 1}["vat"]
 
-    scene.traffic(30)
+    scene.traffic(20)
 
 
 @incident("bug or bad deploy")
@@ -51,9 +51,9 @@ def feature_flag(scene: Scene) -> None:
         if bug.on:
             raise bug(TypeError("'NoneType' object is not subscriptable"))
 
-    scene.traffic(60, Order)
+    scene.traffic(40, Order)
     bug.on = True
-    scene.traffic(25, Order)
+    scene.traffic(18, Order)
 
 
 @incident("bug or bad deploy")
@@ -66,9 +66,9 @@ def feature_flag_for_some(scene: Scene) -> None:
         if bug.on and page.tenant == "globex":
             raise bug(lib.UndefinedError("'dict object' has no attribute 'hero_image'"))
 
-    scene.traffic(40, Page)
+    scene.traffic(26, Page)
     bug.on = True
-    scene.traffic(60, Page)
+    scene.traffic(40, Page)
 
 
 @incident("bug or bad deploy")
@@ -81,7 +81,7 @@ def last_day_of_the_month(scene: Scene) -> None:
         with bug:
             datetime.date(2026, 8, 31 if bug.on else 30).replace(month=9)
 
-    scene.traffic(60, Order, every=900)
+    scene.traffic(40, Order, every=900)
     bug.on = True
     scene.traffic(20, Order, every=600)
 
@@ -99,9 +99,9 @@ def provider_changed_its_schema(scene: Scene) -> None:
         with bug:
             Customer.model_validate({"email" if bug.on else "mail": f"{order.author}@example.org"})
 
-    scene.traffic(50, Order)
+    scene.traffic(32, Order)
     bug.on = True
-    scene.traffic(25, Order)
+    scene.traffic(18, Order)
 
 
 @incident("bug or bad deploy")
@@ -114,7 +114,7 @@ def api_version_switched_off(scene: Scene) -> None:
         if bug.on:
             raise bug(lib.requests_status(410, "https://api.courier.example/v1/shipments"))
 
-    scene.traffic(40, Order)
+    scene.traffic(26, Order)
     bug.on = True
     scene.traffic(20, Order)
 
@@ -145,7 +145,7 @@ def clock_of_our_machines(scene: Scene) -> None:
             text = "The difference between the request time and the current time is too large."
             raise skew(lib.BotoClientError("RequestTimeTooSkewed", text, "PutObject", 403))
 
-    scene.traffic(40, Upload)
+    scene.traffic(26, Upload)
     skew.on = True
     scene.traffic(15, Upload)
 
@@ -165,7 +165,7 @@ def event_loop_misused(scene: Scene) -> None:
             finally:
                 never.close()
 
-    scene.traffic(40, Mail)
+    scene.traffic(26, Mail)
 
 
 @incident("bug or bad deploy")
@@ -194,7 +194,7 @@ def import_of_a_new_source(scene: Scene) -> None:
             found = re.fullmatch(r"<[\w.]+@[\w.]+>", id)
             found.group()  # type: ignore[union-attr]
 
-    scene.traffic(100, Mail)
+    scene.traffic(65, Mail)
 
 
 @incident("bug or bad deploy")
@@ -233,7 +233,7 @@ def template_of_the_office(scene: Scene) -> None:
         if bug.on:
             raise bug(lib.TemplateSyntaxError("unexpected '}', expected ')'"))
 
-    scene.traffic(50, Mail)
+    scene.traffic(32, Mail)
     bug.on = True
     scene.traffic(15, Mail)
 
@@ -248,7 +248,7 @@ def setting_changed_by_hand(scene: Scene) -> None:
         with mistake:
             int("ten" if mistake.on else "10")
 
-    scene.traffic(40, Upload)
+    scene.traffic(26, Upload)
     mistake.on = True
     scene.traffic(20, Upload)
 

@@ -43,9 +43,9 @@ def rate_limit_without_retry_after(scene: Scene) -> None:
         if limit.on and scene.random.random() < 0.5:
             raise limit(lib.HTTPStatusError(429, f"https://geo.example/v1/lookup?q={order.id}", "slow down"))
 
-    scene.traffic(30, Order)
+    scene.traffic(20, Order)
     limit.on = True
-    scene.traffic(60, Order, every=5)
+    scene.traffic(40, Order, every=5)
 
 
 @incident("overload")
@@ -76,9 +76,9 @@ def too_many_connections(scene: Scene) -> None:
         if limit.on and scene.random.random() < 0.4:
             raise limit(psycopg.OperationalError("connection failed: FATAL:  sorry, too many clients already"))
 
-    scene.traffic(30, Order)
+    scene.traffic(20, Order)
     limit.on = True
-    scene.traffic(60, Order, every=10)
+    scene.traffic(40, Order, every=10)
 
 
 @incident("overload")
@@ -91,7 +91,7 @@ def sqlite_is_locked(scene: Scene) -> None:
         if scene.random.random() < 0.15:
             raise limit(sqlite3.OperationalError("database is locked"))
 
-    scene.traffic(100, Mail, every=2)
+    scene.traffic(65, Mail, every=2)
 
 
 @incident("overload")
@@ -112,7 +112,7 @@ def deadlocks(scene: Scene) -> None:
 
     scene.traffic(20, Order)
     limit.on = True
-    scene.traffic(80, Order, every=3)
+    scene.traffic(50, Order, every=3)
 
 
 @incident("overload")
@@ -125,9 +125,9 @@ def out_of_file_handles(scene: Scene) -> None:
         if limit.on and scene.random.random() < 0.5:
             raise limit(OSError(errno.EMFILE, "Too many open files", upload.path))
 
-    scene.traffic(30, Upload)
+    scene.traffic(20, Upload)
     limit.on = True
-    scene.traffic(50, Upload, every=4)
+    scene.traffic(32, Upload, every=4)
 
 
 @incident("overload")
@@ -140,7 +140,7 @@ def out_of_memory_under_load(scene: Scene) -> None:
         if limit.on and scene.random.random() < 0.5:
             raise limit(MemoryError())
 
-    scene.traffic(40)
+    scene.traffic(26)
     limit.on = True
     scene.import_at_once(40)
     scene.run(4)
@@ -183,9 +183,9 @@ def connection_pool_exhausted(scene: Scene) -> None:
                 )
             )
 
-    scene.traffic(30, Order)
+    scene.traffic(20, Order)
     limit.on = True
-    scene.traffic(60, Order, every=3)
+    scene.traffic(40, Order, every=3)
 
 
 @incident("overload")
@@ -216,9 +216,9 @@ def throttled_table(scene: Scene) -> None:
             text += "Consider increasing your provisioning level."
             raise limit(lib.BotoClientError("ProvisionedThroughputExceededException", text, "PutItem", 400))
 
-    scene.traffic(30)
+    scene.traffic(20)
     limit.on = True
-    scene.traffic(60, every=2)
+    scene.traffic(40, every=2)
 
 
 @incident("overload")

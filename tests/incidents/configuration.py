@@ -24,7 +24,7 @@ def missing_package(scene: Scene) -> None:
                 importlib.import_module("weasyprint_that_is_not_installed")
 
     scene.deploy("build-4398")
-    scene.traffic(30)
+    scene.traffic(20)
     scene.deploy("build-4412")
     scene.traffic(10)
 
@@ -40,7 +40,7 @@ def missing_binary(scene: Scene) -> None:
             raise bug(FileNotFoundError(2, "No such file or directory", "pdftotext"))
 
     scene.deploy("2.3")
-    scene.traffic(30, Upload)
+    scene.traffic(20, Upload)
     scene.deploy("2.4-slim")
     scene.traffic(14, Upload)
 
@@ -55,7 +55,7 @@ def wrong_host_deployed(scene: Scene) -> None:
         if scene.version == "4.18.0":
             raise mistake(socket.gaierror(-2, "Name or service not known (crm.staging.internal)"))
 
-    scene.traffic(40, Order)
+    scene.traffic(26, Order)
     scene.deploy("4.18.0")
     scene.traffic(15, Order)
 
@@ -74,7 +74,7 @@ def wrong_port_with_healthy_dependency(scene: Scene) -> None:
             )
 
     scene.deploy("8.1.4")
-    scene.traffic(30, Order)
+    scene.traffic(20, Order)
     scene.deploy("8.2.0")
     scene.traffic(15, Order)
 
@@ -91,7 +91,7 @@ def environment_variable_missing(scene: Scene) -> None:
                 {"HOME": "/"}["LEDGER_TOKEN"]
 
     scene.deploy("chart-77")
-    scene.notices(30)
+    scene.notices(20)
     scene.deploy("chart-78")
     scene.notices(15)
 
@@ -108,7 +108,7 @@ def wrong_key_name_deployed(scene: Scene) -> None:
             raise mistake(lib.BotoClientError("SignatureDoesNotMatch", text, "PutObject", 403))
 
     scene.deploy("r1202")
-    scene.traffic(30, Upload)
+    scene.traffic(20, Upload)
     scene.deploy("r1203")
     scene.traffic(15, Upload)
 
@@ -131,7 +131,7 @@ def model_renamed_in_our_settings(scene: Scene) -> None:
             )
 
     scene.deploy("1.7.3")
-    scene.traffic(25, Page)
+    scene.traffic(18, Page)
     scene.deploy("1.8.0")
     scene.traffic(12, Page)
 
@@ -148,6 +148,6 @@ def time_zone_data_missing(scene: Scene) -> None:
                 zoneinfo.ZoneInfo("Europe/Berlin-without-data")
 
     scene.deploy("5.2")
-    scene.traffic(25, Order)
+    scene.traffic(18, Order)
     scene.deploy("5.3-alpine")
     scene.traffic(12, Order)

@@ -25,9 +25,9 @@ def renamed_field(scene: Scene) -> None:
         with bug:
             data["vat_rate" if scene.version == "4.18.0" else "vat"]
 
-    scene.traffic(40)
+    scene.traffic(26)
     scene.deploy("4.18.0")
-    scene.traffic(25)
+    scene.traffic(18)
 
 
 @incident("bug or bad deploy")
@@ -43,9 +43,9 @@ def none_type_after_deploy(scene: Scene) -> None:
                 customer.author  # type: ignore[union-attr] # noqa: B018
 
     scene.deploy("2026.11.09-2")
-    scene.traffic(45, Order)
+    scene.traffic(30, Order)
     scene.deploy("2026.11.16-1")
-    scene.traffic(45, Order)
+    scene.traffic(30, Order)
 
 
 @incident("bug or bad deploy")
@@ -59,9 +59,9 @@ def ten_percent_bug(scene: Scene) -> None:
             with bug:
                 _ = 100 / (invoice.number % 10)
 
-    scene.traffic(60, every=30)
+    scene.traffic(40, every=30)
     scene.deploy("5.0.0")
-    scene.traffic(60, every=30)
+    scene.traffic(40, every=30)
 
 
 @incident("bug or bad deploy")
@@ -75,7 +75,7 @@ def rolling_deploy(scene: Scene) -> None:
             raise bug(AttributeError("'str' object has no attribute 'decode'"))
 
     scene.deploy("v86")
-    scene.traffic(30, Mail)
+    scene.traffic(20, Mail)
     scene.deploy("v86", "v87")
     scene.traffic(20, Mail)
 
@@ -91,11 +91,11 @@ def rolled_back(scene: Scene) -> None:
             raise bug(TypeError("unsupported operand type(s) for *: 'decimal.Decimal' and 'float'"))
 
     scene.deploy("v2.8")
-    scene.traffic(30, Order)
+    scene.traffic(20, Order)
     scene.deploy("v2.9")
     scene.traffic(12, Order)
     scene.deploy("v2.8")
-    scene.traffic(30, Order)
+    scene.traffic(20, Order)
 
 
 @incident("bug or bad deploy")
@@ -133,7 +133,7 @@ def migration_forgotten(scene: Scene) -> None:
             )
 
     scene.deploy("3.6.9")
-    scene.traffic(30, Order)
+    scene.traffic(20, Order)
     scene.deploy("3.7.0")
     scene.traffic(20, Order)
 
@@ -152,7 +152,7 @@ def migration_forgotten_sqlite(scene: Scene) -> None:
             table.execute(f"INSERT INTO seen ({column}) VALUES (?)", (notice.number,))
 
     scene.deploy("11")
-    scene.notices(30)
+    scene.notices(20)
     scene.deploy("12")
     scene.notices(12)
     table.close()
@@ -169,7 +169,7 @@ def new_endpoint_does_not_exist(scene: Scene) -> None:
             raise bug(lib.requests_status(404, "http://converter.internal/v3/convert"))
 
     scene.deploy("0.8.5")
-    scene.traffic(30, Upload)
+    scene.traffic(20, Upload)
     scene.deploy("0.9.0")
     scene.traffic(15, Upload)
 
@@ -186,7 +186,7 @@ def we_send_a_bad_body(scene: Scene) -> None:
             raise bug(lib.HTTPStatusError(422, f"https://api.bank.example/v2/payments?ref={order.id}", body))
 
     scene.deploy("6.0")
-    scene.traffic(40, Order)
+    scene.traffic(26, Order)
     scene.deploy("6.1")
     scene.traffic(20, Order)
 
@@ -226,9 +226,9 @@ def endless_recursion(scene: Scene) -> None:
                 fold(0)
 
     scene.deploy("v13")
-    scene.traffic(40, Mail)
+    scene.traffic(26, Mail)
     scene.deploy("v14")
-    scene.traffic(40, Mail)
+    scene.traffic(26, Mail)
 
 
 @incident("bug or bad deploy")
@@ -242,7 +242,7 @@ def too_slow_since_the_deploy(scene: Scene) -> None:
             bug.takes(61)
 
     scene.deploy("9.8.2")
-    scene.traffic(30, Page)
+    scene.traffic(20, Page)
     scene.deploy("9.9.0")
     scene.traffic(8, Page, every=300)
 
@@ -277,7 +277,7 @@ def deploy_on_a_quiet_night(scene: Scene) -> None:
         if scene.version == "4.18.0":
             raise bug(NameError("name 'render_totals' is not defined"))
 
-    scene.traffic(60, Order)
+    scene.traffic(40, Order)
     scene.deploy("4.18.0")
     scene.traffic(3, Order, every=1800)
 
@@ -296,7 +296,7 @@ def first_document_after_a_deploy(scene: Scene) -> None:
             with bug:
                 total(invoice.size, 0.19)  # type: ignore[call-arg]
 
-    scene.traffic(80)
+    scene.traffic(50)
     scene.deploy("4.18.0")
     scene.run(5)
     scene.traffic(1)
@@ -317,7 +317,7 @@ def own_classifier_hides_the_kind(scene: Scene) -> None:
                 {"billing": 1}["Billing"]
 
     scene.deploy("76")
-    scene.traffic(30, Mail)
+    scene.traffic(20, Mail)
     scene.deploy("77")
     scene.traffic(15, Mail)
 
@@ -332,6 +332,6 @@ def assertion_of_ours(scene: Scene) -> None:
         if scene.version == "4.19.0" and invoice.number % 5 == 0:
             raise bug(Permanent(f"credit and debit differ by {invoice.size / 100:.2f} in {invoice.id}"))
 
-    scene.traffic(50)
+    scene.traffic(32)
     scene.deploy("4.19.0")
-    scene.traffic(50)
+    scene.traffic(32)

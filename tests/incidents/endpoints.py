@@ -21,7 +21,7 @@ def lying_health_call(scene: Scene) -> None:
         if outage.on:
             raise outage(lib.requests_status(503, f"https://tax.internal/v2/rates?invoice={invoice.id}"))
 
-    scene.traffic(40)
+    scene.traffic(26)
     outage.on = True
     scene.traffic(15)
     scene.run(hours=1)
@@ -43,7 +43,7 @@ def wrapped_by_our_own_error(scene: Scene) -> None:
             except lib.HTTPStatusError as error:
                 raise outage(ArchiveError(f"could not archive {upload.path} ({upload.size} bytes)")) from error
 
-    scene.traffic(30, Upload)
+    scene.traffic(20, Upload)
     outage.on = True
     scene.traffic(12, Upload)
 
@@ -87,7 +87,7 @@ def model_endpoint_60_percent(scene: Scene) -> None:
 
     scene.traffic(20, Page)
     outage.on = True
-    scene.traffic(50, Page)
+    scene.traffic(32, Page)
 
 
 @incident("dependency")
@@ -156,7 +156,7 @@ def listener_without_needs_or_documents(scene: Scene) -> None:
         if outage.on:
             raise outage(lib.requests_status(503, f"https://sms.example/v1/messages/{notice.number}"))
 
-    scene.notices(40)
+    scene.notices(26)
     outage.on = True
     scene.notices(20)
 
@@ -188,7 +188,7 @@ def second_of_two_dependencies(scene: Scene) -> None:
         if outage.on:
             raise outage(lib.HTTPStatusError(500, f"http://scores.internal/score/{order.id}"))
 
-    scene.traffic(30, Order)
+    scene.traffic(20, Order)
     outage.on = True
     scene.traffic(15, Order)
 
@@ -206,7 +206,7 @@ def provider_changed_its_answer(scene: Scene) -> None:
         with outage:
             response.json()
 
-    scene.traffic(30, Page)
+    scene.traffic(20, Page)
     outage.on = True
     scene.traffic(15, Page)
 

@@ -90,10 +90,6 @@ class TransportError(Exception):
     __module__ = "httpx"
 
 
-class ConnectError(TransportError):
-    __module__ = "httpx"
-
-
 class ConnectTimeout(TransportError):
     __module__ = "httpx"
 
@@ -103,10 +99,6 @@ class ReadTimeout(TransportError):
 
 
 class PoolTimeout(TransportError):
-    __module__ = "httpx"
-
-
-class RemoteProtocolError(TransportError):
     __module__ = "httpx"
 
 
@@ -133,14 +125,6 @@ class ServerDisconnectedError(ClientError):
 
 class ClientPayloadError(ClientError):
     __module__ = "aiohttp.client_exceptions"
-
-
-class ClientResponseError(ClientError):
-    __module__ = "aiohttp.client_exceptions"
-
-    def __init__(self, status: int, url: str) -> None:
-        super().__init__(f"{status}, message='{REASONS[status]}', url='{url}'")
-        self.status, self.message, self.headers = status, REASONS[status], dict[str, str]()
 
 
 class BotoClientError(Exception):
@@ -317,10 +301,6 @@ class ServerSelectionTimeoutError(Exception):
 
 
 class AutoReconnect(Exception):
-    __module__ = "pymongo.errors"
-
-
-class DuplicateKeyError(Exception):
     __module__ = "pymongo.errors"
 
 

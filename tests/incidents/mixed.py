@@ -27,9 +27,9 @@ def torn_files_during_an_outage(scene: Scene) -> None:
         if outage.on:
             raise outage(ConnectionRefusedError(111, "Connection refused"))
 
-    scene.traffic(40, Upload)
+    scene.traffic(26, Upload)
     scene.traffic(2, Upload, text="torn")
-    scene.traffic(30, Upload)
+    scene.traffic(20, Upload)
     outage.on = True
     scene.traffic(10, Upload)
 
@@ -46,9 +46,9 @@ def deploy_and_outage(scene: Scene) -> None:
         if outage.on:
             raise outage(lib.requests_status(503, f"https://tax.internal/v2/rates/{invoice.id}"))
 
-    scene.traffic(40)
+    scene.traffic(26)
     scene.deploy("4.18.0")
-    scene.traffic(40)
+    scene.traffic(26)
     outage.on = True
     scene.traffic(15)
 
@@ -67,11 +67,11 @@ def deploy_and_poison(scene: Scene) -> None:
             raise bug(IndexError("string index out of range"))
 
     scene.deploy("v87")
-    scene.traffic(40, Mail)
+    scene.traffic(26, Mail)
     scene.traffic(1, Mail, text="garbage")
     scene.traffic(20, Mail)
     scene.deploy("v88")
-    scene.traffic(60, Mail)
+    scene.traffic(40, Mail)
 
 
 @incident("overload", "poison document")
@@ -103,7 +103,7 @@ def two_dependencies_down(scene: Scene) -> None:
         if scores.on:
             raise scores(lib.requests_status(401, f"https://scores.example/v1/score/{order.id}"))
 
-    scene.traffic(30, Order)
+    scene.traffic(20, Order)
     crm.on = True
     scene.traffic(10, Order)
     crm.on = False
@@ -127,8 +127,8 @@ def outage_in_one_service_bug_in_another(scene: Scene) -> None:
         if scene.version == "4.18.0":
             raise bug(TypeError("resize() missing 1 required positional argument: 'box'"))
 
-    scene.traffic(25, Mail)
-    scene.traffic(25, Upload)
+    scene.traffic(18, Mail)
+    scene.traffic(18, Upload)
     outage.on = True
     scene.deploy("4.18.0")
     scene.traffic(10, Mail)
@@ -145,7 +145,7 @@ def outage_right_after_a_deploy(scene: Scene) -> None:
         if outage.on:
             raise outage(lib.requests_status(502, f"https://api.bank.example/payments/{order.id}"))
 
-    scene.traffic(40, Order)
+    scene.traffic(26, Order)
     scene.deploy("4.18.0")
     scene.traffic(5, Order)
     outage.on = True
@@ -163,7 +163,7 @@ def outage_and_deploy_at_the_same_minute(scene: Scene) -> None:
         if outage.on:
             raise outage(lib.requests_refused(f"http://addresses.internal:8080/a/{order.number}"))
 
-    scene.traffic(40, Order)
+    scene.traffic(26, Order)
     outage.on = True
     scene.deploy("4.18.0")
     scene.traffic(8, Order)
@@ -181,9 +181,9 @@ def limit_right_after_a_deploy(scene: Scene) -> None:
         if scene.version == "4.18.0" and scene.random.random() < 0.5:
             raise limit(lib.HTTPStatusError(429, "https://crm.example/api/orders", headers={"Retry-After": "15"}))
 
-    scene.traffic(40, Order)
+    scene.traffic(26, Order)
     scene.deploy("4.18.0")
-    scene.traffic(60, Order, every=5)
+    scene.traffic(40, Order, every=5)
 
 
 @incident("bug or bad deploy", "poison document", groups=(1, 2))
@@ -198,11 +198,11 @@ def worker_crashes_and_a_bug(scene: Scene) -> None:
         if scene.version == "4.18.0" and upload.kind == "xlsx":
             raise bug(AttributeError("module 'openpyxl' has no attribute 'load_workbook_fast'"))
 
-    scene.traffic(30, Upload)
+    scene.traffic(20, Upload)
     scene.traffic(1, Upload, kind="dwg")
     scene.run(20)
     scene.deploy("4.18.0")
-    scene.traffic(50, Upload)
+    scene.traffic(32, Upload)
 
 
 @incident("bug or bad deploy")
@@ -215,7 +215,7 @@ def every_document_crashes_the_worker(scene: Scene) -> None:
         if scene.version == "4.18.0":
             bug.kills(upload, work)
 
-    scene.traffic(30, Upload)
+    scene.traffic(20, Upload)
     scene.deploy("4.18.0")
     scene.import_at_once(6, Upload)
     scene.run(30)
@@ -235,7 +235,7 @@ def two_kinds_of_bad_files(scene: Scene) -> None:
                 body["subtotal"]
 
     bad = [*scene.documents(5, author="branch-7"), *scene.documents(4, author="branch-3")]
-    scene.mixed_traffic(scene.documents(90), bad)
+    scene.mixed_traffic(scene.documents(60), bad)
 
 
 @incident("dependency", "overload")
@@ -251,11 +251,11 @@ def outage_then_thundering_herd(scene: Scene) -> None:
             text = "connection failed: FATAL:  remaining connection slots are reserved for superusers"
             raise herd(psycopg.errors.TooManyConnections(text))
 
-    scene.traffic(30, Order)
+    scene.traffic(20, Order)
     outage.on = True
-    scene.traffic(30, Order)
+    scene.traffic(20, Order)
     outage.on, herd.on = False, True
-    scene.traffic(40, Order, every=5)
+    scene.traffic(26, Order, every=5)
 
 
 @incident("dependency", groups=3)
@@ -301,6 +301,6 @@ def two_bugs_of_one_release(scene: Scene) -> None:
             raise replies(TypeError("expected string or bytes-like object, got 'Header'"))
 
     scene.deploy("v89")
-    scene.traffic(50, Mail)
+    scene.traffic(32, Mail)
     scene.deploy("v90")
-    scene.traffic(50, Mail)
+    scene.traffic(32, Mail)

@@ -27,9 +27,9 @@ def mail_relay_restarted_badly(scene: Scene) -> None:
         if outage.on:
             raise outage(TimeoutError(110, "Connection timed out"))
 
-    scene.traffic(30, Mail)
+    scene.traffic(30, Mail, every=60)
     outage.on = True
-    scene.traffic(30, Mail)
+    scene.traffic(30, Mail, every=60)
 
 
 @incident("dependency")
@@ -47,7 +47,7 @@ def website_unreachable_with_health_call(scene: Scene) -> None:
                 )
             )
 
-    scene.traffic(25, Page)
+    scene.traffic(18, Page)
     outage.on = True
     scene.traffic(8, Page)
     scene.run(hours=2)
@@ -66,7 +66,7 @@ def wrapped_without_needs(scene: Scene) -> None:
             except OSError as error:
                 raise outage(RuntimeError(f"label for order {order.id} was not printed")) from error
 
-    scene.traffic(50, Order)
+    scene.traffic(32, Order)
     outage.on = True
     scene.traffic(14, Order)
 
@@ -83,7 +83,7 @@ def exception_group_of_lookups(scene: Scene) -> None:
             errors = [lib.ClientConnectorError("addresses.internal", 8080, refused) for _ in range(2)]
             raise outage(ExceptionGroup("unhandled errors in a TaskGroup", errors))
 
-    scene.traffic(25, Order)
+    scene.traffic(18, Order)
     outage.on = True
     scene.traffic(10, Order)
 
@@ -102,9 +102,9 @@ def flapping_broker(scene: Scene) -> None:
                 )
             )
 
-    scene.traffic(30, Order)
+    scene.traffic(20, Order)
     outage.on = True
-    scene.traffic(60, Order)
+    scene.traffic(40, Order)
 
 
 @incident("dependency", groups=3)
@@ -122,9 +122,9 @@ def flapping_without_needs(scene: Scene) -> None:
                 raise outage(lib.ServerDisconnectedError("Server disconnected"))
             raise outage(TimeoutError(110, "Connect call failed ('172.16.9.2', 443)"))
 
-    scene.traffic(30, Order)
+    scene.traffic(20, Order)
     outage.on = True
-    scene.traffic(40, Order)
+    scene.traffic(26, Order)
 
 
 @incident("dependency")
@@ -181,7 +181,7 @@ def outage_that_healed(scene: Scene) -> None:
     outage.on = True
     scene.traffic(20, Mail)
     outage.on = False
-    scene.traffic(40, Mail)
+    scene.traffic(26, Mail)
     scene.run(hours=8)
 
 
@@ -218,7 +218,7 @@ def listener_without_documents(scene: Scene) -> None:
                 lib.ClientConnectorError("chat.internal", 443, ConnectionRefusedError(111, "Connection refused"))
             )
 
-    scene.notices(25)
+    scene.notices(18)
     outage.on = True
     scene.notices(10)
     scene.run(30)
@@ -238,7 +238,7 @@ def smtp_server_says_service_not_available(scene: Scene) -> None:
                 )
             )
 
-    scene.traffic(25, Mail)
+    scene.traffic(18, Mail)
     outage.on = True
     scene.traffic(12, Mail)
 
@@ -262,7 +262,7 @@ def tls_handshake_fails(scene: Scene) -> None:
                     )
                 ) from error
 
-    scene.traffic(30, Order)
+    scene.traffic(20, Order)
     outage.on = True
     scene.traffic(15, Order)
 

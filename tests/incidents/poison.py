@@ -30,7 +30,7 @@ def one_torn_zip(scene: Scene) -> None:
             with poison:
                 zipfile.ZipFile(io.BytesIO(b"PK\x03\x04 torn"))
 
-    scene.mixed_traffic(scene.documents(60, Upload), scene.documents(1, Upload, text="torn", kind="zip"))
+    scene.mixed_traffic(scene.documents(40, Upload), scene.documents(1, Upload, text="torn", kind="zip"))
 
 
 @incident("poison document")
@@ -43,7 +43,7 @@ def three_with_wrong_encoding(scene: Scene) -> None:
         with poison:
             (b"caf\xe9" if upload.author == "e.dubois" else b"tea").decode("utf-8")
 
-    scene.mixed_traffic(scene.documents(70, Upload), scene.documents(3, Upload, author="e.dubois", kind="txt"))
+    scene.mixed_traffic(scene.documents(45, Upload), scene.documents(3, Upload, author="e.dubois", kind="txt"))
 
 
 @incident("poison document")
@@ -73,7 +73,7 @@ def protected_pdfs(scene: Scene) -> None:
         if upload.text == "secret":
             raise poison(lib.FileNotDecryptedError("File has not been decrypted"))
 
-    scene.mixed_traffic(scene.documents(50, Upload), scene.documents(2, Upload, text="secret", kind="pdf"))
+    scene.mixed_traffic(scene.documents(32, Upload), scene.documents(2, Upload, text="secret", kind="pdf"))
 
 
 @incident("poison document")
@@ -137,9 +137,9 @@ def takes_for_ever(scene: Scene) -> None:
         if upload.size > 90_000_000:
             poison.takes(301)
 
-    scene.traffic(30, Upload)
+    scene.traffic(20, Upload)
     scene.traffic(1, Upload, size=96_400_512, kind="xlsx")
-    scene.traffic(40, Upload)
+    scene.traffic(26, Upload)
 
 
 @incident("poison document")
@@ -152,7 +152,7 @@ def too_deeply_nested(scene: Scene) -> None:
         with poison:
             json.loads("[" * 100_000 if upload.author == "fuzzer" else "[]")
 
-    scene.mixed_traffic(scene.documents(60, Upload), scene.documents(1, Upload, author="fuzzer", kind="json"))
+    scene.mixed_traffic(scene.documents(40, Upload), scene.documents(1, Upload, author="fuzzer", kind="json"))
 
 
 @incident("poison document")
@@ -165,9 +165,9 @@ def memory_error_for_a_giant(scene: Scene) -> None:
         if upload.size > 10**10:
             raise poison(MemoryError())
 
-    scene.traffic(40, Upload)
+    scene.traffic(26, Upload)
     scene.traffic(1, Upload, size=42_949_672_960, kind="tar")
-    scene.traffic(30, Upload)
+    scene.traffic(20, Upload)
 
 
 @incident("poison document")
@@ -185,7 +185,7 @@ def decompression_bomb(scene: Scene) -> None:
                 )
             )
 
-    scene.mixed_traffic(scene.documents(45, Upload), scene.documents(2, Upload, text="bomb"))
+    scene.mixed_traffic(scene.documents(30, Upload), scene.documents(2, Upload, text="bomb"))
 
 
 @incident("poison document", groups=4)
@@ -205,7 +205,7 @@ def one_author_many_errors(scene: Scene) -> None:
                 raise poison(ValueError("invalid literal for int() with base 10: 'Tue'"))
             raise poison(LookupError("unknown encoding: x-homebrew"))
 
-    scene.mixed_traffic(scene.documents(80, Mail), scene.documents(8, Mail, author="homebrew-1.2"))
+    scene.mixed_traffic(scene.documents(50, Mail), scene.documents(8, Mail, author="homebrew-1.2"))
 
 
 @incident("poison document")
@@ -218,7 +218,7 @@ def empty_files(scene: Scene) -> None:
         with poison:
             ElementTree.fromstring("" if upload.size == 0 else "<a/>")
 
-    scene.mixed_traffic(scene.documents(60, Upload), scene.documents(5, Upload, size=0, kind="xml"))
+    scene.mixed_traffic(scene.documents(40, Upload), scene.documents(5, Upload, size=0, kind="xml"))
 
 
 @incident("poison document")
@@ -231,7 +231,7 @@ def old_word_files(scene: Scene) -> None:
         if upload.author == "dept-4":
             raise poison(lib.PackageNotFoundError(f"Package not found at '{upload.path}'"))
 
-    scene.mixed_traffic(scene.documents(90, Upload), scene.documents(14, Upload, author="dept-4", kind="docx"))
+    scene.mixed_traffic(scene.documents(60, Upload), scene.documents(14, Upload, author="dept-4", kind="docx"))
 
 
 @incident("poison document")
@@ -247,7 +247,7 @@ def given_up_long_ago(scene: Scene) -> None:
 
     scene.traffic(20, Upload)
     scene.traffic(1, Upload, text="damaged")
-    scene.traffic(100, Upload, every=DAY / 50)
+    scene.traffic(65, Upload, every=DAY / 50)
 
 
 @incident("poison document")
@@ -261,7 +261,7 @@ def put_back_by_hopeful_operator(scene: Scene) -> None:
             with poison:
                 tarfile.open(fileobj=io.BytesIO(b"damaged")).close()
 
-    scene.mixed_traffic(scene.documents(30, Upload), scene.documents(2, Upload, text="damaged", kind="tar"))
+    scene.mixed_traffic(scene.documents(20, Upload), scene.documents(2, Upload, text="damaged", kind="tar"))
     for _ in range(2):
         scene.retry_all()
         scene.traffic(15, Upload)
@@ -296,8 +296,8 @@ def poison_right_after_a_deploy(scene: Scene) -> None:
             with poison:
                 gzip.decompress(b"damaged")
 
-    scene.traffic(40, Upload)
+    scene.traffic(26, Upload)
     scene.deploy("4.18.0")
     scene.traffic(10, Upload)
     scene.traffic(1, Upload, text="damaged")
-    scene.traffic(40, Upload)
+    scene.traffic(26, Upload)

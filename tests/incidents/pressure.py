@@ -24,7 +24,7 @@ def slow_under_load(scene: Scene) -> None:
         if load.on and scene.random.random() < 0.6:
             raise load(lib.ReadTimeout("timed out after 10.0 s"))
 
-    scene.traffic(40, Order)
+    scene.traffic(26, Order)
     load.on = True
     scene.import_at_once(60, Order)
     scene.run(4)
@@ -40,9 +40,9 @@ def statement_timeout_at_month_end(scene: Scene) -> None:
         if load.on and scene.random.random() < 0.35:
             raise load(psycopg.errors.QueryCanceled("canceling statement due to statement timeout"))
 
-    scene.traffic(40)
+    scene.traffic(26)
     load.on = True
-    scene.traffic(80, every=3)
+    scene.traffic(50, every=3)
 
 
 @incident("overload")
@@ -57,9 +57,9 @@ def lock_timeouts(scene: Scene) -> None:
             text += f'CONTEXT:  while updating tuple (0,{order.number}) in relation "totals"'
             raise load(psycopg.errors.LockNotAvailable(text))
 
-    scene.traffic(30, Order)
+    scene.traffic(20, Order)
     load.on = True
-    scene.traffic(100, Order, every=2)
+    scene.traffic(65, Order, every=2)
 
 
 @incident("overload")
@@ -73,9 +73,9 @@ def serialisation_failures(scene: Scene) -> None:
             text = "could not serialize access due to concurrent update"
             raise load(psycopg.errors.SerializationFailure(text))
 
-    scene.traffic(30, Order)
+    scene.traffic(20, Order)
     load.on = True
-    scene.traffic(70, Order, every=2)
+    scene.traffic(45, Order, every=2)
 
 
 @incident("overload")
@@ -106,9 +106,9 @@ def our_temporary_folder_is_full(scene: Scene) -> None:
             path = f"/tmp/convert-{scene.random.getrandbits(32):08x}.pdf"
             raise full(OSError(errno.ENOSPC, "No space left on device", path))
 
-    scene.traffic(40, Upload)
+    scene.traffic(26, Upload)
     full.on = True
-    scene.traffic(60, Upload, every=5)
+    scene.traffic(40, Upload, every=5)
 
 
 @incident("overload")
@@ -121,7 +121,7 @@ def our_disk_is_full_for_good(scene: Scene) -> None:
         if full.on:
             raise full(OSError(errno.ENOSPC, "No space left on device"))
 
-    scene.traffic(40, Upload)
+    scene.traffic(26, Upload)
     full.on = True
     scene.traffic(20, Upload)
 
@@ -136,9 +136,9 @@ def cannot_fork(scene: Scene) -> None:
         if limit.on and scene.random.random() < 0.5:
             raise limit(BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"))
 
-    scene.traffic(30, Upload)
+    scene.traffic(20, Upload)
     limit.on = True
-    scene.traffic(50, Upload, every=3)
+    scene.traffic(32, Upload, every=3)
 
 
 @incident("overload")
@@ -151,9 +151,9 @@ def converter_killed_for_memory(scene: Scene) -> None:
         if limit.on and scene.random.random() < 0.5:
             raise limit(subprocess.CalledProcessError(-9, ["soffice", "--headless", upload.path]))
 
-    scene.traffic(30, Upload)
+    scene.traffic(20, Upload)
     limit.on = True
-    scene.traffic(40, Upload, every=10)
+    scene.traffic(26, Upload, every=10)
 
 
 @incident("overload")
@@ -166,7 +166,7 @@ def redis_out_of_memory(scene: Scene) -> None:
         if limit.on:
             raise limit(lib.OutOfMemoryError("command not allowed when used memory > 'maxmemory'."))
 
-    scene.traffic(40, Page)
+    scene.traffic(26, Page)
     limit.on = True
     scene.traffic(15, Page)
 
@@ -199,9 +199,9 @@ def http_pool_timeouts(scene: Scene) -> None:
         if limit.on and scene.random.random() < 0.4:
             raise limit(lib.PoolTimeout(""))
 
-    scene.traffic(30, Page)
+    scene.traffic(20, Page)
     limit.on = True
-    scene.traffic(60, Page, every=2)
+    scene.traffic(40, Page, every=2)
 
 
 @incident("overload")
@@ -214,9 +214,9 @@ def handlers_too_slow_at_the_peak(scene: Scene) -> None:
         if load.on and scene.random.random() < 0.35:
             load.takes(61)
 
-    scene.traffic(30)
+    scene.traffic(20)
     load.on = True
-    scene.traffic(40, every=90)
+    scene.traffic(26, every=90)
 
 
 @incident("overload")
@@ -233,7 +233,7 @@ def rate_limit_every_day_at_nine(scene: Scene) -> None:
     for _ in range(2):
         scene.traffic(10, Order, every=300)
         limit.on = True
-        scene.traffic(30, Order, every=5)
+        scene.traffic(20, Order, every=5)
         limit.on = False
         scene.traffic(10, Order, every=HOUR)
 
@@ -249,7 +249,7 @@ def daily_quota_used_up(scene: Scene) -> None:
             headers = {"Retry-After": "28800", "X-RateLimit-Reset": "1800028800"}
             raise limit(lib.requests_status(429, f"https://registry.example/companies/{notice.number}", headers))
 
-    scene.notices(40)
+    scene.notices(26)
     limit.on = True
     scene.notices(15)
 
@@ -266,7 +266,7 @@ def handler_says_wait(scene: Scene) -> None:
 
     scene.traffic(20, Order)
     limit.on = True
-    scene.traffic(30, Order, every=10)
+    scene.traffic(20, Order, every=10)
 
 
 @incident("overload", groups=2)
@@ -283,7 +283,7 @@ def server_busy_503_and_timeouts(scene: Scene) -> None:
             if dice < 0.5:
                 raise load(lib.requests_timeout("dms", 30))
 
-    scene.traffic(30, Upload)
+    scene.traffic(20, Upload)
     load.on = True
     scene.import_at_once(70, Upload)
     scene.run(4)

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tests.incidents.staging import INCIDENTS, CauseResult, Incident, IncidentResult
+from tests.support.store_template import copied_stores
 
 THEMES = (
     *(
@@ -28,7 +29,7 @@ THEMES = (
         "refused",
         "sources",
     ),
-    *("capacity", "pressure", "mixed", "doubtful"),
+    *("capacity", "pressure", "drivers", "mixed", "doubtful"),
 )
 LABELS = ("dependency", "overload", "poison document", "bug or bad deploy", "unclear")
 
@@ -75,14 +76,15 @@ def main(chosen: Sequence[str]) -> int:
         print(f"there is no incident {', '.join(sorted(unknown))}", file=sys.stderr)
         return 2
     began, results, crashed = time.process_time(), list[IncidentResult](), list[str]()
-    for one in known:
-        if not chosen or one.name in chosen:
-            try:
-                results.append(one.play())
-            except Exception as error:
-                crashed.append(f"{one.name} ({one.theme}): {type(error).__name__}: {error}")
-                if chosen:
-                    raise
+    with copied_stores():
+        for one in known:
+            if not chosen or one.name in chosen:
+                try:
+                    results.append(one.play())
+                except Exception as error:
+                    crashed.append(f"{one.name} ({one.theme}): {type(error).__name__}: {error}")
+                    if chosen:
+                        raise
     causes = [cause for result in results for cause in result.causes]
     wrong = [one for one in causes if one.verdict not in (one.label, "unclear")]
     unclear = [one for one in causes if one.verdict == "unclear" != one.label]

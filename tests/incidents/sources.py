@@ -72,10 +72,10 @@ def half_of_an_import_is_rubbish(scene: Scene) -> None:
         if upload.kind == "db":
             raise poison(UnicodeDecodeError("utf-8", b"\xd0\xcf\x11\xe0", 0, 1, "invalid continuation byte"))
 
-    scene.traffic(60, Upload)
+    scene.traffic(40, Upload)
     rubbish = scene.documents(30, Upload, kind="db", author="s.haddad")
-    scene.mixed_traffic(scene.documents(30, Upload, author="s.haddad"), rubbish, every=1)
-    scene.traffic(30, Upload)
+    scene.mixed_traffic(scene.documents(20, Upload, author="s.haddad"), rubbish, every=1)
+    scene.traffic(20, Upload)
 
 
 @incident("poison document")
@@ -88,7 +88,7 @@ def malformed_events(scene: Scene) -> None:
     def accept(order: Order, work: Work) -> None:
         """Works."""
 
-    scene.traffic(30, Order)
+    scene.traffic(20, Order)
     for number in range(3):
         scene.app.publish_raw(b'{"event_type": "OrdersFound", "data": {"ids": [' + str(number).encode())
         scene.traffic(5, Order)
@@ -104,7 +104,7 @@ def announced_and_never_written(scene: Scene) -> None:
     def accept(order: Order, work: Work) -> None:
         """Works."""
 
-    scene.traffic(30, Order)
+    scene.traffic(20, Order)
     scene.deploy("4.18.0")
     for order in scene.documents(12, Order):
         scene.app.publish(OrdersFound.of([order]))
@@ -123,7 +123,7 @@ def outage_days_after_a_deploy(scene: Scene) -> None:
 
     scene.traffic(20, Upload, every=HOUR)
     scene.deploy("4.18.0")
-    scene.traffic(40, Upload, every=DAY / 10)
+    scene.traffic(26, Upload, every=DAY / 10)
     outage.on = True
     scene.traffic(12, Upload)
 
@@ -142,8 +142,8 @@ def monthly_path_of_an_old_release(scene: Scene) -> None:
     scene.traffic(20, every=HOUR, kind="bill")
     scene.traffic(10, kind="statement")
     scene.deploy("4.18.0")
-    scene.traffic(40, every=DAY / 6, kind="bill")
-    scene.traffic(30, kind="statement", text="2026-11")
+    scene.traffic(26, every=DAY / 6, kind="bill")
+    scene.traffic(20, kind="statement", text="2026-11")
 
 
 @incident("bug or bad deploy")
@@ -158,7 +158,7 @@ def canary_machine(scene: Scene) -> None:
 
     scene.traffic(20, Order)
     scene.deploy("4.17.2", "4.17.2", "4.18.0-rc1", "4.17.2")
-    scene.traffic(40, Order)
+    scene.traffic(26, Order)
 
 
 @incident("dependency")
@@ -187,7 +187,7 @@ def customers_are_never_ready(scene: Scene) -> None:
         if scene.version == "4.18.0":
             raise bug(NotReady(f"customer None/{order.author} is not there yet"))
 
-    scene.traffic(40, Order)
+    scene.traffic(26, Order)
     scene.deploy("4.18.0")
     scene.traffic(12, Order)
     scene.run(20)
@@ -206,7 +206,7 @@ def duplicate_key(scene: Scene) -> None:
                 psycopg.errors.UniqueViolation(f"{text}DETAIL:  Key (number)=({order.number}) already exists.")
             )
 
-    scene.mixed_traffic(scene.documents(60, Order), scene.documents(2, Order, text="again"))
+    scene.mixed_traffic(scene.documents(40, Order), scene.documents(2, Order, text="again"))
 
 
 @incident("poison document")
@@ -220,7 +220,7 @@ def repaired_and_processed(scene: Scene) -> None:
             raise poison(mailbox.FormatError("line 4711 is no header"))
 
     poison.on = True
-    scene.mixed_traffic(scene.documents(40, Upload), scene.documents(1, Upload, kind="mbox"))
+    scene.mixed_traffic(scene.documents(26, Upload), scene.documents(1, Upload, kind="mbox"))
     poison.on = False
     scene.retry_all()
     scene.traffic(20, Upload)
@@ -237,6 +237,6 @@ def foreign_json_of_a_new_partner(scene: Scene) -> None:
             with bug:
                 json.loads("\ufeff{}" if upload.number % 5 == 0 else "{}")
 
-    scene.traffic(50, Upload)
+    scene.traffic(32, Upload)
     scene.deploy("4.18.0")
-    scene.traffic(60, Upload)
+    scene.traffic(40, Upload)

@@ -15,7 +15,13 @@
         scene.traffic(10)
 
 The label of a cause is what an operator who knows the truth calls it: it is written before any verdict is read.
-The verdicts are read when the function returns.
+The verdicts are read when the function returns. The labels, by what a person has to do:
+
+    dependency         something outside is down, broken or refuses us: mend it, or the access to it
+    overload           it works, but is asked for too much, or our machine is: slow down, or add capacity
+    poison document    these documents are wrong, the program handles all others: repair or discard them
+    bug or bad deploy  our program or its configuration is wrong: fix it, deploy, put the documents back
+    unclear            even an expert with all stored evidence could not say
 """
 
 from __future__ import annotations
@@ -176,22 +182,24 @@ class Scene:
             self.app.publish(event.of(some), documents=some, source=source, delay=delay)
 
     def traffic(
-        self, count: int, kind: type[Item] = Invoice, /, *, every: float = MINUTE, **fields: Any
+        self, count: int, kind: type[Item] = Invoice, /, *, every: float = 30.0, **fields: Any
     ) -> list[Item]:
-        """Documents arrive one after the other, `every` so many seconds, and are worked on."""
+        """Publish documents one after the other, one each `every` seconds, and work on them."""
         made = self.documents(count, kind, **fields)
         self.arrive(made, every=every)
         return made
 
-    def arrive(self, documents: Sequence[Item], *, every: float = MINUTE) -> None:
+    def arrive(self, documents: Sequence[Item], *, every: float = 30.0) -> None:
         """These documents arrive one after the other."""
         if len(self._versions) > 1:
             for one in documents:
                 self.publish([one])
                 self.run(every / MINUTE)
             return
-        for number, one in enumerate(documents):
-            self.publish([one], delay=number * every)
+        _ = self.world
+        with self.app.transaction():
+            for number, one in enumerate(documents):
+                self.publish([one], delay=number * every)
         self.run(len(documents) * every / MINUTE)
 
     def import_at_once(
@@ -204,19 +212,19 @@ class Scene:
         source: str | None = None,
         **fields: Any,
     ) -> list[Item]:
-        """Documents arrive all at the same moment, `together` so many in one event, and are worked on."""
+        """Publish documents at the same moment, `together` in one event, and work on them."""
         made = self.documents(count, kind, **fields)
         self.publish(made, together=together, source=source)
         self.run(0)
         return made
 
-    def mixed_traffic(self, *documents: Sequence[Item], every: float = MINUTE) -> None:
+    def mixed_traffic(self, *documents: Sequence[Item], every: float = 30.0) -> None:
         """These documents arrive in random order, one after the other."""
         shuffled = [one for some in documents for one in some]
         self.random.shuffle(shuffled)
         self.arrive(shuffled, every=every)
 
-    def notices(self, count: int, *, every: float = MINUTE, what: str = "") -> None:
+    def notices(self, count: int, *, every: float = 30.0, what: str = "") -> None:
         """Events arrive that name no document."""
         _ = self.world
         for number in range(count):
@@ -363,7 +371,7 @@ INCIDENTS: list[Incident] = []
 def incident(
     *labels: Label, groups: int | Sequence[int | None] | None = 1
 ) -> Callable[[Callable[[Scene], None]], Callable[[Scene], None]]:
-    """Stage an incident whose causes have these labels, and show as at most so many failure groups each."""
+    """Stage an incident whose causes have these labels, each in at most `groups` failure groups."""
     most = list(groups) if isinstance(groups, Sequence) else [groups] * len(labels)
 
     def add(stage: Callable[[Scene], None]) -> Callable[[Scene], None]:

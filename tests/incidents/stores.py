@@ -23,7 +23,7 @@ def database_failover(scene: Scene) -> None:
         if outage.on:
             raise outage(psycopg.errors.AdminShutdown("terminating connection due to administrator command"))
 
-    scene.traffic(30, Order, every=20)
+    scene.traffic(20, Order, every=20)
     outage.on = True
     scene.traffic(18, Order, every=20)
 
@@ -44,7 +44,7 @@ def database_down_without_needs(scene: Scene) -> None:
                 )
             )
 
-    scene.traffic(40, Order)
+    scene.traffic(26, Order)
     outage.on = True
     scene.traffic(20, Order)
 
@@ -61,9 +61,9 @@ def one_region_of_the_object_store(scene: Scene) -> None:
                 lib.EndpointConnectionError(f"https://s3.eu-central-1.amazonaws.com/{upload.tenant}/{upload.id}")
             )
 
-    scene.traffic(30, Upload)
+    scene.traffic(20, Upload)
     outage.on = True
-    scene.traffic(30, Upload)
+    scene.traffic(20, Upload)
 
 
 @incident("dependency")
@@ -76,9 +76,9 @@ def one_shard_of_the_database(scene: Scene) -> None:
         if outage.on and int(order.id[:2], 16) % 4 == 3:
             raise outage(lib.AutoReconnect("shard3-a.db.internal:27017: [Errno 104] Connection reset by peer"))
 
-    scene.traffic(40, Order, every=30)
+    scene.traffic(26, Order, every=30)
     outage.on = True
-    scene.traffic(40, Order, every=30)
+    scene.traffic(26, Order, every=30)
 
 
 @incident("dependency")
@@ -91,7 +91,7 @@ def share_not_mounted(scene: Scene) -> None:
         if outage.on:
             raise outage(FileNotFoundError(2, "No such file or directory", upload.path))
 
-    scene.traffic(40, Upload)
+    scene.traffic(26, Upload)
     outage.on = True
     scene.traffic(15, Upload)
     scene.run(hours=3)
@@ -107,7 +107,7 @@ def stale_file_handle(scene: Scene) -> None:
         if outage.on:
             raise outage(OSError(116, "Stale file handle", upload.path))
 
-    scene.traffic(35, Upload)
+    scene.traffic(24, Upload)
     outage.on = True
     scene.traffic(20, Upload)
 
@@ -122,9 +122,9 @@ def disk_of_the_file_server_broken(scene: Scene) -> None:
         if outage.on and upload.author in ("m.okafor", "p.moreau", "a.novak"):
             raise outage(OSError(5, "Input/output error", upload.path))
 
-    scene.traffic(30, Upload)
+    scene.traffic(20, Upload)
     outage.on = True
-    scene.traffic(35, Upload)
+    scene.traffic(24, Upload)
 
 
 @incident("dependency")
@@ -137,9 +137,9 @@ def redis_still_loading(scene: Scene) -> None:
         if outage.on:
             raise outage(lib.BusyLoadingError("Redis is loading the dataset in memory"))
 
-    scene.traffic(30, Mail, every=30)
+    scene.traffic(20, Mail, every=30)
     outage.on = True
-    scene.traffic(30, Mail, every=30)
+    scene.traffic(20, Mail, every=30)
 
 
 @incident("dependency")
@@ -152,7 +152,7 @@ def read_only_replica(scene: Scene) -> None:
         if outage.on:
             raise outage(psycopg.errors.ReadOnlySqlTransaction("cannot execute INSERT in a read-only transaction"))
 
-    scene.traffic(30, Order)
+    scene.traffic(20, Order)
     outage.on = True
     scene.traffic(15, Order)
 
@@ -167,7 +167,7 @@ def local_reference_database_corrupt(scene: Scene) -> None:
         if outage.on:
             raise outage(sqlite3.DatabaseError("database disk image is malformed"))
 
-    scene.traffic(40, Order)
+    scene.traffic(26, Order)
     outage.on = True
     scene.traffic(15, Order)
 
@@ -185,7 +185,7 @@ def external_command_cannot_reach_its_server(scene: Scene) -> None:
             stderr += "rsync error: unexplained error (code 255)"
             raise outage(subprocess.CalledProcessError(255, command, stderr=stderr))
 
-    scene.traffic(30, Upload)
+    scene.traffic(20, Upload)
     outage.on = True
     scene.traffic(12, Upload)
 
