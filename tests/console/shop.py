@@ -68,6 +68,28 @@ class Shop:
         assert done.status_code == 303, done.text[:2000]
         return done.headers["location"]
 
+    def select(self, path: str, change: str, ticked: list[str], given: dict[str, str], status: int = 200) -> str:
+        """Tick entries of a list and press a button of its selection; return the page that asks."""
+        token = form_token(self.page(path))
+        data = {**given, "form_token": token, "selected": ticked}
+        asked = self.site.client.post(f"/confirm/{change}", data=data, headers=HTML)
+        assert asked.status_code == status, asked.text[:2000]
+        return asked.text
+
+    def confirm(self, page: str) -> str:
+        """Press the button of a page that asks; return what is said at the end."""
+        action = re.search(r'action="(/do/[^"]+)"', page)
+        assert action is not None
+        fields = re.findall(r'<input type="(?:hidden|text|number)" name="([^"]+)" value="([^"]*)"', page)
+        data = {name: html.unescape(value) for name, value in fields}
+        done = self.site.client.post(action[1], data=data, headers=HTML)
+        assert done.status_code == 303, done.text[:2000]
+        if (where := done.headers["location"]).startswith("/operations/"):
+            return next(
+                said for said in self.watch(where.replace("/operations/", "/operation/")) if "Back" in said
+            )
+        return self.words(where)
+
     def watch(self, path: str) -> Iterator[str]:
         """What a live part says, whenever it has changed."""
         with self.site.client.stream("GET", f"/live{path}") as stream:
@@ -91,6 +113,10 @@ class Shop:
         """What the action log has kept, the oldest first."""
         found = [(one.via, one.action, one.touched) for one in self.on.store.actions()]
         return found[::-1]
+
+
+def form_token(page: str) -> str:
+    return page.partition('name="form_token" value="')[2].partition('"')[0]
 
 
 def words(page: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from onward.model.documents import Status
-from tests.console.shop import ODD, Shop, open_shop
+from tests.console.shop import ODD, Shop, open_shop, words
 from tests.support.failed_pages import SOURCE, set_aside
 
 OTHER = "https://anna:tinder@lists.example.org/other.mbox"
@@ -113,5 +113,13 @@ def test_a_batch_that_is_none_is_not_found(shop: Shop, id: str) -> None:
     shop.page(f"/confirm/retry-batch?id={id}", 404)
 
 
-def test_not_all_batches_are_given_up_at_once(shop: Shop) -> None:
-    shop.page("/confirm/discard-batch?all=yes", 422)
+def test_those_that_are_ticked_are_given_up_and_then_all(shop: Shop) -> None:
+    set_aside(shop.on, "late-a", source="/lists/late.mbox")
+    set_aside(shop.on, "later-a", source="/lists/later.mbox")
+    ids = [batch.id for batch in shop.on.store.failed_batches()]
+    page = shop.select("/batches", "discard-batch", ids[:2], {})
+    assert "of 2 failed batches would be discarded" in words(page)
+    assert "of 2 failed batches discarded" in shop.confirm(page)
+    assert len(shop.on.store.failed_batches()) == len(ids) - 2
+    shop.confirm(shop.select("/batches", "discard-batch", [], {"all": "yes"}))
+    assert shop.on.store.failed_batches() == []

@@ -7,7 +7,7 @@ import html
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlencode, urljoin
+from urllib.parse import quote, urlencode, urljoin
 
 import pytest
 
@@ -16,7 +16,7 @@ from onward.console.page_templates import document_path
 from onward.console.time_zone import ViewerZone
 from onward.model.ledger import DeadLettered
 from onward.ops.bad_input import BadInput
-from onward.pipeline.documents import source_id
+from onward.pipeline.documents import Message, plain_subject, source_id
 from tests.console.shop import ODD, Shop, open_shop, words
 from tests.support.command_runs import SAMPLE
 from tests.support.console_client import HTML, Site
@@ -94,7 +94,7 @@ def test_one_is_found_by_the_beginning_of_its_id(library: Site) -> None:
     id = library.app.store.states("threads", limit=1)[0].id
     found = words(library.page(f"/documents?q={id[:10]}"))
     assert id in found
-    assert "No id begins like this" in library.page("/documents?q=zzzz")
+    assert "Nothing is found by this" in library.page("/documents?q=zzzz")
     assert "/search?q=zzzz" in library.page("/documents?q=zzzz")
 
 
@@ -326,3 +326,83 @@ def test_a_wrong_time_changes_nothing_and_is_explained(shop: Shop) -> None:
     assert answer.status_code == 422
     assert "is no time: give a span" in words(answer.text)
     assert shop.on.state("broken").retry_at is None
+
+
+# -- order, titles and selections
+
+
+def test_the_newest_change_comes_first(shop: Shop) -> None:
+    for id in ("first", "second", "third"):
+        shop.on.store.add_documents([page(id, f"text of {id}")])
+    newest, oldest = shop.words("/documents"), shop.words("/documents?order=oldest")
+    assert newest.index("text of third") < newest.index("text of second") < newest.index("text of first")
+    assert oldest.index("text of first") < oldest.index("text of second") < oldest.index("text of third")
+    assert "by id" in shop.words("/documents?order=nonsense")
+
+
+@pytest.mark.parametrize("order", ("", "oldest", "id"))
+def test_pages_of_every_order_have_each_document_once(shop: Shop, order: str) -> None:
+    shop.on.store.add_documents([page(f"extra-{number:03}", f"extra {number:03}") for number in range(120)])
+    seen, path = list[str](), f"/documents?collection=pages&order={order}"
+    while path:
+        text = shop.page(path)
+        seen += re.findall(r">(extra \d+)</a>", text)
+        path = html.unescape(found[1]) if (found := re.search(r'rel="next" href="([^"]+)"', text)) else ""
+    assert sorted(seen) == [f"extra {number:03}" for number in range(120)]
+
+
+@pytest.mark.parametrize("after", ("x", "nan:1", "1e999:1", "1:-5", "1:" + "9" * 99, "0:0", "%00"))
+def test_a_place_that_makes_no_sense_harms_nobody(shop: Shop, after: str) -> None:
+    shop.page(f"/documents?after={after}")
+    shop.page(f"/documents?after={after}&q=text")
+
+
+def test_documents_are_found_by_subject_and_path(library: Site) -> None:
+    store = library.app.store
+    (message, *_) = store.get_many(Message, [one.id for one in store.states("messages", limit=1)])
+    subject = plain_subject(message.subject)
+    found = words(library.page("/documents?" + urlencode({"q": subject})))
+    assert subject in found
+    assert "messages processed" in found
+    assert "threads processed" in found
+    chunks = words(library.page("/documents?" + urlencode({"q": subject, "collection": "chunks"})))
+    assert f"chunk 1 of {subject}" in chunks
+    archives = words(library.page("/documents?" + urlencode({"q": SAMPLE.name, "collection": "archives"})))
+    assert SAMPLE.name in archives
+    assert "No document matches" not in archives
+
+
+def test_what_is_ticked_is_retried(shop: Shop) -> None:
+    shop.on.store.add_documents([page("other", "other text")])
+    asked = shop.select("/documents", "discard", [f"pages/{quote(ODD)}", "pages/other"], {"q": ""})
+    assert "2 documents would be discarded: 2 pages" in words(asked)
+    assert "2 documents discarded: 2 pages" in shop.confirm(asked)
+    assert [shop.on.state(id).status for id in (ODD, "other")] == ["discarded"] * 2
+    assert [action for _, action, _ in shop.actions()] == ["documents discard"]
+
+
+def test_all_that_match_are_changed_without_naming_them(shop: Shop) -> None:
+    shop.finish()
+    fail(shop.on, *(f"bad-{number:03}" for number in range(60)), fingerprint="0bad", message="bad")
+    given = {"collection": "pages", "status": "failed", "all": "yes"}
+    asked = shop.select("/documents?status=failed", "retry", [], given)
+    assert "61 documents would be tried again now: 61 pages" in words(asked)
+    assert 'name="selected"' not in asked
+    assert "61 documents will be tried again now" in shop.confirm(asked)
+    assert shop.on.state("bad-059").retry_at is not None
+    (operation,) = shop.on.store.operations()
+    assert operation.parameters["filters"]["status"] == "failed"
+    assert operation.done == 61
+
+
+def test_many_are_only_counted_before_they_are_changed(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onward.ops.actions.document_retries.MAX_EXACT_PLAN", 1)
+    shop.finish()
+    fail(shop.on, "bad-1", "bad-2", fingerprint="0bad", message="bad")
+    asked = words(shop.select("/documents", "reset", [], {"all": "yes"}))
+    assert "Up to 4 documents would be tried again now." in asked
+    assert "What is processed, discarded or being tried is left alone" in asked
+
+
+def test_nothing_selected_is_said(shop: Shop) -> None:
+    assert "nothing is selected" in words(shop.select("/documents", "retry", [], {"q": ""}, status=422)).lower()

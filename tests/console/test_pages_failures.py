@@ -11,7 +11,7 @@ import pytest
 from onward.model.documents import Status
 from onward.model.failures import Failure
 from onward.model.ledger import Charge, DeadLettered
-from tests.console.shop import ODD, Shop, open_shop
+from tests.console.shop import ODD, Shop, open_shop, words
 from tests.support.failed_pages import fail, failure, finish
 
 GROUP = "beef1234"
@@ -241,3 +241,28 @@ def test_a_change_says_what_is_missing(shop: Shop) -> None:
 
 def test_a_backquote_that_somebody_gave_is_shown_as_it_is(shop: Shop) -> None:
     assert "There is no action called 'a`b'." in shop.words("/confirm/a%60b", 404)
+
+
+# -- several groups at once
+
+
+def test_groups_that_are_ticked_are_put_back_one_after_the_other(shop: Shop) -> None:
+    groups = [one.fingerprint for one in shop.on.store.failure_groups() if one.dead_letters]
+    asked = shop.select("/failures", "retry-groups", groups, {})
+    assert f"of {len(groups)} groups would go back" in words(asked)
+    assert f"{shop.on.rows('dead')} dead letters" in words(asked)
+    said = shop.confirm(asked)
+    assert said.startswith("done")
+    assert shop.on.rows("dead") == 0
+    (operation,) = shop.on.store.operations()
+    assert sorted(operation.cursor["done"]) == sorted(groups)
+
+
+def test_all_groups_that_match_are_given_up(shop: Shop) -> None:
+    nothing = shop.select("/failures", "retry-groups", [], {}, status=422)
+    assert "nothing is selected" in words(nothing).lower()
+    asked = shop.select("/failures", "discard-groups", [], {"all": "yes", "service": "reading"})
+    assert "be given up for good" in words(asked)
+    assert "This is final" in words(asked)
+    assert "given up for good" in shop.confirm(asked)
+    assert [one.fingerprint for one in shop.on.store.failure_groups(service="reading") if one.affected] == []

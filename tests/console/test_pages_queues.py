@@ -15,7 +15,7 @@ import pytest
 from onward.model.documents import Status
 from onward.model.failures import Failure
 from onward.model.ledger import DeadLettered, Subscription
-from tests.console.shop import ODD, Shop, open_shop
+from tests.console.shop import ODD, Shop, open_shop, words
 from tests.support.failed_pages import failure
 
 QUEUE = "/queues/reading.failed"
@@ -62,14 +62,31 @@ def test_letters_are_filtered_by_error_type_and_group(shop: Shop) -> None:
     assert len(listed(shop, QUEUE)) == 5
     assert len(listed(shop, f"{QUEUE}?error_type=TimeoutError")) == 3
     assert len(listed(shop, f"{QUEUE}?group=beef")) == 2
-    assert "the 2 dead letters that match" in shop.words(f"{QUEUE}?group=beef")
+    assert "2 of 2 dead letters" in shop.words(f"{QUEUE}?group=beef")
     assert "No dead letter matches" in shop.words(f"{QUEUE}?group=beef&error_type=TimeoutError")
 
 
-def test_the_buttons_are_about_what_matches(shop: Shop) -> None:
-    links = shop.links(f"{QUEUE}?error_type=KeyError")
-    assert "/confirm/requeue?queue=reading.failed&error_type=KeyError" in links
-    assert "/confirm/purge-letters?queue=reading.failed&error_type=KeyError" in links
+def test_what_is_ticked_is_put_back(shop: Shop) -> None:
+    first, second, *_ = listed(shop, QUEUE)
+    chosen = {"queue": "reading.failed", "selecting": "yes"}
+    page = shop.select(QUEUE, "requeue", [first, second], chosen)
+    assert "2 dead letters of 2 chosen would go back" in words(page)
+    assert "2 dead letters put back" in shop.confirm(page)
+    assert len(listed(shop, QUEUE)) == 3
+
+
+def test_all_that_match_are_archived_without_naming_them(shop: Shop) -> None:
+    given = {"queue": "reading.failed", "error_type": "TimeoutError", "selecting": "yes", "all": "yes"}
+    page = shop.select(QUEUE, "archive-letters", [], given)
+    assert "3 dead letters of reading.failed would be archived" in words(page)
+    assert "3 dead letters of reading.failed archived" in shop.confirm(page)
+    assert len(listed(shop, QUEUE)) == 2
+
+
+def test_nothing_ticked_is_said(shop: Shop) -> None:
+    for rows, said in (([], "nothing is selected"), (["x"], "'x' is no dead letter")):
+        given = {"queue": "reading.failed", "selecting": "yes"}
+        assert said in words(shop.select(QUEUE, "requeue", rows, given, status=422)).lower()
 
 
 def test_fifty_letters_are_a_page_also_of_two_services(shop: Shop) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from onward import Document
 from onward.model.ledger_views import ScheduleResult
-from onward.ops.actions.documents import schedule
+from onward.ops.actions.document_retries import schedule
 from onward.ops.queries.document_details import next_step_of
 from onward.ops.text.history import next_step_command
 from onward.pipeline.documents import Archive, Chunk, Message, Summary, Thread

@@ -147,6 +147,10 @@ HOT = {
     "group_states": "documents_fingerprint (fingerprint=? AND (collection,id)>(?,?))",
     "reschedule_row": "INTEGER PRIMARY KEY",
     "actions": "actions_at",
+    # lists and titles of documents
+    "changed_documents": "documents_changed (collection=? AND status=?",
+    "changed_documents_oldest": "documents_changed (collection=? AND status=?",
+    "keys_of_ids": "sqlite_autoindex_documents_1 (collection=? AND id=?)",
 }
 SORTING = {
     # these put in order, or count, what their index has found
@@ -161,6 +165,7 @@ SORTING = {
     "status_counts_page": ("PRIMARY KEY (source>?)",),
     "terms_between": ("postings_term (space=? AND block=? AND term>? AND term<?)",),
     "vectors_of_parents": ("documents_parent (parent=?)", "sqlite_autoindex_vectors_1 (doc=? AND model=?)"),
+    "changed_documents_of_source": ("documents_source (source=?)",),
     "labels_named": ("sqlite_autoindex_text_labels_1 (name=?)",),
     "ids_without_vector": (
         "sqlite_autoindex_documents_1 (collection=? AND id>?)",
@@ -323,6 +328,7 @@ SELECT n, 'collection ' || n % 3, 'id ' || n,
 FROM generate_series(1, 8000) n;
 INSERT INTO bodies SELECT n, repeat('x', 100) FROM generate_series(1, 8000) n;
 INSERT INTO keys SELECT n, 'thread', to_jsonb('thread ' || n / 5) FROM generate_series(1, 8000) n;
+INSERT INTO keys SELECT n, 'title', to_jsonb('title ' || n) FROM generate_series(1, 8000) n;
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, key, due, deaths, priority,
                     worker, lease, settled_at, source, fingerprint)
 SELECT n, 'service ' || n % 6,
@@ -416,8 +422,17 @@ def test_this_would_fail_without_the_index(planner: Planner, index: str) -> None
 
 def test_every_index_serves_a_statement(planner: Planner) -> None:
     # In SQLite a table has a constraint for what is an index here, as a value may be longer than an entry of it.
-    own = [] if isinstance(planner, SQLitePlanner) else ["text_labels_value"]
+    own = [] if isinstance(planner, SQLitePlanner) else ["text_labels_value", "keys_title"]
     assert planner.indexes() == sorted([*INDEXES, *own])
+
+
+def test_a_title_is_found_by_its_beginning(planner: Planner) -> None:
+    # Values in PostgreSQL are JSON, in which a beginning is no range: titles have an index of their own there.
+    sqlite = isinstance(planner, SQLitePlanner)
+    assert planner.uses(
+        "titled", "keys_value (name=? AND value>? AND value<?)" if sqlite else "keys_title (value)"
+    )
+    assert planner.wastes("titled") == []
 
 
 def test_sqlite_is_given_no_placeholder_that_python_takes_for_a_named_one() -> None:

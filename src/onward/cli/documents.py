@@ -16,6 +16,7 @@ from onward.cli.output import STATUS_STYLES, Output
 from onward.cli.params import COUNT, SPAN, STATUS, TIME, all_of, filter_option, output_option, print_json
 from onward.ops import lookup
 from onward.ops.actions import documents as actions
+from onward.ops.actions.document_retries import CancelScheduledRetry, RetryDocuments
 from onward.ops.document_export import exported
 from onward.ops.queries.document_details import TIMES, body_facts, state_facts
 from onward.ops.queries.documents import (
@@ -289,7 +290,7 @@ def retry(
     """
     filters = DocumentFilter(**given)
     if not cancel:
-        return actions.RetryDocuments(ids, filters=filters, at=at, after=after, reset=reset, priority=priority)
+        return RetryDocuments(ids, filters=filters, at=at, after=after, reset=reset, priority=priority)
     if at is not None or after is not None or reset or priority is not None:
         raise click.UsageError("--cancel goes without --at, --in, --reset and --priority")
-    return actions.CancelScheduledRetry(ids, filters=filters)
+    return CancelScheduledRetry(ids, filters=filters)

@@ -9,11 +9,13 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from onward.app import App
-from onward.console.page_templates import document_path, page_path
+from onward.console.page_templates import document_path, page_path, with_query
 from onward.console.time_zone import ViewerZone, read_zone, viewer_zone
+from onward.model.group_life import GroupState
 from onward.model.group_rules import SplitBy
 from onward.ops.actions.action import Action
 from onward.ops.actions.dead_letters import (
@@ -22,7 +24,8 @@ from onward.ops.actions.dead_letters import (
     RequeueDeadLetters,
     RestoreDeadLetters,
 )
-from onward.ops.actions.documents import CancelScheduledRetry, DiscardDocuments, RetryDocuments
+from onward.ops.actions.document_retries import CancelScheduledRetry, RetryDocuments
+from onward.ops.actions.documents import DiscardDocuments
 from onward.ops.actions.failure_groups import (
     DiscardFailedBatches,
     DiscardFailureGroup,
@@ -36,11 +39,12 @@ from onward.ops.actions.group_life import (
     ReopenFailureGroup,
 )
 from onward.ops.actions.group_rules import MergeFailureGroups, SplitFailureGroup, UndoGroupRule
+from onward.ops.actions.group_selections import DiscardFailureGroups, GroupSelection, RetryFailureGroups
 from onward.ops.actions.services import CloseBreaker, OpenBreaker
 from onward.ops.actions.sources import CancelSource, ForgetSource, IngestAgain, RetrySource
 from onward.ops.bad_input import BadInput
 from onward.ops.queries.dead_letters import DeadLetterSelection, dead_letter_at, failed_queues
-from onward.ops.queries.documents import source_named
+from onward.ops.queries.documents import DocumentFilter, source_named
 from onward.ops.queries.group_life import find_rule
 from onward.ops.text.format import one_line
 from onward.pipeline.dates import ClockChange, read_span, read_time
@@ -86,9 +90,24 @@ class FormValues:
         return read_zone(self.values.get("zone", "")) or viewer_zone()
 
     @property
-    def keys(self) -> tuple[tuple[str, str]]:
-        """Return the document that is meant, as the only one of several."""
-        return ((self.values.get("collection", ""), self.values.get("id", "")),)
+    def selected(self) -> list[str]:
+        """Return the entries of a list that were ticked; at least one."""
+        if not (found := self.get("selected").split()):
+            raise BadInput("nothing is selected: tick some entries of the list, or all that match")
+        return found
+
+    @property
+    def documents(self) -> dict[str, Any]:
+        """Return which documents an action is about: the one of a page, those ticked, or all that match."""
+        if "id" in self.values:
+            return {"keys": ((self.values.get("collection", ""), self.values["id"]),)}
+        if self.ticked("all"):
+            source = self.source if self.text("source") else None
+            status, collection, title = (self.text(name) for name in ("status", "collection", "q"))
+            filters = DocumentFilter(status, collection, source, title=title)
+            return {"filters": filters, "everything": True}
+        pairs = (one.partition("/") for one in self.selected)
+        return {"keys": tuple((unquote(collection), unquote(id)) for collection, _, id in pairs)}
 
     @property
     def source(self) -> str:
@@ -96,13 +115,41 @@ class FormValues:
 
     @property
     def letters(self) -> DeadLetterSelection:
-        """Return the dead letters that are meant: `row`, or `queue` or `all`, with `group` and `error_type`."""
+        """Return the dead letters that are meant: `row`, those ticked, or all of a queue, or of all queues.
+
+        `group` and `error_type` narrow the dead letters of queues down.
+        """
         row = self.whole_number("row", "give the number of a dead letter")
         if row is not None:
             return DeadLetterSelection(row=row)
-        everything, group, error_type = self.ticked("all"), self.text("group"), self.text("error_type")
+        queue, everything = self.text("queue"), self.ticked("all")
+        if self.get("selecting") and not everything:
+            return DeadLetterSelection(rows=tuple(row_number(one) for one in self.selected))
+        everything = everything and queue is None
+        group, error_type = self.text("group"), self.text("error_type")
         queue = None if everything else self.needed("queue")
         return DeadLetterSelection(queue=queue, everything=everything, group=group, error_type=error_type)
+
+    @property
+    def groups(self) -> GroupSelection:
+        """Return the failure groups that were ticked, or all that match."""
+        if self.ticked("all"):
+            state = self.get("state")
+            return GroupSelection(
+                everything=True,
+                service=self.text("service"),
+                state=GroupState(state) if state in list(GroupState) else None,
+                owner=self.text("owner"),
+                past=state == "all",
+            )
+        return GroupSelection(tuple(unquote(one) for one in self.selected))
+
+    @property
+    def batches(self) -> tuple[tuple[str, ...], bool]:
+        """Return the failed batches that are meant: the one of a page, those ticked, or all."""
+        if self.ticked("all"):
+            return (), True
+        return (self.get("id"),) if self.text("id") else tuple(unquote(one) for one in self.selected), False
 
     @property
     def pace(self) -> tuple[int, float | None]:
@@ -119,6 +166,12 @@ class FormValues:
             remedy = "give how many a second, such as 10 or 0.5, or nothing"
             raise BadInput(f"`rate` is {one_line(found, 40)!r}; {remedy}")
         return canary, rate
+
+
+def row_number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 19):
+        raise BadInput(f"{one_line(text, 40)!r} is no dead letter: give the number of one")
+    return int(text)
 
 
 def clean(text: str) -> str:
@@ -166,7 +219,7 @@ class ActionForm(NamedTuple):
 def _schedule(form: FormValues) -> Action:
     now = form.app.store.now()
     at = read_when(form.values.get("at") or DEFAULT_DELAY, now, form.zone)
-    return RetryDocuments(keys=form.keys, after=at - now, zone=form.zone.name)
+    return RetryDocuments(**form.documents, after=at - now, zone=form.zone.name)
 
 
 def _schedule_fields(form: FormValues) -> tuple[Field, ...]:
@@ -191,11 +244,6 @@ def _pace_fields(form: FormValues) -> tuple[Field, ...]:
     )
 
 
-def _retry_batches(form: FormValues) -> Action:
-    everything = form.ticked("all")
-    return RetryFailedBatches(() if everything else (form.needed("id"),), everything)
-
-
 def _split_group(form: FormValues) -> Action:
     by = form.needed("by")
     if by not in list(SplitBy):
@@ -214,7 +262,11 @@ def _undo_rule(form: FormValues) -> Action:
 
 
 def _document(form: FormValues) -> str:
-    return document_path(*form.keys[0])
+    """Return the page of a document; for several, the list that they were selected from."""
+    if "id" in form.values:
+        return document_path(*form.documents["keys"][0])
+    names = ("q", "collection", "status", "source", "order")
+    return with_query("/documents", **{name: form.text(name) for name in names})
 
 
 def _source_document(form: FormValues) -> str:
@@ -231,8 +283,12 @@ def _group_of_rule(form: FormValues) -> str:
     return page_path("failures", rule.target if rule.by is None else rule.group)
 
 
+def _groups(form: FormValues) -> str:
+    return with_query("/failures", **{name: form.text(name) for name in ("service", "state", "owner")})
+
+
 def _batch(form: FormValues) -> str:
-    return "/batches" if form.ticked("all") else page_path("batches", form.needed("id"))
+    return page_path("batches", form.needed("id")) if form.text("id") else "/batches"
 
 
 def _queue(form: FormValues, *, archived: bool = False, gone: bool = False) -> str:
@@ -252,11 +308,13 @@ def _queue(form: FormValues, *, archived: bool = False, gone: bool = False) -> s
 
 
 FORMS = {
-    "retry": ActionForm("Retry it now", lambda form: RetryDocuments(keys=form.keys), _document),
-    "reset": ActionForm("Reset it and retry", lambda form: RetryDocuments(keys=form.keys, reset=True), _document),
-    "schedule": ActionForm("Schedule it", _schedule, _document, _schedule_fields),
-    "unschedule": ActionForm("Cancel its schedule", lambda form: CancelScheduledRetry(keys=form.keys), _document),
-    "discard": ActionForm("Discard it", lambda form: DiscardDocuments(keys=form.keys), _document),
+    "retry": ActionForm("Retry now", lambda form: RetryDocuments(**form.documents), _document),
+    "reset": ActionForm("Reset and retry", lambda form: RetryDocuments(**form.documents, reset=True), _document),
+    "schedule": ActionForm("Schedule", _schedule, _document, _schedule_fields),
+    "unschedule": ActionForm(
+        "Cancel the schedule", lambda form: CancelScheduledRetry(**form.documents), _document
+    ),
+    "discard": ActionForm("Discard", lambda form: DiscardDocuments(**form.documents), _document),
     "retry-submitted": ActionForm(
         "Retry it now", lambda form: RetrySource(form.needed("id"), reset=form.ticked("reset")), _source_document
     ),
@@ -306,9 +364,16 @@ FORMS = {
     ),
     "split-group": ActionForm("Split it", _split_group, _group),
     "undo-rule": ActionForm("Undo it", _undo_rule, _group_of_rule),
-    "retry-batch": ActionForm("Retry now", _retry_batches, _batch),
+    "retry-groups": ActionForm(
+        "Put them back",
+        lambda form: RetryFailureGroups(form.groups, *form.pace),
+        _groups,
+        _pace_fields,
+    ),
+    "discard-groups": ActionForm("Give them up for good", lambda form: DiscardFailureGroups(form.groups), _groups),
+    "retry-batch": ActionForm("Retry now", lambda form: RetryFailedBatches(*form.batches), _batch),
     "discard-batch": ActionForm(  # the batch is gone with its last document
-        "Give it up for good", lambda form: DiscardFailedBatches((form.needed("id"),)), lambda form: "/batches"
+        "Give up for good", lambda form: DiscardFailedBatches(*form.batches), lambda form: "/batches"
     ),
     "open-breaker": ActionForm(
         "Take it out of service",

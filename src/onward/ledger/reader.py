@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from onward.ledger.dialect import Database
@@ -18,6 +18,8 @@ Value = str | float  # Of a key
 _GIVEN_UP = FINAL - {Status.PROCESSED}
 _LAST_CHARACTER = "\U0010ffff"
 _MAX_ID_CHARACTERS = 512
+_END_OF_TIME, _LAST_DOC = 1e300, 2**62
+_DENSE = 0.2  # From this share of the documents on, those of a source are soon found among all
 
 
 class Reader:
@@ -145,6 +147,47 @@ class DocumentQueries(Reader):
             left = limit - len(states)
             states += _states(self.db.read(statement, name, behind, status, source, before, left))
         return states
+
+    def changed_documents(
+        self,
+        statuses: Mapping[str, Collection[str]],
+        *,
+        source: str | None = None,
+        oldest: bool = False,
+        after: tuple[float, int] | None = None,
+        limit: int = 100,
+    ) -> list[tuple[tuple[float, int], DocumentKey]]:
+        """Return documents by the time of their last change, each with its place: the newest first, or the oldest.
+
+        `statuses` has the wanted statuses of each collection: each pair is read by its own part of an index.
+        """
+        place = after or ((-1.0, -1) if oldest else (_END_OF_TIME, _LAST_DOC))
+        counts = self.document_counts(source)
+        every = counts if source is None else self.document_counts()
+        found: list[tuple[tuple[float, int], DocumentKey]] = []
+        for collection, wanted in statuses.items():
+            for status in wanted:
+                here = counts.get(collection, {}).get(status, 0)
+                if not here:
+                    continue
+                about: tuple[Any, ...] = (collection, status, *place, source, limit)
+                statement = "changed_documents_oldest" if oldest else "changed_documents"
+                if here < _DENSE * every.get(collection, {}).get(status, 0):
+                    # Few of those that were changed lately are of this source: it is cheaper to sort its own.
+                    statement, about = "changed_documents_of_source", (*about, -1 if oldest else 1)
+                rows = self.db.fetch(statement, *about)
+                found += [((at, doc), (collection, id)) for at, doc, id in rows]
+        found.sort(reverse=not oldest)
+        return found[:limit]
+
+    def titled(self, prefix: str, *, limit: int = 100) -> list[DocumentKey]:
+        """Return the documents with a `title` among their keys that begins like this."""
+        keys = self.db.read("titled", prefix, prefix + _LAST_CHARACTER, limit)
+        return [(collection, id) for collection, id in keys]
+
+    def keys_of(self, document: Documents, key: str, ids: Sequence[str]) -> dict[str, Value]:
+        """Return the value that each of these documents has under a key."""
+        return dict(self.db.read("keys_of_ids", key, collection_of(document), list(ids)))
 
     def ids_like(self, prefix: str, *, limit: int = 100) -> list[tuple[str, str]]:
         """Return collection and id of the documents whose id has this prefix, ordered by collection, then id."""

@@ -204,7 +204,7 @@ class StoreTools:
 
     def retry(self, id: Id) -> Facts:
         """Try a document again that failed or waits, by its id."""
-        from onward.ops.actions.documents import RetryDocuments
+        from onward.ops.actions.document_retries import RetryDocuments
 
         collection, found = resolve(self.app(), id)
         return self._run(RetryDocuments(keys=((collection, found),)))

@@ -63,6 +63,7 @@ class OperationRun(ActionProgress):
         super().__init__()
         self.id, self.title = operation.id, operation.title
         self.cursor, self.began_at = operation.cursor, operation.began_at
+        self.continued = operation.run > 1
         self._app, self._action = app, action
         self._run, self._done_before = operation.run, operation.done
         self._interrupted = False

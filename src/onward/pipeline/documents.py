@@ -15,6 +15,9 @@ Kind = Literal["source", "mbox", "eml", "html", "text", "markdown", "rst", "code
 # Stored in seconds since the epoch, written as ISO 8601 for other programs.
 PointInTime = Annotated[float, WithJsonSchema({"type": "string", "format": "date-time"})]
 MAIL = frozenset({"mbox", "eml"})
+MAX_PARTS = 8  # of a path that are keys of its archive
+MAX_TITLE_CHARACTERS = 300
+_BEFORE_PATH = re.compile(r"^[a-z][a-z0-9+.-]*://(?:[^/@]*@)?")  # the scheme, and the name and password of a user
 
 
 def source_id(source: str) -> str:
@@ -25,6 +28,17 @@ def source_id(source: str) -> str:
 def origin_of(source: str, path: str) -> str:
     """Return the id of a place inside a source, independent of its content."""
     return Document.make_id("origin", source, path)
+
+
+def place_titles(place: str) -> list[str]:
+    """Return a path or URL in lower case, whole and from each of its last `MAX_PARTS` parts on.
+
+    >>> place_titles("https://tide.example/docs/March.html?page=2")
+    ['tide.example/docs/march.html', 'docs/march.html', 'march.html']
+    """
+    parts = _BEFORE_PATH.sub("", place.casefold()).partition("?")[0].strip("/").split("/")
+    tails = {"/".join(parts[start:])[:MAX_TITLE_CHARACTERS]: None for start in (0, *range(1, len(parts)))}
+    return [tail for tail in list(tails)[:1] + list(tails)[1:][-MAX_PARTS:] if tail]
 
 
 class Archive(Document, collection="archives", keys=("source_id", "origin", "blob")):
@@ -49,8 +63,12 @@ class Archive(Document, collection="archives", keys=("source_id", "origin", "blo
         return self.path or self.name or self.source.rstrip("/").rsplit("/", 1)[-1]
 
     def key_values(self) -> list[tuple[str, str | float]]:
-        """Return its keys; the request of an upload also has its blob, so that the blob is not collected."""
+        """Return its keys; its path from each of its parts on, so that it is found by the beginning of one.
+
+        The request of an upload also has its blob, so that the blob is not collected.
+        """
         pairs = super().key_values()
+        pairs += [("title", title) for title in place_titles(self.path or self.source)]
         if self.blob is None and (upload := uploads.read_location(self.source)) is not None:
             pairs.append(("blob", upload.digest))
         return pairs

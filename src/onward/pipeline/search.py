@@ -210,6 +210,25 @@ def _hits(app: App, ranking: Ranking, typed: Mapping[str, str]) -> list[Hit]:
     return hits
 
 
+def messages_titled(app: App, text: str, *, limit: int) -> list[str]:
+    """Return the ids of messages with all of these words in their subject, or in their path, the newest first.
+
+    The last word may be the beginning of one. The index has every message as soon as it is stored.
+    """
+    typed = _WORDS.findall(text)
+    if not typed:
+        return []
+    texts, found = app.store.texts(Message), dict[str, None]()
+    for operator in ("subject", "path"):
+        asked = [f"{operator}:{word}" for word in typed]
+        asked[-1] += "*" if len(typed[-1]) > 1 else ""
+        parsed = parse(" ".join(asked))
+        wanted = TextQuery(parsed.wanted, required=parsed.required, filters=parsed.filters)
+        ranking = app.store.search(texts, RankingQuery(wanted, sort="date", limit=limit, vague=False))
+        found |= dict.fromkeys(hit.id for hit in ranking.hits)
+    return list(found)[:limit]
+
+
 def suggest(app: App, text: str, *, limit: int = 8) -> list[str]:
     """Return the query with its last word completed in several ways, from the words of the store."""
     begun = _LAST_WORD.search(text)

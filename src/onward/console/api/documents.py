@@ -21,7 +21,8 @@ from onward.console.problems import Problem
 from onward.console.request_context import Onward, Running
 from onward.model.documents import DocumentState, Status
 from onward.ops.actions.action import ActionProgress
-from onward.ops.actions.documents import DiscardDocuments, RetryDocuments
+from onward.ops.actions.document_retries import RetryDocuments
+from onward.ops.actions.documents import DiscardDocuments
 from onward.ops.actions.sources import CancelSource, ForgetSource, RetrySource
 from onward.ops.bad_input import NotFound
 from onward.ops.queries.document_details import (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 from urllib.parse import parse_qsl, quote, urlencode
@@ -33,8 +34,27 @@ def _form(name: str) -> ActionForm:
 
 @router.get("/confirm/{name}")
 def confirm(request: Request, app: Onward, name: str) -> Response:
-    asked, form = _form(name), FormValues(app, dict(request.query_params))
-    plan = asked.action(form).plan(app)
+    return _confirm(request, name, _values(app, request.query_params.multi_items()))
+
+
+@router.post("/confirm/{name}")
+def confirm_selection(request: Request, app: Onward, data: OwnForm, name: str) -> Response:
+    """Confirm an action on selected entries of a list: their ids may be too long for an address."""
+    return _confirm(request, name, _values(app, data.multi_items()))
+
+
+def _values(app: App, items: Iterable[tuple[str, Any]]) -> FormValues:
+    """Return the values of a form; several of one name are joined by line ends."""
+    values: dict[str, str] = {}
+    for name, value in items:
+        if name != "form_token":
+            values[name] = f"{values[name]}\n{value}" if name in values else str(value)
+    return FormValues(app, values)
+
+
+def _confirm(request: Request, name: str, form: FormValues) -> Response:
+    asked = _form(name)
+    plan = asked.action(form).plan(form.app)
     return page(
         request,
         "confirm.html",
@@ -51,7 +71,7 @@ def confirm(request: Request, app: Onward, name: str) -> Response:
 def do(app: Onward, operations: Running, data: OwnForm, name: str) -> Response:
     """Run an action; a slow one goes on after the response."""
     asked = _form(name)
-    form = FormValues(app, {key: str(value) for key, value in data.items() if key != "form_token"})
+    form = _values(app, data.multi_items())
     action = asked.action(form)
     plan, back = action.plan(app), asked.back(form)
     run = operations.start(action, CONSOLE, title=plan.title, back=back)

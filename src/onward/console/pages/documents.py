@@ -13,13 +13,23 @@ from fastapi import APIRouter, Depends, FastAPI, Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from onward.app import App
+from onward.console.action_forms import clean
 from onward.console.page_templates import document_path, fragment, page, similar_path, with_query
 from onward.console.request_context import Onward
 from onward.console.text_language import message_language
 from onward.model.documents import DocumentState, Status
-from onward.ops.bad_input import NotFound
+from onward.ops.bad_input import BadInput, NotFound
 from onward.ops.queries.document_details import body_of, history_of, next_step_of, original_of, thread_size
-from onward.ops.queries.documents import count_documents, list_documents, source_named
+from onward.ops.queries.documents import (
+    MAX_FOUND,
+    DocumentFilter,
+    count_documents,
+    list_changed,
+    list_documents,
+    select_documents,
+    source_named,
+    statuses_of,
+)
 from onward.ops.queries.titles import find_titles, title_of
 from onward.ops.text.format import counted, harmless, number, one_line, size, source_name
 from onward.ops.text.history import entry_text, next_step_command, next_step_sentence
@@ -65,18 +75,41 @@ def page_number(given: str, most: int = 100_000) -> int:
     return min(max(1, number), most)
 
 
+ORDERS = {"changed": "newest change first", "oldest": "oldest change first", "id": "by id"}
+SELECTION_ACTIONS = (
+    ("retry", "Retry…", ""),
+    ("schedule", "Schedule…", ""),
+    ("unschedule", "Cancel the schedule…", ""),
+    ("reset", "Reset…", ""),
+    ("discard", "Discard…", "danger"),
+)
+
+
 @dataclass(slots=True)
 class DocumentListFilter:
     collection: str = ""
     status: str = ""
     source: str = ""
     q: str = ""
+    order: str = ""
 
     def __post_init__(self) -> None:
-        self.source, self.q = self.source.strip(), self.q.strip()
+        self.source, self.q = clean(self.source).strip(), clean(self.q).strip()
+        self.collection, self.status = clean(self.collection), clean(self.status)
+        self.order = self.order if self.order in ORDERS and self.order != "changed" else ""
 
     def path(self, after: str = "") -> str:
         return with_query("/documents", **asdict(self), after=after)
+
+
+@dataclass(slots=True)
+class DocumentList:
+    """A page of a list of documents."""
+
+    states: list[DocumentState] = field(default_factory=list)
+    following: str = ""
+    total: int = 0
+    is_capped: bool = False  # more than `total` match
 
 
 @router.get("/documents")
@@ -84,53 +117,72 @@ def show(
     request: Request, app: Onward, wanted: Annotated[DocumentListFilter, Depends()], after: str = ""
 ) -> Response:
     chosen, problem = chosen_source(app, wanted.source)
-    found = [] if problem else _found(app, wanted, chosen, after)
-    if len(found) == 1 and wanted.q in (found[0].id, f"{found[0].collection}/{found[0].id}"):
-        return RedirectResponse(document_path(found[0].collection, found[0].id), 303)
-    shown = found[:SHOWN]
-    titles, rows = find_titles(app, [(one.collection, one.id) for one in shown]), []
-    for one in shown:
+    found = DocumentList() if problem else _found(app, wanted, chosen, clean(after))
+    if len(found.states) == 1 and _is_named(found.states[0], wanted.q):
+        return RedirectResponse(document_path(found.states[0].collection, found.states[0].id), 303)
+    titles, rows = find_titles(app, [(one.collection, one.id) for one in found.states]), []
+    for one in found.states:
         error = describe_error(one.last_error) if one.status != Status.PROCESSED else ""
         rows.append((one, titles.get((one.collection, one.id), ""), one_line(error, 200)))
     counts = app.store.document_counts()
-    total = None
-    if not wanted.q and not problem:
-        collection, status = wanted.collection or None, wanted.status or None
-        total = count_documents(app, collection=collection, status=status, source=chosen)
-    more = len(found) > SHOWN
     return page(
         request,
         "documents.html",
         wanted=wanted,
         problem=problem,
         rows=rows,
-        total=total,
-        more_than=more,
+        found=found,
         collections=sorted(counts),
         statuses=[str(one) for one in Status],
+        orders=ORDERS,
+        actions=SELECTION_ACTIONS,
         sources=source_choices(app),
         chosen=source_id(chosen) if chosen else "",
-        next_path=wanted.path(f"{shown[-1].collection}/{shown[-1].id}") if more and not wanted.q else "",
+        next_path=wanted.path(found.following) if found.following else "",
         first_path=wanted.path() if after else "",
         nothing=not counts,
     )
 
 
-def _found(app: App, wanted: DocumentListFilter, source: str | None, after: str) -> list[DocumentState]:
-    if wanted.q:
-        given = wanted.q[: MAX_ID_LENGTH + 1]
-        name, slash, rest = given.partition("/")
-        found = app.store.states_of(app.store.ids_like(given, limit=SHOWN + 1))
-        if not found and slash and name in app.store.document_counts():
-            keys = app.store.ids_like(rest, limit=10 * SHOWN)
-            found = app.store.states_of([key for key in keys if key[0] == name])
-        found = [one for one in found if wanted.collection in ("", one.collection)]
-        return [one for one in found if one.status.startswith(wanted.status) and source in (None, one.source)]
-    behind, _, id = after.partition("/")
+def _is_named(state: DocumentState, q: str) -> bool:
+    return q in (state.id, f"{state.collection}/{state.id}")
+
+
+def _found(app: App, wanted: DocumentListFilter, source: str | None, after: str) -> DocumentList:
     collection, status = wanted.collection or None, wanted.status or None
-    return list_documents(
+    if wanted.q:
+        return _titled(app, wanted, source, after)
+    total = count_documents(app, collection=collection, status=status, source=source)
+    if wanted.order != "id":
+        oldest = wanted.order == "oldest"
+        states, following = list_changed(
+            app, collection=collection, status=status, source=source, oldest=oldest, after=after, limit=SHOWN
+        )
+        return DocumentList(states, following, total)
+    behind, _, id = after.partition("/")
+    found = list_documents(
         app, collection=collection, status=status, source=source, after=(behind, id), limit=SHOWN + 1
     )
+    shown = found[:SHOWN]
+    following = f"{shown[-1].collection}/{shown[-1].id}" if len(found) > SHOWN else ""
+    return DocumentList(shown, following, total)
+
+
+def _titled(app: App, wanted: DocumentListFilter, source: str | None, after: str) -> DocumentList:
+    """Return a page of the documents that were found by title, path or id."""
+    title = wanted.q[: MAX_ID_LENGTH + 1]
+    filters = DocumentFilter(collection=wanted.collection or None, source=source, title=title)
+    try:
+        found = list(select_documents(app, filters, statuses_of(wanted.status or None, (None,))))
+    except BadInput:
+        return DocumentList()  # a collection without documents
+    exact = [one for one in found if _is_named(one, wanted.q)]
+    if wanted.order != "id":
+        found.sort(key=lambda one: one.updated_at or 0.0, reverse=wanted.order != "oldest")
+    start = (page_number(after) - 1) * SHOWN
+    following = str(page_number(after) + 1) if len(found) > start + SHOWN else ""
+    shown = exact if len(exact) == 1 else found[start : start + SHOWN]
+    return DocumentList(shown, following, len(found), len(found) >= MAX_FOUND)
 
 
 # -- the page of a document

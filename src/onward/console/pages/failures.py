@@ -102,14 +102,18 @@ def show(request: Request, app: Onward) -> Response:
     listing = GroupListFilter(number, everything, service, state, clean(given.get("owner", "")).strip())
     services = sorted(subscription.service for subscription in app.store.subscriptions())
     owners = sorted({one.life.owner for one in app.store.failure_groups() if one.life.owner} | {listing.owner})
+    found = listing.groups(app, (number - 1) * PAGE)
     return page(
         request,
         "failures.html",
         listing=listing,
+        total=found.total,
+        shown=len(found.page),
+        bar=(("retry-groups", "Put back…", "main"), ("discard-groups", "Give up…", "danger")),
         services=services,
         states=[(str(state), STATE_WORDS[state]) for state in GroupState],
         owners=[owner for owner in owners if owner],
-        part=_list(app, listing),
+        part=_list(listing, found),
     )
 
 
@@ -123,12 +127,12 @@ def list_part(web: FastAPI, which: str) -> str:
     number, state, owner, service = which.split("/", 3)
     everything, state = state == "all", state if state in list(GroupState) else ""
     at = page_number(number, MAX_PAGES)
-    return _list(web.state.onward, GroupListFilter(at, everything, clean(service), state, clean(unquote(owner))))
+    listing = GroupListFilter(at, everything, clean(service), state, clean(unquote(owner)))
+    return _list(listing, listing.groups(web.state.onward, (at - 1) * PAGE))
 
 
-def _list(app: App, listing: GroupListFilter) -> str:
+def _list(listing: GroupListFilter, found: FailureGroupPage) -> str:
     first = (listing.number - 1) * PAGE
-    found = listing.groups(app, first)
     entries = [_entry(one, found.short[one.group.fingerprint]) for one in found.page]
     return fragment(
         "failures_part.html",

@@ -146,21 +146,28 @@ def show_queue(request: Request, app: Onward, queue: str) -> Response:
         first=asked.path() if behind else "",
         here=page_path("queues", queue),
         there=page_path("queues", queue, archived="yes"),
-        changes=_changes({"queue": queue, **asked.filters}, archived=asked.archived),
+        bar=_named_changes(archived=asked.archived),
     )
 
 
-def _changes(about: dict[str, Any], *, archived: bool, refused: bool = False) -> list[dict[str, str]]:
-    """Return the buttons for a dead letter, or for all that match."""
+def _named_changes(*, archived: bool, refused: bool = False) -> list[tuple[str, str, str]]:
+    """Return the actions on dead letters: their names, buttons and looks."""
     named = [("archive-letters", "Archive…", "")]
     if archived:
         named = [("restore-letters", "Restore…", "main")]
     elif not refused:
         named.insert(0, ("requeue", "Put back…", "main"))
-    buttons = [(f"/confirm/{name}?{urlencode(about)}", button, kind) for name, button, kind in named]
-    removed = urlencode(about | {"archived": "yes"} if archived else about)
-    buttons.append((f"/confirm/purge-letters?{removed}", "Remove…", "danger"))
-    return [{"path": path, "button": button, "kind": kind} for path, button, kind in buttons]
+    return [*named, ("purge-letters", "Remove…", "danger")]
+
+
+def _changes(row: int, *, archived: bool, refused: bool) -> list[dict[str, str]]:
+    """Return the buttons for a dead letter."""
+    buttons = []
+    for name, button, kind in _named_changes(archived=archived, refused=refused):
+        more = {"archived": "yes"} if archived and name == "purge-letters" else {}
+        path = f"/confirm/{name}?{urlencode({'row': row, **more})}"
+        buttons.append({"path": path, "button": button, "kind": kind})
+    return buttons
 
 
 @router.get("/letters/{row}")
@@ -195,7 +202,7 @@ def show_letter(request: Request, app: Onward, row: str) -> Response:
         raw=raw_text(letter.raw) if letter.raw is not None else None,
         raw_cut=letter.raw is not None and len(letter.raw) > MAX_SHOWN_BYTES,
         refusal=refused,
-        changes=_changes({"row": letter.row}, archived=archived, refused=bool(refused)),
+        changes=_changes(letter.row, archived=archived, refused=bool(refused)),
     )
 
 
@@ -226,6 +233,7 @@ def show_batches(request: Request, app: Onward) -> Response:
         persistent=sum(is_persistent(app, one) for one in found),
         number=number,
         more=number * PAGE < len(found),
+        bar=(("retry-batch", "Retry now…", "main"), ("discard-batch", "Give up…", "danger")),
     )
 
 

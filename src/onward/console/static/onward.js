@@ -108,6 +108,38 @@ function select(step) {
   next.querySelector("a").focus();
 }
 
+// -- entries of a list that are ticked: some, all on the page, then all that match
+
+function selecting(bar) {
+  const [page, all, said] = ["page", "all", ""].map((name) => bar.querySelector(`[data-select${name ? `-${name}` : "ed"}]`));
+  const boxes = () => [...document.querySelectorAll(`input[name=selected][form=${CSS.escape(bar.id)}]`)];
+  const show = () => {
+    const many = boxes();
+    const ticked = many.filter((one) => one.checked).length;
+    const whole = many.length > 0 && ticked === many.length;
+    page.hidden = !many.length;
+    page.firstElementChild.checked = whole;
+    page.firstElementChild.indeterminate = ticked > 0 && !whole;
+    if (all) {
+      all.hidden = !whole; // first all on this page, then all that match
+      if (!whole) all.firstElementChild.checked = false;
+    }
+    const every = all && all.firstElementChild.checked;
+    const count = every ? Number(bar.dataset.total) : ticked;
+    const text = count ? `${count.toLocaleString()} selected` : "";
+    if (said.textContent !== text) said.textContent = text; // else the observer below would call this again
+    for (const one of bar.querySelectorAll("button")) one.disabled = !count;
+    bar.classList.toggle("nothing", !count);
+  };
+  page.firstElementChild.addEventListener("change", ({ target }) => {
+    for (const one of boxes()) one.checked = target.checked;
+    show();
+  });
+  document.addEventListener("change", ({ target }) => { if (target.form === bar) show(); });
+  new MutationObserver(show).observe(bar.parentElement, { childList: true, subtree: true });
+  show();
+}
+
 // -- light and dark
 
 function theme(button) {
@@ -136,6 +168,7 @@ for (const one of document.querySelectorAll(".menu [aria-current]")) showCurrent
 relativeTimes(document);
 setInterval(() => relativeTimes(document), 10000);
 for (const one of document.querySelectorAll("button.theme")) theme(one);
+for (const one of document.querySelectorAll("form.selection")) selecting(one);
 for (const one of document.querySelectorAll("select[data-submit]")) one.addEventListener("change", () => one.form.requestSubmit());
 for (const one of document.querySelectorAll("dialog [data-close]")) one.addEventListener("click", () => one.closest("dialog").close());
 document.addEventListener("toggle", onToggle, true);

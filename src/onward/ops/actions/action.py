@@ -124,6 +124,7 @@ class ActionProgress:
     stopping = False
     cursor: Any = None  # JSON; None: the action begins
     began_at: float | None = None  # by the store's clock; None: it begins now
+    continued = False  # an earlier run may have done a part of it
 
     def update(self, done: int, text: str = "") -> None:
         """Report how many things are done, and what is done just now."""

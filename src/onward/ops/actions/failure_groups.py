@@ -36,7 +36,7 @@ from onward.ops.actions.dead_letters import (
     requeue_sentences,
     skipped_sentence,
 )
-from onward.ops.actions.documents import schedule, touched
+from onward.ops.actions.document_retries import schedule, touched
 from onward.ops.bad_input import BadInput
 from onward.ops.lookup import PAGE, pages
 from onward.ops.queries.failure_groups import affected, documents_in, error_text, find_batch, find_group
@@ -304,10 +304,11 @@ class RetryFailedBatches(Action):
 class DiscardFailedBatches(Action):
     """Give up all documents of failed batches: they become discarded, and are kept."""
 
-    ids: tuple[str, ...]
+    ids: tuple[str, ...] = ()
+    everything: bool = False
 
     def plan(self, app: App) -> ActionPlan:
-        chosen = _chosen(app, self.ids)
+        chosen = _chosen(app, self.ids, everything=self.everything)
         documents = counted(documents_in(chosen), "document")
         return ActionPlan(
             "Give failed batches up",
@@ -318,10 +319,11 @@ class DiscardFailedBatches(Action):
             ),
             _batch_facts(chosen),
             confirmation=f"this gives up {documents} for good",
+            slow=documents_in(chosen) > PAGE,
         )
 
     def run(self, app: App, progress: ActionProgress, actor: Actor) -> ActionOutcome:
-        chosen = _chosen(app, self.ids)
+        chosen = _chosen(app, self.ids, everything=self.everything)
         facts, items = _batch_facts(chosen), [key for batch in chosen for key in batch.items]
         progress.total = len(items)
         with actor.logged(app, "batches discard", {"batches": facts["batches"]}, progress):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from onward.app import App
 from onward.model.documents import DocumentKey, DocumentState, Status
 from onward.ops.actions.action import Action, ActionOutcome, ActionPlan, ActionProgress, Actor, say, worker_hint
-from onward.ops.actions.documents import schedule, touched, unschedule
+from onward.ops.actions.document_retries import schedule, touched, unschedule
 from onward.ops.actions.failure_groups import discard_documents
 from onward.ops.bad_input import NotFound
 from onward.ops.lookup import PAGE, all_states

@@ -16,13 +16,15 @@ from onward.ops.actions.dead_letters import (
     RequeueDeadLetters,
     RestoreDeadLetters,
 )
-from onward.ops.actions.documents import CancelScheduledRetry, DiscardDocuments, PurgeDocuments, RetryDocuments
+from onward.ops.actions.document_retries import CancelScheduledRetry, RetryDocuments
+from onward.ops.actions.documents import DiscardDocuments, PurgeDocuments
 from onward.ops.actions.failure_groups import (
     DiscardFailedBatches,
     DiscardFailureGroup,
     RetryFailedBatches,
     RetryFailureGroup,
 )
+from onward.ops.actions.group_selections import DiscardFailureGroups, RetryFailureGroups
 from onward.ops.actions.services import CloseBreaker, OpenBreaker
 from onward.ops.actions.sources import CancelSource, ForgetSource, IngestAgain, RetrySource
 from onward.ops.bad_input import NotPossible
@@ -36,6 +38,7 @@ _STORED: tuple[type[Action], ...] = (
     DiscardDocuments,
     DiscardFailedBatches,
     DiscardFailureGroup,
+    DiscardFailureGroups,
     ForgetSource,
     IngestAgain,
     OpenBreaker,
@@ -46,6 +49,7 @@ _STORED: tuple[type[Action], ...] = (
     RetryDocuments,
     RetryFailedBatches,
     RetryFailureGroup,
+    RetryFailureGroups,
     RetrySource,
 )
 STORED_ACTIONS = {kind.__name__: kind for kind in _STORED}

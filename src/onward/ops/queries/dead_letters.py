@@ -66,6 +66,7 @@ class ChosenDeadLetters:
     about: dict[str, Any]  # for the action log
     archived: bool
     row: int | None = None
+    rows: Sequence[int] = ()  # some that were chosen one by one
     services: Sequence[str] = ()  # none: all
     filter: DeadLetterFilter = field(default_factory=DeadLetterFilter)
 
@@ -81,6 +82,8 @@ class ChosenDeadLetters:
         if self.row is not None:
             next(self.letters())  # refuses a number that nothing has
             return 1
+        if self.rows:
+            return sum(1 for _ in self.letters())
         store, wanted = self.app.store, self.filter
         if wanted.limit is not None or wanted.since is not None or wanted.document is not None:
             return sum(1 for _ in self.letters())
@@ -97,10 +100,19 @@ class ChosenDeadLetters:
         """Yield the dead letters; those that were given up after `begun`, or after now, are left out."""
         if self.row is not None:
             return iter([dead_letter_at(self.app, self.row, archived=self.archived)])
+        if self.rows:
+            return self._chosen_rows(begun)
         filters = [replace(self.filter, service=service) for service in self.services] or [self.filter]
         store, archived = self.app.store, self.archived
         each = (matching_dead_letters(store, filter, archived=archived, begun=begun) for filter in filters)
         return islice(chain.from_iterable(each), self.filter.limit)
+
+    def _chosen_rows(self, begun: float | None) -> Iterator[DeadLetter]:
+        """Yield those of the chosen rows that are still there."""
+        for row in sorted(set(self.rows)):
+            found = self.app.store.find_dead_letters(after=row - 1, archived=self.archived, limit=1)
+            if found and found[0].row == row and (begun is None or found[0].timestamp <= begun):
+                yield found[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +127,14 @@ class DeadLetterSelection:
     since: float | None = None
     document: str | None = None
     limit: int | None = None
+    rows: tuple[int, ...] = ()  # some dead letters, by their numbers
 
     def find(self, app: App, *, archived: bool = False) -> ChosenDeadLetters:
         """Return the dead letters; refuse names that nothing has."""
         queue, row, filters = self.queue, self.row, asdict(self)
+        if rows := filters.pop("rows"):
+            about = {"rows": list(rows), "archived": archived}
+            return ChosenDeadLetters(app, f"{len(rows)} chosen", about, archived, rows=rows)
         about = {"queue": filters.pop("queue"), "all": filters.pop("everything"), "row": filters.pop("row")}
         about |= {"archived": archived, **filters, "since": iso(self.since)}
         if row is None and self.everything == (queue is not None):
@@ -151,7 +167,7 @@ class DeadLetterSelection:
             document=_document(app, self.document) if self.document is not None else None,
             limit=self.limit,
         )
-        return ChosenDeadLetters(app, name, about, archived, None, services, wanted)
+        return ChosenDeadLetters(app, name, about, archived, services=services, filter=wanted)
 
 
 def _listed(app: App) -> str:

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from onward.app import App
 from onward.model.documents import DocumentKey, DocumentState, Status
 from onward.ops.bad_input import BadInput, NotFound
-from onward.ops.lookup import PAGE, all_states, check_collection, pages, read_bodies, resolve_source
+from onward.ops.lookup import (
+    PAGE,
+    all_states,
+    check_collection,
+    is_pipeline_store,
+    pages,
+    read_bodies,
+    resolve_source,
+)
 from onward.ops.queries.failure_groups import fingerprint_of
-from onward.ops.text.format import one_line
-from onward.pipeline.documents import origin_of, source_id
+from onward.ops.text.format import one_line, printable
+from onward.pipeline.documents import origin_of, place_titles, source_id
 from onward.retry.redact import redact
 
+MAX_FOUND = 10_000  # documents that are found by their title
 FAILED = (Status.FAILED, Status.FAILED_MAX_RETRIES)
 GIVEN_UP = (*FAILED, Status.DISCARDED)
 BESIDE_REQUEST = (
@@ -28,6 +39,7 @@ _WANTED = {
     "--document": "an id, or COLLECTION/ID",
     "--error-type": "a type, such as TimeoutError",
     "--output": "the name of a new file",
+    "--title": "words of a subject or path",
 }
 
 
@@ -57,6 +69,80 @@ def list_documents(
             some += app.store.find_states(collection=name, status=one, source=source, after=behind, limit=left)
         found += sorted(some, key=lambda state: state.id)[:left]
     return found
+
+
+class DocumentPage(NamedTuple):
+    states: list[DocumentState]
+    following: str  # where the next page begins; empty: this is the last one
+
+
+def list_changed(
+    app: App,
+    *,
+    collection: str | None = None,
+    status: str | None = None,
+    source: str | None = None,
+    oldest: bool = False,
+    after: str = "",
+    limit: int = 50,
+) -> DocumentPage:
+    """Documents by the time of their last change, the newest first or the oldest, from a place on."""
+    wanted = statuses_of(status, tuple(Status))
+    counts = _counts(app, collection, status, source)
+    statuses = {name: [str(one) for one in wanted] for name in counts}
+    place = _read_place(after)
+    found = app.store.changed_documents(statuses, source=source, oldest=oldest, after=place, limit=limit + 1)
+    shown = found[:limit]
+    states = {(one.collection, one.id): one for one in app.store.states_of([key for _, key in shown])}
+    (at, doc), _ = shown[-1] if shown else ((0.0, 0), None)
+    following = f"{at!r}:{doc}" if len(found) > limit else ""
+    return DocumentPage([states[key] for _, key in shown if key in states], following)
+
+
+def _read_place(text: str) -> tuple[float, int] | None:
+    """Return the place of a document in a list by time; None: the beginning, also for a place that is none."""
+    at, _, doc = text.partition(":")
+    try:
+        place = float(at), int(doc[:19])
+    except ValueError:
+        return None
+    return place if math.isfinite(place[0]) and 0 <= place[1] < 2**62 else None
+
+
+def find_by_title(app: App, text: str, collection: str | None = None) -> list[DocumentKey]:
+    """Return at most `MAX_FOUND` documents by words of their subject or path, or the beginning of their id.
+
+    Messages are found by the search index, which has their subjects and paths already; threads, summaries and
+    chunks by their messages; archives, and documents of other apps that have a `title` among their keys, by
+    the beginning of that. So finding costs no index of its own beyond a few keys for each archive.
+    """
+    store, text = app.store, printable(text.replace("\0", "")).strip()
+    if not text:
+        return []
+    name, slash, rest = text.partition("/")
+    keys = dict.fromkeys(store.ids_like(text, limit=MAX_FOUND))
+    if slash and name in store.document_counts():
+        keys |= dict.fromkeys(key for key in store.ids_like(rest, limit=MAX_FOUND) if rest and key[0] == name)
+    for title in dict.fromkeys((text, *place_titles(text)[:1])):
+        keys |= dict.fromkeys(store.titled(title, limit=MAX_FOUND))
+    if is_pipeline_store(store):
+        from onward.pipeline.search import messages_titled  # takes a while to import
+
+        messages = messages_titled(app, text, limit=MAX_FOUND)
+        keys |= dict.fromkeys(_around(app, messages, collection))
+    return [key for key in keys if collection in (None, key[0])][:MAX_FOUND]
+
+
+def _around(app: App, messages: Sequence[str], collection: str | None) -> Iterator[DocumentKey]:
+    """Yield messages and their threads, or only their documents of a collection."""
+    for ids in pages(messages, PAGE):
+        if collection in (None, "messages"):
+            yield from (("messages", id) for id in ids)
+        if collection in (None, "threads", "summaries"):
+            threads = dict.fromkeys(app.store.keys_of("messages", "thread_id", ids).values())
+            yield from ((collection or "threads", str(id)) for id in threads)
+        if collection == "chunks":
+            yield from (("chunks", child.id) for child in app.store.children("chunks", "messages", ids))
 
 
 def _counts(app: App, collection: str | None, status: str | None, source: str | None) -> dict[str, int]:
@@ -89,6 +175,7 @@ class DocumentFilter:
     source: str | None = None
     group: str | None = None
     older_than: float | None = None
+    title: str | None = None  # words of a subject or path, or the beginning of an id
 
     @property
     def given(self) -> bool:
@@ -107,21 +194,59 @@ def statuses_of(status: str | None, otherwise: Sequence[str | None]) -> Sequence
     return FAILED if status == Status.FAILED else (status,)
 
 
-def select_documents(app: App, filters: DocumentFilter, statuses: Sequence[str | None]) -> Iterator[DocumentState]:
-    """Yield the documents that match and have one of these statuses (None: any), by status, collection and id."""
+def select_documents(
+    app: App, filters: DocumentFilter, statuses: Sequence[str | None], *, begun: float | None = None
+) -> Iterator[DocumentState]:
+    """Yield the documents that match and have one of these statuses (None: any), by status, collection and id.
+
+    With `begun`, those that have changed since then are left out: an action has done them, or they went on.
+    """
+    for state in _matching(app, filters, statuses, begun):
+        if begun is None or (state.updated_at or 0.0) <= begun:
+            yield state
+
+
+def _matching(
+    app: App, filters: DocumentFilter, statuses: Sequence[str | None], begun: float | None
+) -> Iterator[DocumentState]:
     for name, value in asdict(filters).items():
         if isinstance(value, str) and not value.strip():
             raise BadInput(empty_option(f"--{name}"))
     if filters.collection is not None:
         check_collection(app, filters.collection)
-    found: dict[str, Any] = {
-        "collection": filters.collection,
-        "source": resolve_source(app, filters.source) if filters.source is not None else None,
-        "fingerprint": fingerprint_of(app, filters.group) if filters.group is not None else None,
-        "before": app.store.now() - filters.older_than if filters.older_than is not None else None,
-    }
+    now = app.store.now() if begun is None else begun
+    source = resolve_source(app, filters.source) if filters.source is not None else None
+    fingerprint = fingerprint_of(app, filters.group) if filters.group is not None else None
+    before = now - filters.older_than if filters.older_than is not None else None
+    if filters.title is not None:
+        for page in pages(find_by_title(app, filters.title, filters.collection), PAGE):
+            for state in app.store.states_of(page):
+                error = state.last_error or {}
+                if (
+                    (None in statuses or state.status in statuses)
+                    and source in (None, state.source)
+                    and fingerprint in (None, error.get("fingerprint"))
+                    and (before is None or (state.updated_at or 0.0) < before)
+                ):
+                    yield state
+        return
+    found: dict[str, Any] = {"collection": filters.collection, "source": source}
     for status in statuses:
-        yield from all_states(app.store, status=status, **found)
+        yield from all_states(app.store, status=status, fingerprint=fingerprint, before=before, **found)
+
+
+def count_selected(app: App, filters: DocumentFilter, statuses: Sequence[str | None]) -> Counter[str]:
+    """Count the documents that `select_documents` yields, by collection; they are read only if it must be."""
+    if filters.title is not None or filters.group is not None or filters.older_than is not None:
+        return Counter(state.collection for state in select_documents(app, filters, statuses))
+    if filters.collection is not None:
+        check_collection(app, filters.collection)
+    source = resolve_source(app, filters.source) if filters.source is not None else None
+    counts = Counter[str]()
+    for name, found in app.store.document_counts(source).items():
+        if filters.collection in (None, name):
+            counts[name] += sum(n for one, n in found.items() if None in statuses or one in statuses)
+    return +counts
 
 
 def needed_by_others(app: App, states: Sequence[DocumentState]) -> set[DocumentKey]:

@@ -92,3 +92,13 @@ WHERE k.name = $1
 
 -- name: keyed_count :value
 SELECT count(*) FROM jsonb_array_elements($2::jsonb) AS wanted (value) JOIN keys k ON k.name = $1 AND k.value = wanted.value;
+
+-- name: titled
+SELECT DISTINCT d.collection, d.id FROM keys k JOIN documents d ON d.doc = k.doc
+WHERE k.name = 'title' AND (k.value #>> '{}') COLLATE "C" >= $1 AND (k.value #>> '{}') COLLATE "C" < $2 LIMIT $3;
+
+-- name: keys_of_ids
+SELECT d.id, k.value
+FROM unnest($3::text[]) AS wanted (id) CROSS JOIN LATERAL (
+  SELECT doc, id FROM documents WHERE collection = $2 AND id = wanted.id OFFSET 0) AS d
+  CROSS JOIN LATERAL (SELECT value FROM keys WHERE doc = d.doc AND name = $1 OFFSET 0) AS k;

@@ -136,3 +136,22 @@ SELECT source, generation FROM sources WHERE source = ANY ($1::text[]);
 -- name: bump_generation
 INSERT INTO sources AS known (source, generation) VALUES ($1, 1)
 ON CONFLICT (source) DO UPDATE SET generation = known.generation + 1;
+
+-- name: changed_documents
+SELECT coalesce(updated_at, 0), doc, id FROM documents
+WHERE collection = $1 AND status = $2 AND (coalesce(updated_at, 0), doc) < ($3::float8, $4::bigint)
+  AND ($5::text IS NULL OR source = $5)
+ORDER BY coalesce(updated_at, 0) DESC, doc DESC LIMIT $6;
+
+-- name: changed_documents_oldest
+SELECT coalesce(updated_at, 0), doc, id FROM documents
+WHERE collection = $1 AND status = $2 AND (coalesce(updated_at, 0), doc) > ($3::float8, $4::bigint)
+  AND ($5::text IS NULL OR source = $5)
+ORDER BY coalesce(updated_at, 0), doc LIMIT $6;
+
+-- name: changed_documents_of_source
+-- Sorts the documents of a source; `$7` is 1 for the newest first, -1 for the oldest.
+SELECT coalesce(updated_at, 0), doc, id FROM documents
+WHERE source = $5 AND collection || '' = $1 AND status || '' = $2
+  AND ($7::integer * coalesce(updated_at, 0), $7 * doc) < ($7 * $3::float8, $7 * $4::bigint)
+ORDER BY $7 * coalesce(updated_at, 0) DESC, $7 * doc DESC LIMIT $6;

@@ -73,3 +73,13 @@ FROM (SELECT DISTINCT k.value FROM keys k
 
 -- name: keyed_count
 SELECT count(*) FROM keys WHERE name = ? AND value IN (SELECT value FROM json_each(?));
+
+-- name: titled
+SELECT json_group_array(json_array(collection, id))
+FROM (SELECT DISTINCT d.collection, d.id FROM keys k JOIN documents d ON d.doc = k.doc
+      WHERE k.name = 'title' AND k.value >= ?1 AND k.value < ?2 LIMIT ?3);
+
+-- name: keys_of_ids
+SELECT json_group_array(json_array(d.id, k.value))
+FROM documents d CROSS JOIN keys k
+WHERE d.collection = ?2 AND d.id IN (SELECT value FROM json_each(?3)) AND k.doc = d.doc AND k.name = ?1;

@@ -143,3 +143,23 @@ FROM sources WHERE source IN (SELECT value FROM json_each(?));
 -- name: bump_generation
 INSERT INTO sources (source, generation) VALUES (?, 1)
 ON CONFLICT (source) DO UPDATE SET generation = generation + 1;
+
+-- name: changed_documents
+-- Not as JSON, which rounds times: the last row of a page is where the next page begins.
+SELECT coalesce(updated_at, 0), doc, id FROM documents INDEXED BY documents_changed
+WHERE collection = ?1 AND status = ?2 AND coalesce(updated_at, 0) <= ?3
+  AND (coalesce(updated_at, 0) < ?3 OR doc < ?4) AND (?5 IS NULL OR source = ?5)
+ORDER BY coalesce(updated_at, 0) DESC, doc DESC LIMIT ?6;
+
+-- name: changed_documents_oldest
+SELECT coalesce(updated_at, 0), doc, id FROM documents INDEXED BY documents_changed
+WHERE collection = ?1 AND status = ?2 AND coalesce(updated_at, 0) >= ?3
+  AND (coalesce(updated_at, 0) > ?3 OR doc > ?4) AND (?5 IS NULL OR source = ?5)
+ORDER BY coalesce(updated_at, 0), doc LIMIT ?6;
+
+-- name: changed_documents_of_source
+-- Sorts the documents of a source; `?7` is 1 for the newest first, -1 for the oldest.
+SELECT coalesce(updated_at, 0), doc, id FROM documents INDEXED BY documents_source
+WHERE source = ?5 AND collection = ?1 AND status = ?2
+  AND (?7 * coalesce(updated_at, 0), ?7 * doc) < (?7 * ?3, ?7 * ?4)
+ORDER BY ?7 * coalesce(updated_at, 0) DESC, ?7 * doc DESC LIMIT ?6;
