@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from onward.console.charts import BAR_WIDTH, MIN_SEGMENT_WIDTH, bar_segments
-from onward.console.pages.overview import STEP_SECONDS, STEPS, Throughput
 from onward.model.ledger import DeadLettered, OutgoingEvents
 from onward.ops.queries.needs import Need, NeedKind
 from onward.ops.text.needs import need_link
@@ -149,33 +148,3 @@ def test_no_piece_of_a_bar_is_too_small_to_be_seen() -> None:
     assert all(one.width >= MIN_SEGMENT_WIDTH for one in pieces)
     assert pieces[-1].x + pieces[-1].width == BAR_WIDTH
     assert bar_segments({"processed": 0}) == []
-
-
-# -- how much is finished
-
-
-def test_rates_come_from_what_was_seen() -> None:
-    pulse = Throughput()
-    pulse.note(100, 0.0)
-    pulse.note(150, STEP_SECONDS)
-    pulse.note(150, 2 * STEP_SECONDS)
-    rates = pulse.rates(2 * STEP_SECONDS)
-    assert len(rates) == STEPS
-    assert rates[-2:] == [50 / STEP_SECONDS, 0.0]
-
-
-def test_what_happened_while_nobody_looked_is_spread_over_that_time() -> None:
-    pulse = Throughput()
-    pulse.note(0, 0.0)
-    pulse.note(80, 4 * STEP_SECONDS)
-    assert pulse.rates(4 * STEP_SECONDS)[-5:] == [0.0, 2.0, 2.0, 2.0, 2.0]
-
-
-def test_nothing_finished_draws_nothing() -> None:
-    pulse = Throughput()
-    pulse.note(100, 0.0)
-    pulse.note(40, STEP_SECONDS)  # a source was forgotten
-    assert pulse.rates(STEP_SECONDS) == []
-    pulse.note(400, 2 * STEP_SECONDS)
-    assert pulse.rates(2 * STEP_SECONDS)
-    assert pulse.rates(2 * STEP_SECONDS * STEPS) == [], "long ago is not now"

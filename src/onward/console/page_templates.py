@@ -135,6 +135,7 @@ def _environment() -> Environment:
         "lang": lang_attribute,
         "sentence": _sentence,
         "sentence_html": _sentence_html,
+        "outage_html": outage_html,
         "time": _time,
         # The numbers of a text are not broken at the end of a line.
         "whole_numbers": partial(re.compile(r"(?<=\d) (?=\d{3}\b)").sub, "\N{NO-BREAK SPACE}"),
@@ -188,6 +189,10 @@ def _operations(app: App, id: str) -> tuple[list[Operation], str]:
         return [], ""
 
 
+def outage_html(outage: Outage) -> Markup:
+    return _sentence_html(outage_sentence(outage), capital=False)
+
+
 def outage_banner(web: FastAPI) -> Markup:
     """Return what every page says about dependencies that are down; empty if none is."""
     app: App = web.state.onward
@@ -199,7 +204,7 @@ def outage_banner(web: FastAPI) -> Markup:
         return Markup("")
     loud = [one for one in found if one.state in ("open", "unreached")]
     quiet = [one for one in found if one not in loud]
-    return Markup(fragment("outages.html", loud=loud, quiet=quiet, sentence=outage_sentence))
+    return Markup(fragment("outages.html", loud=loud, quiet=quiet))
 
 
 def set_session(response: Response, request: Request, cookie: str) -> None:

@@ -26,7 +26,7 @@ from onward.console.live import Live
 from onward.console.middleware import AccessMiddleware
 from onward.console.operations import Operations
 from onward.console.page_templates import OUTAGE_SECONDS
-from onward.console.pages.overview import OVERDUE_SECONDS, Throughput
+from onward.console.pages.overview import OVERDUE_SECONDS
 from onward.console.problems import add_handlers, add_routers
 from onward.console.sessions import Sessions
 from onward.console.timed_cache import TimedCache
@@ -56,7 +56,6 @@ def build(app: App, *, hosts: frozenset[str] = frozenset(LOCAL), token: str | No
     web.state.onward = app
     web.state.sessions = Sessions(token)
     web.state.operations = Operations(app)
-    web.state.throughput = Throughput()
     web.state.overdue = TimedCache[Overdue](OVERDUE_SECONDS)
     web.state.outages = TimedCache[list[Outage]](OUTAGE_SECONDS)
     # Rendering costs the thread's processor time; with a remote store the wall time, which includes its work.

@@ -11,6 +11,7 @@ from onward.console.api import (
     documents,
     error_reports,
     failure_decisions,
+    history,
     monitoring,
     operator,
     search,
@@ -23,7 +24,8 @@ from onward.console.problems import add_routers
 
 ROUTERS: tuple[APIRouter, ...] = (
     *(submissions.router, uploads.router, documents.router, search.router, answers.router, threads.router),
-    *(documents.tasks_router, operator.router, failure_decisions.router, error_reports.router, monitoring.router),
+    *(documents.tasks_router, operator.router, history.router, failure_decisions.router),
+    *(error_reports.router, monitoring.router),
 )
 
 

@@ -19,6 +19,7 @@ from onward.console.pages import (
     overview,
     queues,
     search,
+    services,
     settings,
     tasks,
     threads,
@@ -28,7 +29,21 @@ from onward.console.time_zone import shown_in
 
 router = APIRouter()
 
-_MODULES = (login, overview, actions, failures, queues, documents, tasks, docs, search, ask, threads, settings)
+_MODULES = (
+    login,
+    overview,
+    actions,
+    failures,
+    queues,
+    documents,
+    tasks,
+    docs,
+    search,
+    ask,
+    threads,
+    settings,
+    services,
+)
 ROUTERS = (router, *(module.router for module in _MODULES))
 
 # The functions that render live parts of pages, by the first word of their name; the rest says which.

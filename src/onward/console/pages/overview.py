@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import threading
-from collections import deque
 from datetime import datetime
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
+from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse, Response
 
 from onward.app import App
 from onward.console.charts import bar_segments, breaker_timeline, pipeline_chart
-from onward.console.page_templates import fragment, outage_banner, page
+from onward.console.page_templates import fragment, outage_banner, outage_html, page
+from onward.console.pages.services import chart_html, read_chart
 from onward.console.request_context import Onward
 from onward.console.timed_cache import TimedCache
-from onward.model.documents import FINAL, Status
+from onward.model.documents import Status
 from onward.model.ledger_views import WorkerClaims
 from onward.ops.queries.ingestion_report import COLLECTIONS
+from onward.ops.queries.needs import Need
 from onward.ops.queries.services import EXAMPLES, breaker_facts, worker_facts
 from onward.ops.queries.status import Overdue, SystemStatus, overdue, read_status
 from onward.ops.queries.titles import find_titles
-from onward.ops.text.format import short_name
+from onward.ops.text.format import one_line, short_name
 from onward.ops.text.models import upgrade_sentence
 from onward.ops.text.needs import need_command, need_link, need_sentence, outbox_sentences
 from onward.pipeline.documents import source_id
@@ -32,8 +32,6 @@ from onward.retry.redact import redact
 
 router = APIRouter()
 
-STEP_SECONDS = 10.0  # the time that one bar of the throughput chart stands for
-STEPS = 60
 OVERDUE_SECONDS = 10.0  # the number of overdue documents is counted again after this time
 QUIET_SECONDS = 30.0  # a worker that has not reported for this long is shown as quiet
 LISTED_OPENINGS = 20
@@ -41,44 +39,17 @@ SHOWN_SOURCES = 8
 FEW_SOURCES = 100  # of at most this many, each is checked for pending documents; of more, only what workers run
 
 
-class Throughput:
-    """The number of finished documents at the end of each step; a forgotten source counts as nothing done."""
-
-    def __init__(self) -> None:
-        self._seen: deque[tuple[int, int]] = deque(maxlen=STEPS + 1)
-        self._lock = threading.Lock()
-
-    def note(self, finished: int, now: float) -> None:
-        step = int(now // STEP_SECONDS)
-        with self._lock:
-            if self._seen and self._seen[-1][0] >= step:
-                step, _ = self._seen.pop()
-            self._seen.append((step, finished))
-
-    def rates(self, now: float) -> list[float]:
-        """Return the documents a second of each of the last steps, the newest last; empty if none were finished.
-
-        What was finished between two distant notes is spread over that time.
-        """
-        with self._lock:
-            seen = list(self._seen)
-        last = int(now // STEP_SECONDS)
-        rates = [0.0] * STEPS
-        for (then, before), (step, finished) in pairwise(seen):
-            each = max(0, finished - before) / ((step - then) * STEP_SECONDS)
-            for one in range(max(then + 1, last - STEPS + 1), min(step, last) + 1):
-                rates[one - last + STEPS - 1] = each
-        return rates if any(rates) else []
-
-
 @router.get("/")
 def show(request: Request, app: Onward) -> Response:
     values = _values(request.app)
     status: SystemStatus = values["status"]
+    chart = read_chart(app, request.query_params.get("range", ""))
     return page(
         request,
         "overview.html",
         part=fragment("overview_part.html", **values),
+        chart=chart,
+        history=chart_html(chart),
         empty=not status.documents,
         takes_sources="ingestion" in app.registry.services,
         workers=len(status.workers),
@@ -100,17 +71,15 @@ def count_overdue(web: FastAPI, status: SystemStatus) -> Overdue:
 
 def _values(web: FastAPI) -> dict[str, Any]:
     app: App = web.state.onward
-    throughput: Throughput = web.state.throughput
-    sources, now = app.store.sources(), app.store.now()
+    sources = app.store.sources()
     chosen = _sources(app, sources)
     status = read_status(app, chosen, count_overdue=partial(count_overdue, web))
-    throughput.note(status.count(*FINAL - {Status.DISCARDED}), now)
     # In the order of the pipeline; tasks and reports have no bar.
     names = [name for name in (*COLLECTIONS, "summaries") if name in status.documents]
     names += sorted(status.documents.keys() - set(names) - {"tasks", "reports"})
     return {
         "status": status,
-        "needs": [(need_sentence(need), need_command(need), need_link(need)) for need in status.needs],
+        "needs": [(_need_html(need), need_command(need), need_link(need)) for need in status.needs],
         "outbox": outbox_sentences(status.outbox),
         "upgrade": upgrade_sentence(status.upgrade) if status.upgrade and status.upgrade.missing else "",
         "chart": pipeline_chart(status, app.store.subscriptions()),
@@ -120,9 +89,14 @@ def _values(web: FastAPI) -> dict[str, Any]:
             for source, facts in zip(chosen, status.sources, strict=True)
         ],
         "other_sources": len(sources) - len(chosen),
-        "rates": throughput.rates(now),
-        "step": STEP_SECONDS,
     }
+
+
+def _need_html(need: Need) -> Markup:
+    """Return a need as text; the times of an outage are elements, which stay the same while it lasts."""
+    if need.outage is not None:
+        return outage_html(need.outage)
+    return escape(one_line(need_sentence(need), 500))
 
 
 def _sources(app: App, every: list[str]) -> list[str]:

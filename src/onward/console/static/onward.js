@@ -60,7 +60,7 @@ async function load(inside, path) {
 const REFRESH_MS = 15000;
 
 function refresh(part) {
-  if (document.hidden || part.contains(document.activeElement)) return;
+  if (document.hidden || sessionStorage.getItem("live-paused") === "yes" || part.contains(document.activeElement)) return;
   load(part, part.dataset.refresh);
 }
 
