@@ -37,6 +37,8 @@ PAGES: dict[str, tuple[str, ...]] = {
     "no-answer": ("/ask?q=who+wrote+hamlet",),
     "threads": ("/threads",),
     "thread": ("/threads?q=tide", r"/threads/[^?]+"),
+    "services": ("/services",),
+    "service": ("/services", r"/services/.+"),
     "workers": ("/workers",),
     "settings": ("/settings",),
     "actions": ("/actions",),
