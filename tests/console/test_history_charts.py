@@ -13,6 +13,7 @@ from onward.console.history_charts import BASE, MIN_BAR, TOP, history_chart
 from onward.model.rollups import MINUTE, ServiceCounts
 from onward.ops.queries.service_history import RANGES, DeployMark, HistoryPoint, OutageMark, ServiceHistory
 from tests.console.shop import Shop, open_shop
+from tests.support.store_pages import failure
 
 START = 1_800_000_000
 HISTORY = ServiceHistory("reading", RANGES["1h"], "documents", START, START + 3590.0, (), (), ())
@@ -109,6 +110,12 @@ def test_a_service_has_a_page_and_a_place_in_the_list(shop: Shop) -> None:
     words = shop.words("/services/reading")
     assert "Takes PagesFound Finishes pages" in words
     assert "Waiting 1 event" in words
+
+
+def test_events_that_belong_to_no_service_have_no_page(shop: Shop) -> None:
+    shop.on.store.keep_malformed(b"no event", failure())
+    assert "(no service)" in shop.words("/")
+    assert not [path for path in shop.links("/") if path.startswith("/services/%28")]
 
 
 def test_what_is_unknown_is_refused(shop: Shop) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from onward.console.page_templates import with_query
+from onward.console.page_templates import page_path, with_query
 from onward.model.ledger import FailedBatch, Subscription
 from onward.ops.lookup import PIPELINE_SERVICES
 from onward.ops.queries.policies import Rung
@@ -68,7 +68,8 @@ class ServiceBox(NamedTuple):
     tone: str  # `down`, `unserved`, `idle`, `busy` or nothing
     note: str
     joined: bool  # an arrow leads to it from the box before it
-    path: str
+    path: str  # of its documents
+    page: str  # of the service; empty for events that belong to none
 
     @property
     def label(self) -> str:
@@ -121,6 +122,7 @@ def pipeline_chart(status: SystemStatus, subscriptions: Sequence[Subscription]) 
                 and place % BOXES_IN_A_ROW > 0
                 and stages[place - 1].service in PIPELINE_SERVICES,
                 path=with_query("/documents", collection=stage.finishes) if stage.finishes else "",
+                page=page_path("services", stage.service) if subscription else "",
             )
         )
     columns, rows = min(len(boxes), BOXES_IN_A_ROW), -(-len(boxes) // BOXES_IN_A_ROW)
