@@ -216,3 +216,46 @@ def test_what_makes_no_sense_is_refused(shop: Shop, path: str, body: dict[str, A
     answer = shop.site.client.post(path, json=body)
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
+
+
+# -- growing steps
+
+
+def test_a_group_is_put_back_in_growing_steps(shop: Shop) -> None:
+    assert "In growing steps" in shop.words(f"/confirm/retry-group?fingerprint={GROUP}")
+    asked = f"/confirm/retry-group?fingerprint={GROUP}&growing=yes"
+    assert "3 would be put back: 1, then 5, then 50, then the rest." in shop.words(asked)
+    shop.on.clock.advance(1)
+    where = shop.begin("retry-group", fingerprint=GROUP, growing="yes")
+    shop.wait_for(where, "step 1 of 4: 0 of 1 done")
+    shop.on.clock.time = shop.on.store.now()
+    assert shop.finish(10) == 1
+    shop.wait_for(where, "step 2 of 4")
+    assert shop.finish(10) == 2
+    said = shop.wait_for(where, "3 put back in all")
+    assert "Processed in steps: 3." in said
+
+
+def test_growing_steps_and_a_number_exclude_each_other(shop: Shop) -> None:
+    asked = f"/confirm/retry-group?fingerprint={GROUP}&growing=yes&canary=3"
+    assert "exclude each other" in shop.words(asked, 422)
+    post(shop, f"/v3/failures/{GROUP}/retry", 422, growing=True, canary=3)
+    post(shop, f"/v3/failures/{GROUP}/retry", 422, growing=True, share=0)
+
+
+def test_growing_steps_over_http_are_an_operation_that_can_be_continued(shop: Shop) -> None:
+    begun = post(shop, f"/v3/failures/{GROUP}/retry", 202, growing=True)
+    while shop.on.rows("waiting") < 1:
+        pass
+    post(shop, f"{begun['operation']}/stop", 202)
+    while (told := get(shop, begun["operation"]))["running"]:
+        pass
+    assert (told["status"], told["can_continue"]) == ("stopped", True)
+    post(shop, f"{begun['operation']}/continue", 202)
+    assert shop.finish(10) == 1
+    while shop.on.rows("waiting") < 2:
+        pass
+    assert shop.finish(10) == 2
+    while (told := get(shop, begun["operation"]))["running"]:
+        pass
+    assert (told["status"], told["runs"], told["done"]) == ("done", 2, 3)

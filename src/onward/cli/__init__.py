@@ -42,7 +42,7 @@ COMMANDS = {  # the module of each command, and its summary
     "forget": ("ingest", "Remove a source and everything made from it."),
     "publish": ("publish", "Put events of files on the ledger."),
     "retry": ("documents", "Requeue documents now, or at a given time."),
-    "batches": ("failures", "List and retry failed batches."),
+    "batches": ("batches", "List and retry failed batches."),
     "breakers": ("services", "Show outages, and open or close a breaker."),
     "actions": ("status", "List what operators did."),
     "policies": ("reference", "Show what is retried when, and until when."),

@@ -19,6 +19,8 @@ from onward.cli.app_access import open_store_app
 from onward.cli.output import Output
 from onward.cli.params import dry_run_option, json_option, print_json
 from onward.ops.actions.action import ActionProgress, ActionStopped, Actor, Completion, Tone, user_name
+from onward.ops.actions.group_canary import RetryGroupInSteps
+from onward.ops.canary_operation import open_canary
 from onward.ops.document_export import new_file, write_lines
 from onward.ops.text.format import number, one_line
 
@@ -68,12 +70,36 @@ def runs_action(*, final: bool = False) -> Callable[[Callable[..., Action]], Cal
 
 def run_action(app: App, action: Action) -> ActionOutcome:
     """Run an action; Ctrl-C and SIGTERM stop it after its present step, a second one at once."""
+    if isinstance(action, RetryGroupInSteps):
+        return _run_canary(app, action)
     progress = TerminalProgress()
     with on_signals(progress.stop, signal.SIGINT, signal.SIGTERM):
         try:
             return action.run(app, progress, Actor(user_name(), "cli"))
         finally:
             progress.end()
+
+
+def _run_canary(app: App, action: RetryGroupInSteps) -> ActionOutcome:
+    """Run a canary as an operation, so that it can be continued after an interruption."""
+    actor, terminal = Actor(user_name(), "cli"), TerminalProgress()
+    run = open_canary(app, action, actor)
+
+    def show(progress: ActionProgress) -> None:
+        terminal.total = progress.total
+        terminal.update(progress.done, progress.text)
+
+    def stop() -> None:
+        if run.stopping:
+            raise KeyboardInterrupt
+        run.stop()
+
+    run.on_update = show
+    with on_signals(stop, signal.SIGINT, signal.SIGTERM):
+        try:
+            return run.execute(actor)
+        finally:
+            terminal.end()
 
 
 def print_result(facts: Mapping[str, Any], sentences: Sequence[ActionMessage], *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""`onward failures` and `onward batches`: what fails for the same reason, and what is retried together."""
+"""`onward failures`: what fails for the same reason is shown, put back and given up together."""
 
 from __future__ import annotations
 
@@ -7,31 +7,27 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.text import Text
 
 from onward.cli.action_run import runs_action
 from onward.cli.app_access import open_store_app
 from onward.cli.output import Output, events_wait
 from onward.cli.params import (
     DATE,
-    canary_option,
     event_classes_of,
     events_option,
     json_option,
-    list_by_default,
     print_json,
     rate_option,
 )
 from onward.model.group_life import GroupState
 from onward.ops.actions import failure_groups as actions
+from onward.ops.actions.group_canary import RetryGroupInSteps
 from onward.ops.lookup import check_service, short_ids, show_command
 from onward.ops.queries import failure_groups as groups
 from onward.ops.queries.group_life import rules_about, state_of
 from onward.ops.text.diagnosis import diagnosis_sentences, remedy_command, remedy_text
 from onward.ops.text.format import (
-    SHORT_ID,
     be,
-    clock_time,
     counted,
     duration,
     harmless,
@@ -39,7 +35,6 @@ from onward.ops.text.format import (
     moment,
     number,
     one_line,
-    source_name,
 )
 from onward.ops.text.group_life import life_sentences, rule_sentence, state_text
 from onward.recovery.diagnosis import Cause, Diagnosis, Evidence, diagnose, evidence_of, remedies
@@ -48,13 +43,13 @@ from onward.retry.redact import redact
 
 if TYPE_CHECKING:
     from onward import App
-    from onward.model.ledger import FailedBatch
     from onward.model.ledger_views import FailureGroup
     from onward.ops.actions.action import Action
 
 LISTED = 50
+GROWING = 0  # --canary without a number
 _STATES = [str(state).replace("_", "-") for state in GroupState]
-_SHOWN_DOCUMENTS, _SHOWN_ITEMS, _SHOWN_OPENINGS, _TRACEBACK_LINES = 10, 20, 5, 30
+_SHOWN_DOCUMENTS, _SHOWN_OPENINGS, _TRACEBACK_LINES = 10, 5, 30
 _STYLES = {
     Cause.DEPENDENCY: "yellow",
     Cause.OVERLOAD: "yellow",
@@ -62,6 +57,15 @@ _STYLES = {
     Cause.BUG: "red",
     Cause.UNCLEAR: "dim",
 }
+
+
+class _CanarySize(click.ParamType[int]):
+    """How many go first; without a number, in growing steps."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        return GROWING if value == "growing" else click.IntRange(1).convert(value, param, ctx)
 
 
 @click.group()
@@ -72,7 +76,7 @@ def failures() -> None:
     Examples:
       onward failures list
       onward failures show 5d41402a
-      onward failures retry 5d41402a --canary 3
+      onward failures retry 5d41402a --canary
     """
 
 
@@ -287,22 +291,52 @@ def _print_documents(app: App, out: Output, group: FailureGroup, short: str) -> 
 
 @failures.command("retry")
 @click.argument("group")
-@canary_option
+@click.option(
+    "--canary",
+    is_flag=False,
+    flag_value="growing",
+    type=_CanarySize(),
+    metavar="[N]",
+    help="Put 1 back, then 5, then 50, then the rest, each only when those before are processed; with N, put N "
+    "back, then the rest.",
+)
+@click.option(
+    "--share",
+    type=click.FloatRange(0, 1, min_open=True),
+    metavar="SHARE",
+    help="A step of --canary has gone well if this share of it is processed, such as 0.9; all of it by default.",
+)
 @rate_option
 @events_option
+@click.option(
+    "--resume", is_flag=True, help="Go on with the last --canary of this group, from the step it was at."
+)
 @runs_action()
-def retry_group(group: str, canary: int | None, rate: float | None, reference: str | None) -> Action:
+def retry_group(
+    group: str, canary: int | None, share: float | None, rate: float | None, reference: str | None, resume: bool
+) -> Action:
     """Put everything that a failure group affects back: dead letters and documents.
 
-    With --canary it waits for the first ones, and leaves the rest where it is if one of them fails again.
+    With --canary it waits for the first ones, and leaves the rest where it is if they fail again, or in another
+    way. It can be stopped, and continued with --resume: what was done is not done twice.
 
     \b
     Examples:
       onward failures retry 5d41402a --dry-run
+      onward failures retry 5d41402a --canary
+      onward failures retry 5d41402a --canary --share 0.9 --rate 5
+      onward failures retry 5d41402a --resume
       onward failures retry 5d41402a --canary 3
       onward failures retry 5d41402a --rate 2
     """
-    return actions.RetryFailureGroup(group, canary=canary or 0, rate=rate, events=event_classes_of(reference))
+    if resume and (canary is not None or share is not None or rate is not None):
+        raise click.UsageError("--resume goes on as the canary was begun; leave out --canary, --share and --rate")
+    if share is not None and canary != GROWING:
+        raise click.UsageError("--share is for the steps of --canary without a number")
+    events = event_classes_of(reference)
+    if resume or canary == GROWING:
+        return RetryGroupInSteps(group, share=share or 1.0, rate=rate, events=events, resume=resume)
+    return actions.RetryFailureGroup(group, canary=canary or 0, rate=rate, events=events)
 
 
 @failures.command("discard")
@@ -319,107 +353,3 @@ def discard_group(group: str) -> Action:
       onward failures discard 5d41402a --confirm
     """
     return actions.DiscardFailureGroup(group)
-
-
-# -- failed batches
-
-
-@click.group(invoke_without_command=True)
-@json_option
-@click.pass_context
-def batches(ctx: click.Context, /, **options: Any) -> None:
-    """Show failed batches: documents that failed while the rest of their source went on.
-
-    A batch is retried after 1, 5, 10, 20 and 40 minutes, then every hour. From the 10th retry on it is
-    called persistent: somebody should look at it.
-
-    \b
-    Examples:
-      onward batches
-      onward batches show 5d41402a
-      onward batches retry --all
-      onward batches discard 5d41402a --confirm
-    """
-    list_by_default(ctx, list_batches, options)
-
-
-@batches.command("list")
-@json_option
-def list_batches(as_json: bool) -> None:
-    """List failed batches: how many documents, how often retried, when next, and the last error."""
-    with open_store_app() as app:
-        found = sorted(app.store.failed_batches(), key=lambda batch: batch.retry_after)
-        if as_json:
-            print_json([groups.batch_facts(app, one) for one in found])
-            return
-        out = Output()
-        for one in found:
-            out.entry(_batch_line(app, one))
-            if error := one.errors[-1].get("error") if one.errors else "":
-                out.write(f"          {one_line(redact(str(error)), 300)}", style="red")
-    if found:
-        out.hint("To look at one: ", f"onward batches show {found[0].id[:SHORT_ID]}")
-    else:
-        out.write("There are no failed batches.", style="green")
-
-
-def _batch_line(app: App, one: FailedBatch) -> Text:
-    due = one.retry_after <= app.store.now()
-    return Text.assemble(
-        (f"{one.id[:SHORT_ID]}  ", "green"),
-        f"{counted(len(one.items), 'document')} of {source_name(one.source or 'no source')}",
-        (f" ({one.service})", "dim"),
-        f"  {counted(one.retry_count, 'retry')}, ",
-        "due now" if due else f"next at {clock_time(one.retry_after)}",
-        ("  persistent" if groups.is_persistent(app, one) else "", "bold red"),
-    )
-
-
-@batches.command("show")
-@click.argument("id")
-@json_option
-def show_batch(id: str, as_json: bool) -> None:
-    """Show one failed batch with the error of each of its documents."""
-    with open_store_app() as app:
-        batch = groups.find_batch(app, id)
-        if as_json:
-            errors = dict(groups.item_errors(app, batch.items))
-            print_json(groups.batch_facts(app, batch) | {"item_errors": errors})
-            return
-        out = Output()
-        out.write(_batch_line(app, batch))
-        out.write(f"id          {batch.id}")
-        out.write(f"set aside   {moment(batch.created_at)}")
-        for file in groups.files_of(app, batch)[:_SHOWN_ITEMS]:
-            out.write(f"from        {one_line(file)}")
-        out.write("Errors of the batch", style="bold")
-        for error in batch.errors[-_SHOWN_ITEMS:]:
-            text = one_line(redact(str(error.get("error", ""))), 300)
-            out.write(f"  {moment(error.get('timestamp'))}  {text}")
-        out.write("Documents", style="bold")
-        shown = batch.items[:_SHOWN_ITEMS]
-        ids = short_ids(app, [id for _, id in shown])
-        errors = dict(groups.item_errors(app, shown))
-        for name, item in shown:
-            error_line = one_line(errors.get(item, ""), 300)
-            out.write((f"  {one_line(ids[item]):8}", "green"), f"  {name:10}", (error_line, "red"))
-        if more := len(batch.items) - len(shown):
-            out.write(f"  … and {number(more)} more; all of them with --json", style="dim")
-        out.hint("To retry it now: ", f"onward batches retry {batch.id[:SHORT_ID]}")
-
-
-@batches.command("retry")
-@click.argument("ids", nargs=-1, metavar="[ID]…")
-@click.option("--all", "everything", is_flag=True, help="All of them.")
-@runs_action()
-def retry_batches(ids: tuple[str, ...], everything: bool) -> Action:
-    """Retry failed batches now; this is not counted as a retry."""
-    return actions.RetryFailedBatches(ids, everything)
-
-
-@batches.command("discard")
-@click.argument("ids", nargs=-1, required=True, metavar="ID…")
-@runs_action(final=True)
-def discard_batches(ids: tuple[str, ...]) -> Action:
-    """Give up all documents of failed batches: they become discarded, and are kept."""
-    return actions.DiscardFailedBatches(ids)

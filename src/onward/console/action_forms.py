@@ -32,6 +32,7 @@ from onward.ops.actions.failure_groups import (
     RetryFailedBatches,
     RetryFailureGroup,
 )
+from onward.ops.actions.group_canary import RetryGroupInSteps
 from onward.ops.actions.group_life import (
     AssignFailureGroup,
     CloseFailureGroup,
@@ -244,6 +245,23 @@ def _pace_fields(form: FormValues) -> tuple[Field, ...]:
     )
 
 
+def _retry_group(form: FormValues) -> Action:
+    group, (canary, rate) = form.needed("fingerprint"), form.pace
+    if not form.ticked("growing"):
+        return RetryFailureGroup(group, canary, rate, quick_plan=True)
+    if canary:
+        raise BadInput("`canary` and `growing` exclude each other; leave the number out, or the steps")
+    return RetryGroupInSteps(group, rate=rate, quick_plan=True)
+
+
+def _group_pace_fields(form: FormValues) -> tuple[Field, ...]:
+    hint = "1, then 5, then 50, then the rest, each only if those before are processed; it can be continued"
+    return (
+        Field("growing", "In growing steps:", "yes" if form.ticked("growing") else "", hint, "checkbox"),
+        *_pace_fields(form),
+    )
+
+
 def _split_group(form: FormValues) -> Action:
     by = form.needed("by")
     if by not in list(SplitBy):
@@ -340,9 +358,9 @@ FORMS = {
     ),
     "retry-group": ActionForm(
         "Put it back",
-        lambda form: RetryFailureGroup(form.needed("fingerprint"), *form.pace, quick_plan=True),
+        _retry_group,
         _group,
-        _pace_fields,
+        _group_pace_fields,
     ),
     "discard-group": ActionForm(
         "Give it up for good", lambda form: DiscardFailureGroup(form.needed("fingerprint")), _group

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from onward.app import App
@@ -68,6 +69,7 @@ class OperationRun(ActionProgress):
         self._run, self._done_before = operation.run, operation.done
         self._interrupted = False
         self._stop_event, self._end_event = threading.Event(), threading.Event()
+        self.on_update: Callable[[ActionProgress], None] = lambda progress: None  # shows the progress to a person
 
     def stop(self, *, interrupted: bool = False) -> None:
         """Ask the action to stop; `interrupted`: because this process ends, not because a person wants it."""
@@ -82,6 +84,9 @@ class OperationRun(ActionProgress):
     def sleep(self, seconds: float) -> None:
         if self._stop_event.wait(seconds):
             raise ActionStopped
+
+    def show(self) -> None:
+        self.on_update(self)
 
     def checkpoint(self, cursor: Any) -> None:
         super().checkpoint(cursor)

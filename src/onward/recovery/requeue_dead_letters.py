@@ -195,16 +195,16 @@ class Requeue:
             self.report(self.result)
             return self.result
         while batch := list(islice(self._left, self._at_once)):
-            self._wait_for_turn()
-            self._put_back(batch)
+            self.wait_for_turn()
+            self.put_back(batch)
         return self.result
 
-    def _wait_for_turn(self) -> None:
+    def wait_for_turn(self) -> None:
         pause = self._turn - self.store.now()
         if pause > 0:
             self.sleep(pause)
 
-    def _put_back(self, batch: Sequence[DeadLetter]) -> list[DeadLetter]:
+    def put_back(self, batch: Sequence[DeadLetter]) -> list[DeadLetter]:
         """Requeue dead letters, in one transaction unless one of them fails; return those that were requeued."""
         reader = EventReader(self.store, self.events)
         sound: list[tuple[DeadLetter, Envelope | None]] = []
@@ -232,10 +232,14 @@ class Requeue:
         requeued = [dead_letter for dead_letter in returned if dead_letter is not None]
         self.result.requeued += len(requeued)
         self.result.skipped_recovered += len(returned) - len(requeued)
-        if self.rate is not None:
-            self._turn = max(self._turn, self.store.now()) + len(requeued) / self.rate
+        self.delay_turn(len(requeued))
         self.report(self.result)
         return requeued
+
+    def delay_turn(self, count: int) -> None:
+        """Let the next ones wait for as long as the rate demands after so many."""
+        if self.rate is not None:
+            self._turn = max(self._turn, self.store.now()) + count / self.rate
 
     def _put_back_one(self, dead_letter: DeadLetter, event: Envelope | None) -> DeadLetter | None:
         """Requeue a dead letter; for a canary, return it with only the documents that are requeued with it."""
@@ -266,8 +270,8 @@ class Requeue:
     def _canary_passes(self) -> bool:
         canary, watched = self.result.canary, list[DeadLetter]()
         while self._canary_wanted and (dead_letter := next(self._left, None)) is not None:
-            self._wait_for_turn()
-            for requeued in self._put_back([dead_letter]):
+            self.wait_for_turn()
+            for requeued in self.put_back([dead_letter]):
                 if requeued.documents or self.store.row_states([requeued.row])[requeued.row] != RowState.DONE:
                     watched.append(requeued)
                     canary.rows.append(requeued.row)

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse
 
 from onward.app import App
 from onward.console.api.openapi import changes, reads
-from onward.console.api.schemas import ApiRequest, ApiResponse, DryRun
+from onward.console.api.schemas import ApiRequest, ApiResponse, DryRun, Pace
 from onward.console.operations import carry_out
 from onward.console.request_context import Onward, Running
 from onward.model.group_life import MAX_NAME_CHARACTERS, MAX_NOTE_CHARACTERS
@@ -73,6 +73,14 @@ class Split(ApiRequest):
     )
     value: str = Field(min_length=1, max_length=MAX_VALUE_CHARACTERS)
     dry_run: bool = False
+
+
+class GroupPace(Pace):
+    growing: bool = Field(
+        False,
+        description="Put 1 back, then 5, then 50, then the rest, each step only if the one before went well.",
+    )
+    share: float = Field(1.0, gt=0, le=1, description="The share of a step that must be processed, if `growing`.")
 
 
 class GroupRules(ApiResponse):

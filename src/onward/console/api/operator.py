@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse
 from onward.app import App
 from onward.console.api import schemas
 from onward.console.api.documents import Limit
-from onward.console.api.failure_decisions import known_group
+from onward.console.api.failure_decisions import GroupPace, known_group
 from onward.console.api.openapi import changes, problems, reads
 from onward.console.operations import API, carry_out
 from onward.console.pages.overview import count_overdue
@@ -27,8 +27,9 @@ from onward.ops.actions.failure_groups import (
     RetryFailedBatches,
     RetryFailureGroup,
 )
+from onward.ops.actions.group_canary import RetryGroupInSteps
 from onward.ops.actions.services import CloseBreaker, OpenBreaker
-from onward.ops.bad_input import NotFound
+from onward.ops.bad_input import BadInput, NotFound
 from onward.ops.queries.dead_letters import (
     DeadLetterSelection,
     dead_letter_brief,
@@ -112,10 +113,15 @@ def get_failure(app: Onward, fingerprint: str) -> Facts:
 
 @changes(router, "/failures/{fingerprint}/retry", "Put a failure group back", tag="Failures")
 def retry_failure(
-    app: Onward, operations: Running, fingerprint: str, asked: schemas.Pace | None = None
+    app: Onward, operations: Running, fingerprint: str, asked: GroupPace | None = None
 ) -> JSONResponse:
-    """Put back its dead letters and documents: slowly with `rate`, a few first with `canary`."""
-    pace, group = asked or schemas.Pace(), known_group(app, fingerprint).fingerprint
+    """Put back its dead letters and documents: slowly with `rate`, a few first with `canary` or `growing`."""
+    pace, group = asked or GroupPace(), known_group(app, fingerprint).fingerprint
+    if pace.growing:
+        if pace.canary is not None:
+            raise BadInput("give either `canary`, or `growing`")
+        steps = RetryGroupInSteps(group, share=pace.share, rate=pace.rate, quick_plan=True)
+        return carry_out(app, operations, steps, asked)
     action = RetryFailureGroup(group, canary=pace.canary or 0, rate=pace.rate, quick_plan=True)
     return carry_out(app, operations, action, asked)
 

@@ -98,7 +98,7 @@ class CloseFailureGroup(Action):
     def _left(self, group: FailureGroup) -> Messages:
         if not (group.affected or group.dead_letters):
             return ()
-        command = f"onward failures retry {group.fingerprint[:16]} --canary 3"
+        command = f"onward failures retry {group.fingerprint[:16]} --canary"
         return say(f"What it affects stays as it is. When the fix runs: {command}", tone=Tone.HINT)
 
 

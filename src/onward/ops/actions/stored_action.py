@@ -24,6 +24,8 @@ from onward.ops.actions.failure_groups import (
     RetryFailedBatches,
     RetryFailureGroup,
 )
+from onward.ops.actions.group_canary import RetryGroupInSteps
+from onward.ops.actions.group_rules import MergeFailureGroups, SplitFailureGroup, UndoGroupRule
 from onward.ops.actions.group_selections import DiscardFailureGroups, RetryFailureGroups
 from onward.ops.actions.services import CloseBreaker, OpenBreaker
 from onward.ops.actions.sources import CancelSource, ForgetSource, IngestAgain, RetrySource
@@ -41,6 +43,7 @@ _STORED: tuple[type[Action], ...] = (
     DiscardFailureGroups,
     ForgetSource,
     IngestAgain,
+    MergeFailureGroups,
     OpenBreaker,
     PurgeDeadLetters,
     PurgeDocuments,
@@ -50,7 +53,10 @@ _STORED: tuple[type[Action], ...] = (
     RetryFailedBatches,
     RetryFailureGroup,
     RetryFailureGroups,
+    RetryGroupInSteps,
     RetrySource,
+    SplitFailureGroup,
+    UndoGroupRule,
 )
 STORED_ACTIONS = {kind.__name__: kind for kind in _STORED}
 
