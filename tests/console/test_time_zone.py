@@ -154,3 +154,12 @@ def test_the_dates_of_a_search_are_those_of_the_browser(library: Site) -> None:
 
 def _session(site: Site) -> str:
     return "; ".join(f"{one.name}={one.value}" for one in site.client.cookies.jar)
+
+
+def test_what_needs_a_person_is_in_the_same_zone_as_the_rest_of_the_page(shop: Shop) -> None:
+    shop.site.do("open-breaker", {"name": "printer", "reason": "out of ink"})
+    page = shop.site.client.get("/", headers=HTML | {"cookie": "onward_zone=Asia/Kolkata"}).text
+    needs = page.partition('id="needs"')[2].partition("</section>")[0]
+    assert "UTC+05:30" in needs
+    status = shop.site.client.get("/v3/status", headers={"cookie": "onward_zone=Asia/Kolkata"}).json()
+    assert [one["text"] for one in status["needs"] if re.search(r"since [\d-]+ [\d:]+ UTC", one["text"])]

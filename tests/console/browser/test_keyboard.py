@@ -128,6 +128,8 @@ def test_the_menu_can_be_skipped(page: Page) -> None:
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="The breaker")).to_be_focused()  # of the outage, above the page
+    page.keyboard.press("Tab")
     expect(page.get_by_label("Find by id")).to_be_focused()
 
 

@@ -16,7 +16,7 @@ PHONE: ViewportSize = {"width": 390, "height": 844}
 WIDTHS = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
 TOPS = "[...document.querySelectorAll('.menu, main, .foot')].map((one) => one.getBoundingClientRect().top)"
 SMALL = """() => [...document.querySelectorAll('main :is(button, input, select, .button), .foot a, .menu a')]
-  .filter((one) => one.getBoundingClientRect().height < 36).map((one) => one.outerHTML)"""
+  .filter((one) => one.checkVisibility() && one.getBoundingClientRect().height < 36).map((one) => one.outerHTML)"""
 """What a thumb would miss."""
 NOT_THERE = "Failed to load resource: the server responded with a status of 404 (Not Found)"
 

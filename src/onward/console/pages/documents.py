@@ -31,7 +31,7 @@ from onward.ops.queries.documents import (
     statuses_of,
 )
 from onward.ops.queries.titles import find_titles, title_of
-from onward.ops.text.format import counted, harmless, number, one_line, size, source_name
+from onward.ops.text.format import counted, display_name, harmless, number, one_line, size, source_name
 from onward.ops.text.history import entry_text, next_step_command, next_step_sentence
 from onward.pipeline.documents import source_id
 from onward.recovery.history import DocumentHistory
@@ -58,7 +58,7 @@ def source_choices(app: App) -> list[tuple[str, str]] | None:
     sources = app.store.sources()
     if len(sources) > MAX_SOURCE_CHOICES:
         return None
-    return [(source_id(source), source_name(source)) for source in sorted(sources)]
+    return [(source_id(source), display_name(source)) for source in sorted(sources)]
 
 
 def chosen_source(app: App, given: str) -> tuple[str | None, str]:
@@ -228,7 +228,7 @@ def _part(app: App, collection: str, id: str) -> str:
         "document_part.html",
         state=state,
         rounds=rounds_of(state),
-        source=(source_id(state.source), source_name(state.source)) if state.source else None,
+        source=(source_id(state.source), display_name(state.source)) if state.source else None,
         next=next_step_sentence(step, for_page=True),
         command=next_step_command(step),
         problems=step.problems,

@@ -18,7 +18,15 @@ from onward.console.request_context import Onward
 from onward.ops.bad_input import NotFound
 from onward.ops.queries.document_details import messages_of_thread
 from onward.ops.queries.threads import MAX_MATCHES, ThreadPosition, first_lines, list_threads
-from onward.ops.text.format import counted, files_not_listed, harmless, one_line, printable, source_name
+from onward.ops.text.format import (
+    counted,
+    display_name,
+    files_not_listed,
+    harmless,
+    one_line,
+    printable,
+    short_name,
+)
 from onward.ops.text.format import number as shown_number
 from onward.pipeline.documents import source_id
 from onward.pipeline.query_language import QueryError
@@ -82,7 +90,7 @@ def show(
         several=len(sources) > 1,
         sources=source_choices(app),
         chosen=source_id(chosen) if chosen else wanted["source"],
-        source_names={one: one_line(source_name(one).rstrip("/").rsplit("/", 1)[-1], 60) for one in sources},
+        source_names={one: one_line(short_name(one), 60) for one in sources},
         nothing=not sum(app.store.document_counts().get("threads", {}).values()),
         next_path=with_query("/threads", **wanted, after=following) if following else "",
         first_path=with_query("/threads", **wanted) if after else "",
@@ -131,7 +139,7 @@ def read(
         "thread.html",
         thread=thread,
         title=one_line(summary.subject if summary else thread.subject) or "(no subject)",
-        source=source_name(thread.source),
+        source=display_name(thread.source),
         summary=summary,
         text=render_markdown(without_sources(summary.markdown), links) if summary else "",
         citations=[(one, links.get(one.number), sources.get(one.message_id)) for one in citations],

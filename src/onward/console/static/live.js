@@ -112,9 +112,9 @@
   function age() {
     const seconds = Math.max(0, Math.round((Date.now() - freshAt) / 1000));
     for (const [unit, length] of [["d", 86400], ["h", 3600], ["min", 60]]) {
-      if (seconds >= length) return `${Math.floor(seconds / length)} ${unit} old`;
+      if (seconds >= length) return `${Math.floor(seconds / length)}\u00a0${unit}\u00a0old`;
     }
-    return `${seconds} s old`;
+    return `${seconds}\u00a0s\u00a0old`;
   }
 
   function show() {

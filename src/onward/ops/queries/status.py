@@ -111,7 +111,7 @@ class SystemStatus:
             {
                 "kind": str(need.kind),
                 "count": need.count,
-                "text": need_sentence(need),
+                "text": need_sentence(need, utc_time),
                 "command": need_command(need),
             }
             for need in self.needs

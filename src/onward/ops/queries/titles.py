@@ -8,7 +8,7 @@ from typing import Any
 from onward.app import App
 from onward.model.documents import DocumentKey
 from onward.ops.lookup import read_bodies
-from onward.ops.text.format import one_line, source_name
+from onward.ops.text.format import display_name, one_line
 from onward.pipeline.documents import MAIL
 from onward.retry.redact import redact
 
@@ -59,7 +59,7 @@ def _chunk(body: Body) -> str:
 
 
 def _archive(body: Body) -> str:
-    return body.get("path") or body.get("name") or source_name(body["source"])
+    return body.get("path") or body.get("name") or display_name(body["source"])
 
 
 _TITLES: dict[str, Callable[[Body], str]] = {
@@ -68,6 +68,6 @@ _TITLES: dict[str, Callable[[Body], str]] = {
     "threads": lambda body: body["subject"].strip() or NO_SUBJECT,
     "summaries": lambda body: f"summary of {body['subject'].strip() or NO_SUBJECT}",
     "archives": _archive,
-    "tasks": lambda body: f"ingestion {body['submission']} of {source_name(body['source'])}",
-    "reports": lambda body: f"report on {source_name(body['source'])}",
+    "tasks": lambda body: f"ingestion {body['submission']} of {display_name(body['source'])}",
+    "reports": lambda body: f"report on {display_name(body['source'])}",
 }

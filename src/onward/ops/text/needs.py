@@ -7,7 +7,16 @@ from typing import NamedTuple
 from onward.model.documents import Status
 from onward.ops.queries.needs import Need, NeedKind
 from onward.ops.queries.outbox import OutboxBacklog
-from onward.ops.text.format import be, counted, duration, number, shell_command, whole_duration
+from onward.ops.text.format import (
+    TimeFormat,
+    be,
+    counted,
+    duration,
+    local_time,
+    number,
+    shell_command,
+    whole_duration,
+)
 from onward.ops.text.outages import outage_text
 
 
@@ -59,12 +68,12 @@ def need_command(need: Need) -> str:
     return _COMMANDS.get(need.kind, need.start_worker)
 
 
-def need_sentence(need: Need) -> str:
+def need_sentence(need: Need, time_format: TimeFormat = local_time) -> str:
     """Return a need as a sentence."""
     count, documents = need.count, counted(need.count, "document")
     match need.kind:
         case NeedKind.OPENED_BY_HAND | NeedKind.OUTAGE if need.outage is not None:
-            return outage_text(need.outage)
+            return outage_text(need.outage, time_format)
         case NeedKind.NO_WORKER:
             return f"{counted(count, 'event')} {be(count)} due, and no worker runs"
         case NeedKind.NOT_SERVED:
