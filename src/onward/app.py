@@ -12,12 +12,14 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from onward.backend_urls import open_blobs, open_embedder, open_gateway, open_reporter, open_store, open_summarizer
 from onward.blobs import Blobs
+from onward.model.breaker import BreakerRules
 from onward.model.clock import Clock
 from onward.model.documents import Document, DocumentState
 from onward.model.events import Event
@@ -287,6 +289,7 @@ class App:
                 store = self.open_unannounced()
                 store.subscribe([service.subscription() for service in self.registry.services.values()])
                 store.outgoing = OutgoingEvents(self.settings.outgoing_types)
+                store.breaker_rules = self.breaker_rules()
                 self._store = store
             return self._store
 
@@ -416,6 +419,12 @@ class App:
         return self.store.state(document, id)
 
     # -- working
+
+    def breaker_rules(self) -> BreakerRules:
+        """Return the rules of breakers with the numbers of the settings."""
+        return BreakerRules(
+            **{one.name: getattr(self.settings, f"breaker_{one.name}") for one in fields(BreakerRules)}
+        )
 
     def engine_settings(self, **changes: Any) -> EngineSettings:
         """Return the settings of an engine, with these changes."""

@@ -220,6 +220,11 @@ class Settings(_Shared):
     concurrency: Count = 3
     max_retries: Count = 3
     retry_backoff_seconds: Positive = 5.0
+    breaker_failures: Count = 5
+    breaker_documents: Count = 3
+    breaker_probe_seconds: Positive = 10.0
+    breaker_probe_max_seconds: Positive = 300.0
+    breaker_restart_seconds: NotNegative = 0.0
     time_limit_seconds: Positive = 600.0
     keep_completed_seconds: Positive = 3600.0
     keep_completed_count: CountOrNone = 1000

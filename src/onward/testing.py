@@ -111,6 +111,7 @@ class Simulation:
         _ = app.metrics  # from now on, what happens is measured
         self.clock = SimulatedClock()
         self.store: Store = open_store(store, self.clock)
+        self.store.breaker_rules = app.breaker_rules()
         self.calls = 0  # how many times a handler was called
         self._random = Random(seed)
         self._down: dict[str, float] = {}

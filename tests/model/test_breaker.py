@@ -16,6 +16,7 @@ from onward.model.breaker import (
     SLOWEST_PROBE_SECONDS,
     STRIKES_TO_OPEN,
     Breaker,
+    BreakerRules,
     Strike,
     allowance,
     closed,
@@ -100,6 +101,32 @@ def test_the_limit_grows_until_it_is_lifted() -> None:
         seen.append(breaker.limit)
     assert seen == [*range(1, NO_LIMIT), None]
     assert current(breaker, EPISODE_END_SECONDS + 1.0).quiet
+
+
+def test_the_numbers_of_its_rules_can_be_set() -> None:
+    rules = BreakerRules(failures=2, documents=2, probe_seconds=4.0, probe_max_seconds=6.0)
+    breaker = struck(
+        struck(NEW, Strike(1, ("a",)), 0.0, "down", rules=rules), Strike(2, ("b",)), 0.0, "down", rules=rules
+    )
+    assert (breaker.open, breaker.next_probe) == (True, 4.0)
+    assert not struck(struck(NEW, Strike(1, ("a",)), 0.0, "down"), Strike(2, ("b",)), 0.0, "down").open
+    delays = []
+    for _ in range(3):
+        breaker = probing(breaker, 1, 0.0, rules)
+        delays.append(breaker.next_probe)
+    assert delays == [6.0, 6.0, 6.0]
+
+
+def test_a_slow_restart_doubles_what_may_run_in_a_given_time() -> None:
+    rules, began = BreakerRules(restart_seconds=400.0), 1_000.0
+    breaker = closed(opened(NEW, 0.0, "down"), began)
+    limits = []
+    for minutes in range(0, 61, 5):
+        for _ in range(100):  # however many succeed
+            breaker = succeeded(current(breaker, began + minutes * 60), 1, began + minutes * 60, rules)
+        limits.append(breaker.limit)
+    assert limits == [1, 1, 2, 4, 8, 13, 22, 38, 64, 107, 181, None, None]
+    assert current(breaker, began + EPISODE_END_SECONDS + 4_000.0).quiet
 
 
 def test_opening_again_changes_nothing_unless_by_hand() -> None:

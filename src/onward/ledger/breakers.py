@@ -53,7 +53,8 @@ class Breakers(TransactionalStore):
         before = unit.breaker(dependency)
         for strike in before.strikes:
             return_try(unit, strike)
-        after = rules.opened(before, unit.now, redact(reason), redact(remedy), by_hand=by_hand)
+        reason, remedy = redact(reason), redact(remedy)
+        after = rules.opened(before, unit.now, reason, remedy, by_hand=by_hand, rules=unit.breaker_rules)
         unit.save_breaker(after)
 
     @transactional
@@ -87,7 +88,7 @@ class Breakers(TransactionalStore):
         breaker = unit.breaker(dependency)
         due = rules.is_health_probe_due(breaker, unit.now)
         if due:
-            unit.save_breaker(rules.asking_health(breaker, unit.now))
+            unit.save_breaker(rules.asking_health(breaker, unit.now, unit.breaker_rules))
         return due
 
     def next_change(self) -> float | None:
@@ -115,12 +116,12 @@ def attribute_failure(unit: UnitOfWork, row: RowRecord, report: DependencyReport
     attribution = Attribution()
     used = [unit.breaker(name) for name in report.succeeded]
     # Nearly always, a success changes no breaker, and nothing is locked.
-    changes = any(rules.succeeded(breaker, row.id, unit.now) != breaker for breaker in used)
+    changes = any(rules.succeeded(breaker, row.id, unit.now, unit.breaker_rules) != breaker for breaker in used)
     if report.struck or report.opens or report.paused or changes:
         unit.lock_breakers()
     for dependency in report.succeeded:
         before = unit.breaker(dependency)
-        after = rules.succeeded(before, row.id, unit.now)
+        after = rules.succeeded(before, row.id, unit.now, unit.breaker_rules)
         unit.save_breaker(after)
         if before.open and not after.open:
             attribution.closed = (*attribution.closed, dependency)
@@ -148,14 +149,14 @@ def _attribute_failed_call(
         return
     result.others_succeeded = before.worked or not any(strike.row == row.id for strike in before.strikes)
     if report.opens is not None and may_open and not (report.by_health and before.health_doubted):
-        after = rules.opened(before, unit.now, report.reason, report.remedy)
+        after = rules.opened(before, unit.now, report.reason, report.remedy, rules=unit.breaker_rules)
     elif not may_open or _is_known_as_own(unit, row, parts):
         result.known_as_own = True
         return
     else:
         after = before
         for strike in strikes_of(row, report, parts):
-            after = rules.struck(after, strike, unit.now, report.reason, report.remedy)
+            after = rules.struck(after, strike, unit.now, report.reason, report.remedy, rules=unit.breaker_rules)
     if after.open:
         for strike in before.strikes:
             return_try(unit, strike)
@@ -168,8 +169,8 @@ def _attribute_failed_call(
     # If the row failed before and its strike is gone, a success has removed it: then the failure is charged.
     is_lone_wait = row.given_back == 0 or any(strike.row == row.id for strike in before.strikes)
     if report.unreached and is_lone_wait:
-        delay = rules.FIRST_PROBE_SECONDS * 2 ** min(row.given_back, 10)
-        result.retry_at = unit.now + min(delay, rules.SLOWEST_PROBE_SECONDS)
+        delay = unit.breaker_rules.probe_seconds * 2 ** min(row.given_back, 10)
+        result.retry_at = unit.now + min(delay, unit.breaker_rules.probe_max_seconds)
         unit.save_breaker(rules.unreached(before, unit.now, report.reason))
 
 
@@ -206,7 +207,7 @@ def record_strikes(unit: UnitOfWork, dependency: str, strikes: Sequence[Strike],
     """Record failures that did not open a breaker; if it opens later, they are given back."""
     after = unit.breaker(dependency)
     for strike in strikes:
-        after = rules.struck(after, strike, unit.now, reason)
+        after = rules.struck(after, strike, unit.now, reason, rules=unit.breaker_rules)
     unit.save_breaker(after)
 
 

@@ -101,7 +101,7 @@ class Deliveries(TransactionalStore):
         unit.db.send("claim_rows", worker, unit.now + lease, [values[0] for values in rows])
         for breaker in breakers:
             if breaker.open:
-                unit.save_breaker(probing(breaker, rows[0][0], unit.now))
+                unit.save_breaker(probing(breaker, rows[0][0], unit.now, unit.breaker_rules))
         deliveries = [_delivery(service, values) for values in rows]
         _read_inputs(unit, deliveries, [values[9] for values in rows], adopt=True)
         self._claims_since_background[service] = (claims_since_background + len(rows)) % BACKGROUND_EVERY

@@ -13,6 +13,7 @@ from onward.ledger.dialect import Database
 from onward.ledger.reader import Reader
 from onward.ledger.store_errors import StoreConflict
 from onward.ledger.unit_of_work import UnitOfWork
+from onward.model.breaker import USUAL_RULES
 from onward.model.clock import Clock
 from onward.model.ledger import NOTHING_LEAVES
 
@@ -32,6 +33,7 @@ class TransactionalStore(Reader):
         super().__init__(db)
         self.clock = clock or db.clock()
         self.outgoing = NOTHING_LEAVES  # Which events of this process are put into the outbox
+        self.breaker_rules = USUAL_RULES
 
     @property
     def remote(self) -> bool:
@@ -73,7 +75,7 @@ def transactional(method: Callable[Concatenate[S, UnitOfWork, P], T]) -> Callabl
     @wraps(method)
     def whole(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         def steps() -> T:
-            unit = UnitOfWork(self.db, self.now(), self.outgoing)
+            unit = UnitOfWork(self.db, self.now(), self.outgoing, self.breaker_rules)
             self.db.notify_on_commit(unit.woken)
             result = method(self, unit, *args, **kwargs)
             unit.write()

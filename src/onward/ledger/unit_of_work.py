@@ -12,7 +12,7 @@ from typing import Any
 from onward.ledger.dialect import Database
 from onward.ledger.failure_groups import CountedFailure, apply_rules, read_rules, write_failures
 from onward.ledger.records import DocumentRecord, RowRecord
-from onward.model.breaker import Breaker, current
+from onward.model.breaker import USUAL_RULES, Breaker, BreakerRules, current
 from onward.model.documents import DocumentKey, Status
 from onward.model.failures import Failure, Outcome
 from onward.model.group_rules import GroupRules
@@ -50,6 +50,7 @@ class UnitOfWork:
     db: Database
     now: float
     outgoing: OutgoingEvents = NOTHING_LEAVES
+    breaker_rules: BreakerRules = USUAL_RULES
     docs: dict[DocumentKey, DocumentRecord | None] = field(default_factory=dict)
     rows: dict[int, RowRecord | None] = field(default_factory=dict)
     woken: set[str] = field(default_factory=set)  # Services that got a new or returned row

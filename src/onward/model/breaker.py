@@ -25,6 +25,25 @@ NO_LIMIT = 256  # A limit that has grown this far is lifted
 
 
 @dataclass(frozen=True, slots=True)
+class BreakerRules:
+    """What may be set: when breakers open, how often an open one is probed, and how fast the fleet restarts."""
+
+    failures: int = STRIKES_TO_OPEN
+    documents: int = DOCUMENTS_TO_OPEN
+    probe_seconds: float = FIRST_PROBE_SECONDS
+    probe_max_seconds: float = SLOWEST_PROBE_SECONDS
+    restart_seconds: float = 0.0
+    """How long it takes at least until twice as many events may run at once; 0: each success allows one more."""
+
+    def next_delay(self, delay: float) -> float:
+        """Return the delay of the probe after one with this delay."""
+        return min(delay * 2, self.probe_max_seconds)
+
+
+USUAL_RULES = BreakerRules()
+
+
+@dataclass(frozen=True, slots=True)
 class Strike:
     """A failure that may turn out to be the dependency's; if it was charged, it is given back then."""
 
@@ -92,10 +111,20 @@ def current(breaker: Breaker, now: float) -> Breaker:
     closed_at = None if breaker.open or breaker.strikes else breaker.closed_at
     if closed_at is None or now - closed_at < EPISODE_END_SECONDS:
         return breaker
-    return Breaker(breaker.dependency, limit=breaker.limit, paused_until=breaker.paused_until)
+    restarts_since = closed_at if breaker.limit is not None else None
+    limit, until = breaker.limit, breaker.paused_until
+    return Breaker(breaker.dependency, limit=limit, paused_until=until, closed_at=restarts_since)
 
 
-def opened(breaker: Breaker, now: float, reason: str, remedy: str = "", *, by_hand: bool = False) -> Breaker:
+def opened(
+    breaker: Breaker,
+    now: float,
+    reason: str,
+    remedy: str = "",
+    *,
+    by_hand: bool = False,
+    rules: BreakerRules = USUAL_RULES,
+) -> Breaker:
     """Open it; the caller gives back the tries of its strikes.
 
     An open one stays as it is, unless a person opens it. In an episode the delay between probes goes on growing.
@@ -104,6 +133,7 @@ def opened(breaker: Breaker, now: float, reason: str, remedy: str = "", *, by_ha
         if not by_hand:
             return breaker
         return replace(breaker, reason=reason, remedy=remedy, by_hand=True, next_probe=None, probe_row=None)
+    delay = rules.probe_seconds if breaker.episode_began_at is None else breaker.probe_delay
     return Breaker(
         breaker.dependency,
         open=True,
@@ -111,8 +141,8 @@ def opened(breaker: Breaker, now: float, reason: str, remedy: str = "", *, by_ha
         reason=reason,
         remedy=remedy,
         by_hand=by_hand,
-        next_probe=None if by_hand else now + breaker.probe_delay,
-        probe_delay=breaker.probe_delay,
+        next_probe=None if by_hand else now + delay,
+        probe_delay=delay,
         document_turn=breaker.health_doubted,
         paused_until=breaker.paused_until,
         episode_began_at=now if breaker.failing_since is None else breaker.failing_since,
@@ -138,7 +168,15 @@ def closed(breaker: Breaker, now: float, *, worked: bool = False) -> Breaker:
     )
 
 
-def struck(breaker: Breaker, strike: Strike, now: float, reason: str, remedy: str = "") -> Breaker:
+def struck(
+    breaker: Breaker,
+    strike: Strike,
+    now: float,
+    reason: str,
+    remedy: str = "",
+    *,
+    rules: BreakerRules = USUAL_RULES,
+) -> Breaker:
     """Count a failure; enough in a row, on enough different documents, open it.
 
     Failures whose documents overlap (a batch and its halves) count as one document. In an episode in which
@@ -146,9 +184,9 @@ def struck(breaker: Breaker, strike: Strike, now: float, reason: str, remedy: st
     documents of that part must not hold back the others again and again.
     """
     factor = min(1 + breaker.openings, MAX_STRIKES_FACTOR) if breaker.worked else 1
-    strikes = (*breaker.strikes, strike)[-STRIKES_TO_OPEN * MAX_STRIKES_FACTOR :]
-    if len(strikes) >= STRIKES_TO_OPEN * factor and _documents_hit(strikes) >= DOCUMENTS_TO_OPEN:
-        return opened(breaker, now, reason, remedy)
+    strikes = (*breaker.strikes, strike)[-rules.failures * MAX_STRIKES_FACTOR :]
+    if len(strikes) >= rules.failures * factor and _documents_hit(strikes) >= rules.documents:
+        return opened(breaker, now, reason, remedy, rules=rules)
     return replace(breaker, strikes=strikes)
 
 
@@ -167,14 +205,17 @@ def unreached(breaker: Breaker, now: float, reason: str) -> Breaker:
     return replace(breaker, unreached_since=since, reason=reason)
 
 
-def succeeded(breaker: Breaker, row: int, now: float) -> Breaker:
+def succeeded(breaker: Breaker, row: int, now: float, rules: BreakerRules = USUAL_RULES) -> Breaker:
     """A work that needed the dependency succeeded: forget strikes, allow more at once.
 
     An open breaker is closed by its probe alone; what was running when it opened proves nothing.
     """
     if breaker.open:
         return closed(breaker, now, worked=True) if breaker.probe_row == row else breaker
-    limit = None if breaker.limit is None or breaker.limit + 1 >= NO_LIMIT else breaker.limit + 1
+    limit = breaker.limit
+    if limit is not None:
+        limit = max(limit, min(limit + 1, _restart_limit(breaker, now, rules)))
+        limit = None if limit >= NO_LIMIT else limit
     over = breaker.paused_until is not None and breaker.paused_until <= now
     in_episode = breaker.episode_began_at is not None
     return replace(
@@ -189,16 +230,24 @@ def succeeded(breaker: Breaker, row: int, now: float) -> Breaker:
     )
 
 
-def probing(breaker: Breaker, row: int, now: float) -> Breaker:
-    """Let a document probe; the next probe comes later, doubling up to `SLOWEST_PROBE_SECONDS`."""
-    delay = min(breaker.probe_delay * 2, SLOWEST_PROBE_SECONDS)
+def _restart_limit(breaker: Breaker, now: float, rules: BreakerRules) -> int:
+    """Return how many events may run at once by now: the number doubles in `restart_seconds`."""
+    if not rules.restart_seconds or breaker.closed_at is None:
+        return NO_LIMIT
+    doublings = (now - breaker.closed_at) / rules.restart_seconds
+    return NO_LIMIT if 2**doublings >= NO_LIMIT else int(2**doublings)
+
+
+def probing(breaker: Breaker, row: int, now: float, rules: BreakerRules = USUAL_RULES) -> Breaker:
+    """Let a document probe; the next probe comes later, doubling up to `probe_max_seconds`."""
+    delay = rules.next_delay(breaker.probe_delay)
     later = replace(breaker, probe_delay=delay, next_probe=now + delay)
     return replace(later, probe_row=row, probes=breaker.probes + 1, document_turn=False)
 
 
-def asking_health(breaker: Breaker, now: float) -> Breaker:
+def asking_health(breaker: Breaker, now: float, rules: BreakerRules = USUAL_RULES) -> Breaker:
     """Let the health call probe; a moment later, and until it is asked again, a document may."""
-    delay = min(breaker.probe_delay * 2, SLOWEST_PROBE_SECONDS) if breaker.document_turn else breaker.probe_delay
+    delay = rules.next_delay(breaker.probe_delay) if breaker.document_turn else breaker.probe_delay
     at = now + HEALTH_HEAD_START_SECONDS
     return replace(breaker, probe_row=None, document_turn=True, probe_delay=delay, next_probe=at)
 

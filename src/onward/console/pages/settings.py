@@ -30,7 +30,7 @@ router = APIRouter()
 GROUPS = {
     "Where things are": ("home", "store", "gateway", "bus", "blobs", "vectors", "rabbitmq_"),
     "Workers": ("concurrency", "time_limit_", "keep_completed_"),
-    "Retrying": ("retry_", "max_retries", "fetch_backoff_"),
+    "Retrying": ("retry_", "max_retries", "fetch_backoff_", "breaker_"),
     "Models and chunks": ("embedder", "summarizer", "reranker", "chunk_"),
     "Fetching": ("fetch_", "unpack_"),
     "Console and API": ("serve_", "token"),
