@@ -471,3 +471,12 @@ def _kinds(name: str) -> list[object]:
     for kind in kinds:
         kinds.extend(get_args(kind))
     return kinds
+
+
+def with_value(settings: Settings, name: str, value: object, where: str) -> Settings:
+    """Return the settings with another value for one of them; `where` is what an error calls it."""
+    try:
+        checked = getattr(Settings.model_validate({name: value}), name)
+    except ValidationError:
+        raise SettingsError(_problem(name, _RawSetting(value, where))) from None
+    return settings.model_copy(update={name: checked})

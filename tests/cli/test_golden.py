@@ -138,6 +138,17 @@ def test_policies(home: Path) -> None:
     text.check()
 
 
+def test_simulate(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onward.ops.simulation.scenario.CALLS_IN_ALL", 600)
+    text = Transcript("simulate", home, masked=False)
+    load = ("--service", "summarization", "--load", "2/s", "--duration", "300ms", "--workers", "1")
+    text.run("simulate", *load, "--outage", "2h", "--capacity", "3/s", "--what-if", "no-breaker")
+    text.run("simulate", *load, "--set", "breaker.probe_max=60s", "--compare", "workers=2 retry.max_attempts=5")
+    text.run("simulate", "--service", "embedding", code=2)
+    text.run("simulate", *load, "--outage", "soon", code=2)
+    text.check()
+
+
 def test_schema(home: Path) -> None:
     text = Transcript("schema", home)
     text.run("schema")

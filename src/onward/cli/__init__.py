@@ -46,6 +46,7 @@ COMMANDS = {  # the module of each command, and its summary
     "breakers": ("services", "Show outages, and open or close a breaker."),
     "actions": ("status", "List what operators did."),
     "policies": ("reference", "Show what is retried when, and until when."),
+    "simulate": ("simulate", "Show what an outage would do with other settings."),
     "schema": ("reference", "Print JSON Schemas of events and documents."),
     "new-service": ("new_service", "Write a new service with its tests and dashboard."),
     "torture": ("torture", "Kill and pause workers, and count what is lost."),

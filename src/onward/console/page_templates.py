@@ -45,6 +45,7 @@ MENU = (  # each page with the key that opens it after `g`
     ("/ask", "Ask", "a"),
     ("/threads", "Threads", "r"),
     ("/workers", "Workers", "w"),
+    ("/simulate", "Simulate", "i"),
     ("/settings", "Settings", "e"),
 )
 

@@ -21,6 +21,7 @@ from onward.console.pages import (
     search,
     services,
     settings,
+    simulate,
     tasks,
     threads,
 )
@@ -41,6 +42,7 @@ _MODULES = (
     search,
     ask,
     threads,
+    simulate,
     settings,
     services,
 )
