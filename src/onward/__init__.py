@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from onward.model.events import Event, names
     from onward.model.ledger import DeadLetter
     from onward.models.protocol import Passage
+    from onward.retry.classify import classify
     from onward.retry.errors import (
         Classified,
         DocumentNotFoundError,
@@ -75,7 +76,6 @@ if TYPE_CHECKING:
         OnwardError,
         Permanent,
         Unavailable,
-        classify,
     )
     from onward.retry.policy import Exponential, Ladder, RetryConfig, RetryPolicy, Schedule
     from onward.retry.retry_call import handle_event_with_retry, retrying

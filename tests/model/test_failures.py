@@ -151,7 +151,7 @@ class ReadTimeout(Exception):
         (Permanent("a"), "permanent"),
         (Malformed("a"), "malformed"),
         (Unavailable("model"), "unavailable"),
-        (ConnectionRefusedError("a"), "unavailable"),
+        (ConnectionRefusedError("a"), "unreached"),
         (TimeoutError("a"), "timeout"),
         (socket.timeout("a"), "timeout"),  # noqa: UP041 - an old name for it
         (ReadTimeout("a"), "timeout"),

@@ -26,7 +26,7 @@ from onward.retry import (
     Unavailable,
     classify,
 )
-from onward.retry.errors import parse_retry_after
+from onward.retry.classify import parse_retry_after
 
 
 class Model(pydantic.BaseModel):

@@ -3,6 +3,7 @@
 Nothing here imports another package of Onward, and the policies read no clock. Only `retry_call` waits.
 """
 
+from onward.retry.classify import classify
 from onward.retry.errors import (
     Classified,
     DocumentNotFoundError,
@@ -12,7 +13,6 @@ from onward.retry.errors import (
     OnwardError,
     Permanent,
     Unavailable,
-    classify,
 )
 from onward.retry.policy import Exponential, GiveUp, Ladder, Reason, Retry, RetryConfig, RetryPolicy, Schedule
 from onward.retry.redact import redact, redact_error

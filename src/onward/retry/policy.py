@@ -10,7 +10,8 @@ from enum import StrEnum
 from random import Random
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from onward.retry.errors import Classified, Kind, classify
+from onward.retry.classify import classify
+from onward.retry.errors import Classified, Kind
 
 
 class Backoff(Protocol):

@@ -13,7 +13,8 @@ from dataclasses import KW_ONLY, dataclass
 from random import Random
 from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
-from onward.retry.errors import Classified, Classifier, Kind, classify
+from onward.retry.classify import classify
+from onward.retry.errors import Classified, Classifier, Kind
 from onward.retry.iso_time import iso_time
 from onward.retry.policy import GiveUp, Ladder, RetryConfig, RetryPolicy
 from onward.retry.redact import redact_error

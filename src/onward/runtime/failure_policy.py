@@ -10,12 +10,14 @@ import json
 import logging
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from onward.ledger.store_errors import StoreUnavailable
 from onward.model.events import Envelope, dotted, new_id
-from onward.model.failures import Failure
+from onward.model.failures import MAX_CALL_VALUES, Failure, call_values
 from onward.model.ledger import (
     MAX_DEATHS,
     Charge,
@@ -27,7 +29,8 @@ from onward.model.ledger import (
     Settlement,
     SettlementPart,
 )
-from onward.retry.errors import Classified, Kind, Malformed, NotReady, Permanent, classify
+from onward.retry.classify import classify
+from onward.retry.errors import Classified, Kind, Malformed, NotReady, Permanent
 from onward.retry.iso_time import iso_time
 from onward.retry.policy import Decision, GiveUp, Reason, Retry, RetryPolicy
 from onward.runtime.service import Service
@@ -41,6 +44,7 @@ log = logging.getLogger("onward")
 
 STORE_PAUSE_SECONDS = 5.0  # after this time a call that could not read the store is made again
 NEWER_WORKER_PAUSE_SECONDS = 5.0  # after this time an event that needs a newer worker is offered again
+MAX_DESCRIBED_BODIES = 20  # documents of a failed batch whose values are recognised in its message
 DEFAULT_PAUSE = 10.0  # seconds to leave a dependency alone that is rate limiting and does not say for how long
 
 Ids = Sequence[str]
@@ -106,8 +110,10 @@ def classified(call: Call, error: BaseException) -> Classified:
     return classify(error, now=now)
 
 
-def describe(opened: OpenDelivery, error: BaseException, found: Classified | None = None) -> Failure:
-    """Describe an error, with the dependency that it points at."""
+def describe(
+    opened: OpenDelivery, error: BaseException, found: Classified | None = None, ids: Ids | None = None
+) -> Failure:
+    """Describe an error, with the dependency that it points at; `ids` are the documents that it is about."""
 
     def described(error: BaseException) -> Failure:
         return Failure.of(
@@ -118,6 +124,7 @@ def describe(opened: OpenDelivery, error: BaseException, found: Classified | Non
             version=opened.context.version,
             classified=found,
             trace=opened.delivery.trace or "",
+            values=_call_values(opened, opened.ids if ids is None else ids),
         )
 
     try:
@@ -128,6 +135,18 @@ def describe(opened: OpenDelivery, error: BaseException, found: Classified | Non
     if found is not None and dependency is None:
         return replace(failure, dependency=found.dependency or dependency_of(opened.service, found))
     return failure if isinstance(dependency, str | None) else replace(failure, dependency=None)
+
+
+def _call_values(opened: OpenDelivery, ids: Ids) -> set[str]:
+    """Return the texts of an event and its documents: where a message has them, they are not part of the cause."""
+    delivery, wanted = opened.delivery, set(ids)
+    values = {delivery.event_id, *ids, *(f"{delivery.collection}/{id}" for id in ids)}
+    values |= {f"{ids[0]} and {len(ids) - 1} more"} if len(ids) > 1 else set()
+    bodies = [given.body for given in delivery.inputs if given.id in wanted and given.body is not None]
+    for text in (delivery.data, *bodies[:MAX_DESCRIBED_BODIES]):
+        with suppress(ValueError, RecursionError):
+            values.update(islice(call_values(json.loads(text)), MAX_CALL_VALUES))
+    return values
 
 
 def dependency_of(service: Service, found: Classified) -> str | None:
@@ -186,7 +205,7 @@ def mixed(call: Call, work: Work) -> Settlement:
         parts += judged
         reports.append(report)
     for id, error in work.aside.items():
-        parts.append(_aside(opened, [id], describe(opened, error, classified(call, error))))
+        parts.append(_aside(opened, [id], describe(opened, error, classified(call, error), [id])))
     settlement = call.written(work, parts)
     settlement.began = call.began
     if service.needs:
@@ -200,7 +219,7 @@ def mixed(call: Call, work: Work) -> Settlement:
 def _judge(
     opened: OpenDelivery, ids: Ids, error: BaseException, found: Classified, seconds: float, problem: str | None
 ) -> Judgement:
-    failure = describe(opened, error, found)
+    failure = describe(opened, error, found, ids)
     if found.kind is Kind.NOT_READY:
         return _not_ready(opened, ids, error, failure, seconds), None
     service, delivery = opened.service, opened.delivery
