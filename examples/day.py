@@ -24,7 +24,8 @@ from rich.text import Text
 from examples.invoices import Amount, Booking, Invoice, InvoiceArrived
 from examples.rates import RATES, Exchange
 from onward import App
-from onward.recovery.diagnosis import Cause, diagnose, evidence_of
+from onward.recovery.diagnosis import Cause, diagnose
+from onward.recovery.evidence import evidence_of
 from onward.settings import load_settings
 
 ROOT = Path(__file__).parents[1]

@@ -2,63 +2,70 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from onward.model.ledger_views import FailureGroup
 from onward.ops.text.diagnosis import diagnosis_sentences
-from onward.recovery.diagnosis import (
-    Cause,
-    Diagnosis,
-    Evidence,
-    Finding,
-    FindingKind,
-    Opening,
-    Version,
-    diagnose,
-    evidence_of,
-)
+from onward.recovery.diagnosis import Cause, Diagnosis, Finding, FindingKind, diagnose
+from onward.recovery.evidence import Evidence, Opening, Trait, Version, evidence_of
 from onward.testing import Simulation
 from tests.support.page_app import DAY, HOUR, MINUTE, Page, PagesFound, bring_apart, new_app, statuses
 
 NOON = 1_800_000_000.0
+NEW, OLD = Version("2.0", NOON - 5 * MINUTE, NOON + DAY), Version("1.0", NOON - 30 * DAY, NOON - 5 * MINUTE)
+OUTAGE = Opening("model", NOON + 1, NOON + 20 * MINUTE, "refused")
+FROM_ONE_SHOP = Trait("shop", "acme", 10, 10, 0, 60)
+LARGE = Trait("size", "more than 4000 bytes", 10, 10, 0, 60)
 
 
-def group(**more: Any) -> FailureGroup:
-    """Ten documents, each of which failed twice with an error that says nothing."""
+def evidence(
+    documents: int = 10,
+    kind: str = "transient",
+    *,
+    before: int | dict[str, int] = 100,
+    during: int = 0,
+    after: int = 0,
+    tries: int = 2,
+    recovered: int = 0,
+    error_type: str = "ValueError",
+    group: dict[str, Any] | None = None,
+    **more: Any,
+) -> Evidence:
+    """Return evidence on documents that failed in each of their tries under version 2.0, after 100 successes."""
+    first = {"2.0": before} if isinstance(before, int) else before
+    last = first | {"2.0": first.get("2.0", 0) + during}
     usual: dict[str, Any] = {
         "fingerprint": "f00d",
         "service": "reading",
         "collection": "pages",
-        "error_type": "ValueError",
+        "error_type": error_type,
         "message": "it broke",
         "place": "pages:read",
         "traceback": "",
         "first_seen": NOON,
         "last_seen": NOON + HOUR,
-        "failures": 20,
-        "documents": 10,
-        "kinds": {"transient": 20},
-        "versions": {"2.0": 20},
-        "processed_before": 100,
-        "processed_now": 100,
-        "affected": 10,
+        "failures": documents * tries,
+        "documents": documents,
+        "kinds": {kind: documents * tries},
+        "versions": {"2.0": documents * tries},
+        "succeeded_before": first,
+        "succeeded_at_last": last,
+        "succeeded_now": last | {"2.0": last["2.0"] + after},
+        "affected": documents - recovered,
     }
-    usual |= more
-    usual["kinds"] = more.get("kinds", {"transient": usual["failures"]})
-    return FailureGroup(**usual)
+    more.setdefault("outcomes", ((tries, tries),) * (documents - recovered))
+    return Evidence(FailureGroup(**usual | (group or {})), **more)
 
 
-def single(**more: Any) -> FailureGroup:
-    """One document that failed three times, while 40 others were processed."""
-    usual = {"documents": 1, "affected": 1, "failures": 3, "versions": {"2.0": 3}, "processed_now": 140}
-    return group(**usual | more)
-
-
-NEW, OLD = Version("2.0", NOON - 5 * MINUTE, NOON + DAY), Version("1.0", NOON - 30 * DAY, NOON - 5 * MINUTE)
-OUTAGE = Opening("model", NOON + 1, NOON + 20 * MINUTE, "refused")
+def deployed(
+    documents: int = 10, kind: str = "transient", *, old: int = 100, good: int = 0, **more: Any
+) -> Evidence:
+    """Return evidence on documents that fail under a version of the last 5 minutes, after successes of 1.0."""
+    more.setdefault("versions", (OLD, NEW))
+    return evidence(documents, kind, before={"1.0": old}, during=good, **more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,238 +76,201 @@ class Case:
     finding: Finding
 
 
+F, K = Finding, FindingKind
 CASES = (
+    # -- the documents
+    Case("one document, while others go well", evidence(1, during=40), Cause.POISON, F(K.ONLY_THESE, 1, 2)),
     Case(
-        "a bad upload long after a deploy, while many others go well",
-        Evidence(
-            group(documents=10, affected=10, processed_now=600),
-            versions=(OLD, replace(NEW, first_seen=NOON - 6 * 3600.0)),
-        ),
-        Cause.UNCLEAR,
-        Finding(FindingKind.LOOK_FOR_COMMON),
+        "thirty, while three times as many go well",
+        evidence(30, during=90),
+        Cause.POISON,
+        F(K.OTHERS_PROCESSED, 90),
+    ),
+    Case("one, as the last of many", evidence(1, before=50), Cause.POISON, F(K.WORKED_BEFORE, 50)),
+    Case(
+        "from one shop",
+        evidence(during=60, traits=(FROM_ONE_SHOP,)),
+        Cause.POISON,
+        F(K.SHARED_TRAIT, 10, 10, ("shop", "acme")),
+    ),
+    Case("a page that is not for us", evidence(1, "refused", during=30), Cause.POISON, F(K.ONLY_THESE, 1, 2)),
+    Case(
+        "a page that is always away",
+        evidence(1, "unavailable", during=30, needs=("model",)),
+        Cause.POISON,
+        F(K.ONLY_THESE, 1, 2),
+    ),
+    Case("one that is always too slow", evidence(1, "timeout", during=30), Cause.POISON, F(K.ONLY_THESE, 1, 2)),
+    Case(
+        "large ones that are too slow",
+        evidence(10, "timeout", during=60, traits=(LARGE,)),
+        Cause.POISON,
+        F(K.SHARED_TRAIT, 10, 10, ("size", LARGE.value)),
     ),
     Case(
-        "an error of the program on one customer's documents, while many others go well",
-        Evidence(
-            group(documents=40, affected=40, error_type="KeyError", place="shop:total", processed_now=400),
-            versions=(replace(OLD, last_seen=NOON + DAY),),
-        ),
-        Cause.UNCLEAR,
-        Finding(FindingKind.LOOK_FOR_COMMON),
+        "one that needs too much memory",
+        evidence(1, "capacity", during=30, error_type="MemoryError"),
+        Cause.POISON,
+        F(K.ONLY_THESE, 1, 2),
     ),
+    Case("one that kills its process", evidence(1, "crash", before=0, tries=1), Cause.POISON, F(K.CRASHED, 1)),
     Case(
-        "a deploy that breaks some documents at once, while many others go well",
-        Evidence(group(documents=10, affected=10, processed_now=600), versions=(OLD, NEW)),
+        "one shop's, of which some go well",
+        evidence(during=12, traits=(FROM_ONE_SHOP,)),
+        Cause.POISON,
+        F(K.SOME_SUCCEED, 10, 12),
+    ),
+    # -- the program
+    Case("all of a new version", deployed(), Cause.BUG, F(K.NEW_VERSION, names=("2.0", "1.0"), seconds=300.0)),
+    Case("the first of a new version", deployed(1, "permanent"), Cause.BUG, F(K.VERSION_FAILS, 1, 0, ("2.0",))),
+    Case("a tenth of a new version", deployed(10, good=90), Cause.BUG, F(K.OLDER_SUCCEEDED, 100, names=("1.0",))),
+    Case(
+        "a wrong host in a new version",
+        deployed(5, "unreached", needs=("model",)),
         Cause.BUG,
-        Finding(FindingKind.NEW_VERSION, names=("2.0", "1.0"), seconds=300.0),
+        F(K.VERSION_FAILS, 5, 0, ("2.0",)),
     ),
     Case(
-        "a dependency that all failures name, and whose breaker opened",
-        Evidence(
-            group(kinds={"unavailable": 15, "timeout": 5}, dependencies={"model": 20}),
-            openings=(OUTAGE,),
-            versions=(OLD, NEW),
-        ),
+        "a server's errors for a new version only",
+        deployed(5, "unavailable", group={"succeeded_now": {"1.0": 140}}),
+        Cause.BUG,
+        F(K.OLDER_SUCCEEDED, 140, names=("1.0",)),
+    ),
+    Case("memory of a new version", deployed(10, "capacity"), Cause.BUG, F(K.VERSION_FAILS, 10, 0, ("2.0",))),
+    Case(
+        "well again under another version",
+        evidence(group={"succeeded_now": {"2.0": 100, "2.1": 9}}, versions=(NEW,)),
+        Cause.BUG,
+        F(K.RECOVERED_UNDER, names=("2.1",)),
+    ),
+    Case("all since a moment, without a dependency", evidence(), Cause.BUG, F(K.SAME_VERSION, names=("2.0",))),
+    Case(
+        "an error of the program from the first document on",
+        evidence(1, "permanent", before=0, error_type="KeyError"),
+        Cause.BUG,
+        F(K.NONE_EVER, names=("reading",)),
+    ),
+    Case(
+        "a third of all, by an error of the program",
+        evidence(10, "permanent", during=20, error_type="KeyError"),
+        Cause.BUG,
+        F(K.PROGRAMMING_ERROR, names=("KeyError", "pages:read")),
+    ),
+    Case("many that kill their processes", evidence(4, "crash"), Cause.BUG, F(K.CRASHED, 4)),
+    # -- a dependency
+    Case(
+        "all failures name it",
+        evidence(10, "unavailable", group={"dependencies": {"model": 20}}, openings=(OUTAGE,)),
         Cause.DEPENDENCY,
-        Finding(FindingKind.BREAKER_OPENED, 1, names=("model",), seconds=1199.0),
+        F(K.BREAKER_OPENED, 1, names=("model",), seconds=1199.0),
     ),
     Case(
-        "the only dependency of a service, without a breaker that opened",
-        Evidence(group(kinds={"unavailable": 20}), needs=("model",)),
+        "the only one that is needed",
+        evidence(10, "unreached", needs=("model",)),
         Cause.DEPENDENCY,
-        Finding(FindingKind.NOT_REACHED, 20, 20),
+        F(K.POINTS_AT, 20, 10, ("model", "reading")),
     ),
     Case(
-        "timeouts of a dependency that is down",
-        Evidence(
-            group(kinds={"timeout": 20}, dependencies={"model": 20}), openings=(replace(OUTAGE, closed_at=None),)
-        ),
+        "one of two",
+        evidence(10, "unreached", needs=("db", "api")),
         Cause.DEPENDENCY,
-        Finding(FindingKind.BREAKER_OPENED, 1, names=("model",)),
+        F(K.ONE_OF, names=("db", "api")),
     ),
     Case(
-        "a single document during an outage",
-        Evidence(
-            single(kinds={"unavailable": 3}, dependencies={"model": 3}), openings=(OUTAGE,), outcomes=((3, 3),)
-        ),
+        "one of two, by its library",
+        evidence(10, "unreached", needs=("redis", "api"), group={"library": "redis"}),
         Cause.DEPENDENCY,
-        Finding(FindingKind.POINTS_AT, 3, 1, names=("model",)),
+        F(K.POINTS_AT, 20, 10, ("redis", "reading")),
     ),
     Case(
-        "a dependency that fails for one document only",
-        Evidence(single(kinds={"unavailable": 3}, dependencies={"model": 3}), outcomes=((3, 3),)),
-        Cause.POISON,
-        Finding(FindingKind.ONLY_THESE, 1, 3),
+        "a part of it",
+        evidence(10, "unavailable", during=60, needs=("model",)),
+        Cause.DEPENDENCY,
+        F(K.OTHERS_PROCESSED, 60),
     ),
     Case(
-        "an outage of something else at the same time",
-        Evidence(
-            single(kinds={"transient": 3}),
-            openings=(replace(OUTAGE, dependency="other"),),
-            needs=("model",),
-            outcomes=((3, 3),),
-        ),
-        Cause.POISON,
-        Finding(FindingKind.OTHERS_PROCESSED, 40),
+        "a lone document that does not reach it",
+        evidence(1, "unreached", needs=("model",)),
+        Cause.DEPENDENCY,
+        F(K.NONE_SINCE),
+    ),
+    Case("a key that is refused", evidence(3, "refused", needs=("model",)), Cause.DEPENDENCY, F(K.REFUSED, 6, 6)),
+    Case("all since a moment, with a dependency", evidence(needs=("model",)), Cause.DEPENDENCY, F(K.NONE_SINCE)),
+    Case(
+        "several errors at once, and nothing goes well",
+        evidence(1, needs=("model",), failing_beside=40),
+        Cause.DEPENDENCY,
+        F(K.NONE_SINCE),
     ),
     Case(
-        "bad documents while a dependency happens to be down",
-        Evidence(single(kinds={"permanent": 3}), openings=(OUTAGE,), needs=("model",), outcomes=((3, 3),)),
-        Cause.POISON,
-        Finding(FindingKind.ONLY_THESE, 1, 3),
+        "timeouts, and nothing goes well",
+        evidence(10, "timeout", needs=("model",)),
+        Cause.DEPENDENCY,
+        F(K.TIMED_OUT, 20, 20),
     ),
     Case(
-        "many documents that are refused for a while",
-        Evidence(group(kinds={"rate_limited": 18, "unavailable": 2}, dependencies={"model": 20})),
+        "a deploy long before",
+        evidence(10, "unreached", before={"1.0": 50, "2.0": 50}, needs=("model",), versions=(OLD, NEW)),
+        Cause.DEPENDENCY,
+        F(K.NONE_SINCE),
+    ),
+    Case(
+        "a server's errors soon after a deploy",
+        deployed(10, "unavailable", needs=("model",)),
+        Cause.DEPENDENCY,
+        F(K.NOT_REACHED, 20, 20),
+    ),
+    Case(
+        "well again under the same version",
+        deployed(10, "unreached", recovered=10, after=10, needs=("model",)),
+        Cause.DEPENDENCY,
+        F(K.RECOVERED, 10, 10),
+    ),
+    # -- overload
+    Case(
+        "one refusal for too many requests",
+        evidence(1, "rate_limited", tries=1, before=0),
         Cause.OVERLOAD,
-        Finding(FindingKind.RATE_LIMITED, 18, 20),
+        F(K.RATE_LIMITED, 1, 1),
     ),
     Case(
-        "refusals are no outage, even while there is one",
-        Evidence(group(kinds={"rate_limited": 20}, dependencies={"model": 20}), openings=(OUTAGE,)),
+        "refusals while a breaker is open",
+        evidence(10, "rate_limited", openings=(OUTAGE,)),
         Cause.OVERLOAD,
-        Finding(FindingKind.NOT_THE_DOCUMENTS, 10),
+        F(K.RATE_LIMITED, 20, 20),
     ),
     Case(
-        "many documents that take too long",
-        Evidence(group(kinds={"timeout": 20}, processed_now=101)),
+        "timeouts while others go well",
+        evidence(10, "timeout", during=60, recovered=8),
         Cause.OVERLOAD,
-        Finding(FindingKind.OTHERS_PROCESSED, 1),
+        F(K.OTHERS_PROCESSED, 60),
     ),
+    Case("no more file handles", evidence(10, "capacity", during=5), Cause.OVERLOAD, F(K.RAN_OUT, 20, 20)),
+    # -- unclear
+    Case("one document, and nothing to compare it with", evidence(1, before=0), Cause.UNCLEAR, F(K.NO_OTHERS)),
     Case(
-        "one document that always takes too long",
-        Evidence(single(kinds={"timeout": 3}), outcomes=((3, 3),)),
-        Cause.POISON,
-        Finding(FindingKind.ONLY_THESE, 1, 3),
-    ),
-    Case(
-        "two poison documents with the same error",
-        Evidence(single(documents=2, affected=2, failures=6), outcomes=((3, 3), (3, 3))),
-        Cause.POISON,
-        Finding(FindingKind.ONLY_THESE, 2, 6),
-    ),
-    Case(
-        "one document that was given up at once",
-        Evidence(single(failures=1, kinds={"permanent": 1}, error_type="KeyError"), outcomes=((1, 1),)),
-        Cause.POISON,
-        Finding(FindingKind.ONLY_THESE, 1, 1),
-    ),
-    Case(
-        "one document that killed its workers",
-        Evidence(single(failures=1, kinds={"crash": 1}, error_type="CrashLoop"), outcomes=((1, 1),)),
-        Cause.POISON,
-        Finding(FindingKind.ONLY_THESE, 1, 1),
-    ),
-    Case(
-        "an error that came with a new version",
-        Evidence(group(), versions=(OLD, NEW)),
-        Cause.BUG,
-        Finding(FindingKind.NEW_VERSION, names=("2.0", "1.0"), seconds=300.0),
-    ),
-    Case(
-        "an error that came with the version before the last",
-        Evidence(group(versions={"2.0": 10, "2.1": 10}), versions=(OLD, NEW, Version("2.1", NOON + 1, NOON + 2))),
-        Cause.BUG,
-        Finding(FindingKind.NEW_VERSION, names=("2.0", "1.0"), seconds=300.0),
-    ),
-    Case(
-        "an error of the program, with only one version",
-        Evidence(group(error_type="KeyError", kinds={"permanent": 20}), versions=(NEW,)),
-        Cause.BUG,
-        Finding(FindingKind.PROGRAMMING_ERROR, names=("KeyError", "pages:read")),
-    ),
-    Case(
-        "200 KeyErrors across two versions",
-        Evidence(
-            group(
-                error_type="KeyError",
-                documents=200,
-                failures=200,
-                kinds={"permanent": 200},
-                versions={"1.0": 120, "2.0": 80},
-            ),
-            versions=(OLD, NEW),
-        ),
-        Cause.BUG,
-        Finding(FindingKind.OLDER_VERSIONS_TOO, names=("1.0", "2.0")),
-    ),
-    Case(
-        "an old group whose version is gone",
-        Evidence(group(versions={"0.9": 20}, affected=0), versions=(OLD, NEW)),
+        "one that failed in other ways, too",
+        evidence(1, during=40, outcomes=((3, 5),)),
         Cause.UNCLEAR,
-        Finding(FindingKind.VERSION_FORGOTTEN, names=("0.9",)),
+        F(K.NOT_EVERY_TRY),
     ),
     Case(
-        "a plain error across two versions",
-        Evidence(group(versions={"1.0": 10, "2.0": 10}), versions=(OLD, NEW)),
+        "half of all, by an error that says nothing",
+        evidence(10, during=10),
         Cause.UNCLEAR,
-        Finding(FindingKind.NO_NEW_VERSION, names=("1.0", "2.0")),
+        F(K.SOME_SUCCEED, 10, 10),
     ),
     Case(
-        "a plain error with only one version",
-        Evidence(group(), versions=(NEW,)),
+        "nothing is known",
+        evidence(3, before=0, needs=("model",), group={"kinds": {}, "versions": {}}),
         Cause.UNCLEAR,
-        Finding(FindingKind.ONLY_VERSION, names=("2.0",)),
+        F(K.VERSION_NOT_RECORDED),
     ),
     Case(
-        "an older version that never did anything",
-        Evidence(group(processed_before=0, processed_now=0), versions=(OLD, NEW)),
+        "healed, and nothing to compare it with",
+        evidence(1, before=0, recovered=1, after=1),
         Cause.UNCLEAR,
-        Finding(FindingKind.FAILURE_KINDS, 20, 10, counts=(("transient", 20),)),
-    ),
-    Case(
-        "one document, and no other to compare it with",
-        Evidence(single(processed_now=100), outcomes=((3, 3),)),
-        Cause.UNCLEAR,
-        Finding(FindingKind.NO_OTHERS),
-    ),
-    Case(
-        "one document that also fails in other ways",
-        Evidence(single(), outcomes=((3, 5),)),
-        Cause.UNCLEAR,
-        Finding(FindingKind.NOT_EVERY_TRY),
-    ),
-    Case(
-        "one event of a service that finishes no documents",
-        Evidence(single(collection=None, processed_before=0, processed_now=0, affected=0, dead_letters=1)),
-        Cause.UNCLEAR,
-        Finding(FindingKind.NO_OTHERS, names=("reading",)),
-    ),
-    Case(
-        "one document that has healed",
-        Evidence(single(affected=0)),
-        Cause.UNCLEAR,
-        Finding(FindingKind.NONE_AFFECTED),
-    ),
-    Case(
-        "four documents",
-        Evidence(group(documents=4, affected=4), versions=(OLD, NEW)),
-        Cause.UNCLEAR,
-        Finding(FindingKind.BETWEEN, 4),
-    ),
-    Case(
-        "failures that point at two dependencies",
-        Evidence(group(kinds={"unavailable": 20}, dependencies={"model": 10, "index": 10})),
-        Cause.UNCLEAR,
-        Finding(FindingKind.SEVERAL_DEPENDENCIES, names=("index", "model")),
-    ),
-    Case(
-        "a service that declares nothing it needs",
-        Evidence(group(kinds={"unavailable": 20}), versions=(OLD, NEW)),
-        Cause.UNCLEAR,
-        Finding(FindingKind.NO_DEPENDENCY, names=("reading",)),
-    ),
-    Case(
-        "a service that needs two things, and does not say which failed",
-        Evidence(group(kinds={"unavailable": 20}), needs=("model", "index")),
-        Cause.UNCLEAR,
-        Finding(FindingKind.SERVICE_NEEDS_SEVERAL, names=("model", "index")),
-    ),
-    Case(
-        "a group of which nothing is known",
-        Evidence(group(kinds={}, versions={})),
-        Cause.UNCLEAR,
-        Finding(FindingKind.FAILURE_KINDS, 20, 10),
+        F(K.NONE_AFFECTED),
     ),
 )
 

@@ -11,7 +11,8 @@ import pytest
 
 from onward import App, Status, Unavailable, Work
 from onward.model.breaker import MAX_RATE_LIMITED, Breaker
-from onward.recovery.next_step import NextSteps
+from onward.recovery.next_step import NextStepKind, NextSteps
+from onward.recovery.retry_decision import RetryReason
 from onward.runtime.service import Dependency, HealthCalls, Registry
 from onward.testing import Simulation
 from tests.support.page_app import (
@@ -105,11 +106,58 @@ def test_a_health_call_that_says_yes_makes_every_failure_the_documents_own(simul
     app, worlds = reading(fail_bad(lambda: HTTPError(500)), health=lambda: True)
     with simulate(app) as world:
         worlds.append(world)
-        bring_apart(world, *FIVE)
+        bring_apart(world, *FIVE, GOOD[0])
         calls = world.run_for(6 * HOUR)
         assert set(statuses(world, *FIVE).values()) == {Status.FAILED_MAX_RETRIES}
-        assert calls == 3 * 5 * len(FIVE), "three tries in each of five rounds"
+        assert calls == 3 * 5 * len(FIVE) + 1, "three tries in each of five rounds"
         assert openings(world) == 0
+
+
+def test_what_fails_like_everything_else_keeps_being_retried_until_something_succeeds(simulate: Open) -> None:
+    """An outage that is not recognised: each call fails in another way, and the health call says yes."""
+    errors = (lambda: HTTPError(500), lambda: ValueError("no JSON"), lambda: RuntimeError("try later"))
+
+    def handle(page: Page, world: Simulation) -> None:
+        if page.id.startswith("bad"):
+            raise errors[world.calls % 3]()
+
+    app, worlds = reading(handle, health=lambda: True)
+    with simulate(app) as world:
+        worlds.append(world)
+        bring_apart(world, *FIVE)
+        world.run_for(2 * DAY)
+        assert set(statuses(world, *FIVE).values()) == {Status.PENDING}, "nothing shows that it is their own fault"
+        step = NextSteps(world.store).of(world.state(Page(id=FIVE[0])))
+        assert (step.kind, step.decision and step.decision.reason) == (NextStepKind.DUE, RetryReason.ALL_FAIL)
+        bring_apart(world, GOOD[0])
+        world.run_for(2 * HOUR)
+        assert set(statuses(world, *FIVE).values()) == {Status.FAILED_MAX_RETRIES}, "after one more round each"
+
+
+def test_a_lone_document_is_given_up_although_nothing_else_was_tried(simulate: Open) -> None:
+    app, worlds = reading(fail_bad(lambda: ValueError("no JSON")))
+    with simulate(app) as world:
+        worlds.append(world)
+        bring_apart(world, *FIVE[:2])
+        world.run_for(DAY)
+        assert set(statuses(world, *FIVE[:2]).values()) == {Status.FAILED_MAX_RETRIES}
+
+
+def test_of_two_dependencies_the_one_whose_health_call_says_no_is_the_cause() -> None:
+    app = new_app()
+    app.dependency("api", health=lambda: True)
+    app.dependency("db", health=lambda: False)
+
+    @app.service("reading", on=PagesFound, finishes=Page, needs=("api", "db"))
+    def read(page: Page, work: Work) -> None:
+        raise ConnectionResetError("connection reset by peer")
+
+    with Simulation(app) as world:
+        bring_apart(world, *FIVE)
+        world.run_for(HOUR)
+        assert {one.dependency for one in world.store.breakers() if one.open} == {"db"}
+        (group,) = world.store.failure_groups()
+        assert set(group.dependencies) == {"db"}
 
 
 def test_texts_that_an_embedder_refuses_are_set_aside_and_the_run_comes_to_rest() -> None:

@@ -37,8 +37,10 @@ from onward.ops.text.format import (
     one_line,
 )
 from onward.ops.text.group_life import life_sentences, rule_sentence, state_text
-from onward.recovery.diagnosis import Cause, Diagnosis, Evidence, diagnose, evidence_of, remedies
+from onward.recovery.diagnosis import Cause, Diagnosis, diagnose
+from onward.recovery.evidence import Evidence, evidence_of
 from onward.recovery.next_step import describe_error
+from onward.recovery.remedies import remedies
 from onward.retry.redact import redact
 
 if TYPE_CHECKING:
@@ -238,9 +240,10 @@ def _print_group(app: App, evidence: Evidence, verdict: Diagnosis) -> None:
         example = f"onward failed inspect {found[0].row}"
     out.print()
     out.write("What to type next", style="bold")
-    for remedy in remedies(evidence, verdict, example=bool(example)):
+    now = app.store.now()
+    for remedy in remedies(evidence, verdict, example=bool(example), own=groups.own_retries(app, group)):
         command = remedy_command(remedy, short, example)
-        out.write(f"  {remedy_text(remedy)}{': ' if command else ''}", (command, "bold"))
+        out.write(f"  {remedy_text(remedy, now)}{': ' if command else ''}", (command, "bold"))
 
 
 def _print_decisions(app: App, out: Output, evidence: Evidence) -> None:

@@ -17,7 +17,7 @@ from onward.ops.lookup import PIPELINE_SERVICES
 from onward.ops.queries.policies import Rung
 from onward.ops.queries.status import StageStatus, SystemStatus
 from onward.ops.text.format import be, counted, duration, number
-from onward.recovery.diagnosis import Evidence
+from onward.recovery.evidence import Evidence
 from onward.retry.policy import RetryPolicy
 from onward.retry.redact import redact
 

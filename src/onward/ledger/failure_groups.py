@@ -69,14 +69,18 @@ def raw_fingerprint(failure: Failure) -> str:
 
 
 def write_failures(db: Database, counted: Sequence[CountedFailure]) -> None:
-    """Add failures to their groups. Each group is read and written once, whatever the number of failures."""
+    """Add failures to their groups. Each group is read and written once, whatever the number of failures.
+
+    The successes of this transaction are written before: they count as earlier than its failures.
+    """
     groups: dict[str, list[CountedFailure]] = {}
     for one in counted:
         groups.setdefault(one.failure.fingerprint, []).append(one)
     db.lock("failure groups", sorted(groups))
     stored = {fingerprint: maps for fingerprint, *maps in db.read("group_counts", list(groups))}
-    new = {same[-1].collection for fingerprint, same in groups.items() if fingerprint not in stored}
-    processed = {name: db.read("processed_count", name) for name in new if name is not None}
+    succeeded: dict[str, dict[str, int]] = {}
+    for service, version, n, *_ in db.read("successes", sorted({service for service, *_ in counted})):
+        succeeded.setdefault(service, {})[version] = n
     rows = []
     for fingerprint, same in groups.items():
         service, collection, last = same[-1][:3]
@@ -88,12 +92,13 @@ def write_failures(db: Database, counted: Sequence[CountedFailure]) -> None:
         names = zip(*((failure.kind, failure.version, failure.dependency) for failure in failures), strict=True)
         before = stored.get(fingerprint, ({}, {}, {}))[:3]
         maps = [json.dumps(_counted(counts, more)) for counts, more in zip(before, names, strict=True)]
-        done = processed.get(collection or "", 0)
-        rows.append((fingerprint, *about, first_seen, last.at, len(same), documents, *maps, done, contexts[-1]))
+        now = json.dumps(succeeded.get(service, {}))
+        counts = (first_seen, last.at, len(same), documents, *maps, contexts[-1])
+        rows.append((fingerprint, *about, *counts, now, now, last.library))
     db.bulk("count_failures", rows)
     lives = {fingerprint: GroupLife.from_dict(columns[3]) for fingerprint, columns in stored.items()}
     reopen_groups(db, {name: life for name, life in lives.items() if life.closed}, groups)
-    if new:
+    if any(fingerprint not in stored for fingerprint in groups):
         db.send("prune_groups", MAX_GROUPS)
 
 
@@ -128,11 +133,11 @@ def _counted(stored: dict[str, int], names: Iterable[str | None]) -> dict[str, i
     return dict(list(counts.items())[-MAX_NAMES:])
 
 
-def read_group(stored: list[Any], processed: dict[str, int]) -> FailureGroup:
-    """Read a failure group from its columns; `processed` has the documents processed now, by collection."""
-    # The columns come in the order of the fields, except `processed_now`.
+def read_group(stored: list[Any], successes: Mapping[str, Mapping[str, int]]) -> FailureGroup:
+    """Read a failure group from its columns; `successes` are those of services until now, by version."""
+    # The columns come in the order of the fields, except `succeeded_now`.
     *columns, affected, dead_letters, life = stored
-    now = processed.get(stored[2], 0)
+    now = successes.get(stored[1], {})
     group = FailureGroup(*[*columns, now, affected, dead_letters, GroupLife.from_dict(life)])
     # Documents that failed before the group was last forgotten are still affected.
     return replace(group, documents=max(group.documents, group.affected))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from onward.ledger.failure_groups import CountedFailure, read_group
@@ -11,7 +11,7 @@ from onward.ledger.transactions import TransactionalStore, transactional
 from onward.ledger.unit_of_work import UnitOfWork
 from onward.model.failures import Failure
 from onward.model.ledger import HIGHEST_PRIORITY, RowState
-from onward.model.ledger_views import FailureGroup, LedgerRow, QueueStatus, WorkerClaims
+from onward.model.ledger_views import FailureGroup, LedgerRow, QueueStatus, Successes, WorkerClaims
 
 _LIVE = (RowState.WAITING, RowState.CLAIMED)
 
@@ -92,15 +92,25 @@ class LedgerQueries(TransactionalStore):
     ) -> list[FailureGroup]:
         """Return failure groups, the last seen first."""
         groups = self.db.read("failure_groups", service, 0.0 if since is None else since, limit)
-        processed = {name: n for name, status, n in self.db.read("document_counts", None) if status == "processed"}
-        return [read_group(stored, processed) for stored in groups]
+        return self._read_groups(groups)
 
     def failure_group(self, fingerprint: str) -> FailureGroup | None:
         group = self.db.read("failure_group", fingerprint)
-        if group is None:
-            return None
-        collection = group[2]
-        return read_group(group, {collection: self.db.read("processed_count", collection)} if collection else {})
+        return None if group is None else self._read_groups([group])[0]
+
+    def _read_groups(self, stored: list[list[Any]]) -> list[FailureGroup]:
+        succeeded: dict[str, dict[str, int]] = {}
+        for one in self.successes({group[1] for group in stored}):
+            succeeded.setdefault(one.service, {})[one.version] = one.count
+        return [read_group(group, succeeded) for group in stored]
+
+    def group_statuses(self, fingerprint: str) -> dict[str, int]:
+        """Count the documents whose last error is of this group, by status."""
+        return dict(self.db.read("group_statuses", fingerprint))
+
+    def successes(self, services: Iterable[str]) -> list[Successes]:
+        """Return what each version of these services has finished."""
+        return [Successes(*found) for found in self.db.read("successes", sorted(services))]
 
     @transactional
     def report_failure(

@@ -22,7 +22,7 @@ from onward.ledger.unit_of_work import UnitOfWork
 from onward.model.breaker import Strike
 from onward.model.documents import Document, DocumentKey, Status
 from onward.model.events import Envelope
-from onward.model.failures import Failure, Outcome, outcomes, read_history, remember
+from onward.model.failures import SUCCEEDED, Failure, Outcome, outcomes, read_history, remember
 from onward.model.ledger import (
     MAX_RAW_BYTES,
     Charge,
@@ -100,6 +100,7 @@ def _add_all(unit: UnitOfWork, settlement: Settlement, closed: ClosedRows) -> Co
         return CommitResult(CommitStatus.FENCED)
     for new in settlement.adds:
         unit.add_made(new, source)
+    unit.count_success(settlement.service, settlement.version, 1)
     return CommitResult(CommitStatus.COMMITTED)
 
 
@@ -161,6 +162,7 @@ class AppliedSettlement:
     notices: list[tuple[RowRecord | None, Envelope]] = field(default_factory=list)
     first_failures: int = 0  # Documents with a new fingerprint since the last call of `_count_failure`
     _row_used: bool = False
+    _fails_anew: bool = True  # The row of the last call of `_row_for` has not failed like this before
 
     def apply(self) -> CommitResult:
         unit, settlement, row = self.unit, self.settlement, self.row
@@ -259,7 +261,10 @@ class AppliedSettlement:
         about = {"worker": settlement.worker, "version": settlement.version}
         outcome = {"at": self.unit.now, "outcome": Outcome.PROCESSED, **about}
         first: dict[int, str] = {}
-        for key, doc in self._owned(part.ids):
+        owned = self._owned(part.ids)
+        done = len(owned) if settlement.collection is not None else 1
+        self.unit.count_success(self.row.service, settlement.version, done)
+        for key, doc in owned:
             doc.status = Status.PROCESSED
             doc.row = doc.retry_at = None
             doc.last_error = doc.fingerprint = None
@@ -308,6 +313,8 @@ class AppliedSettlement:
         row.tries += part.charge is Charge.TRY
         row.not_ready += part.charge is Charge.NOT_READY
         if part.failure is not None:
+            known = outcomes(read_history(row.errors))
+            self._fails_anew = all(one.get("fingerprint") != part.failure.fingerprint for one in known)
             row.record(part.failure.as_dict())
         return row
 
@@ -334,6 +341,7 @@ class AppliedSettlement:
             if part.failure is not None and part.charge is not Charge.NOTHING:
                 self._record_failure(doc, part.failure, Outcome.RETRIED, row.tries)
             elif part.failure is not None and part.given_back:
+                self.first_failures += _fails_anew(doc, part.failure)
                 doc.record_failure(part.failure, Outcome.GIVEN_BACK, **{"try": row.tries})
             self.unit.change(key)
         # Not for the halves of a batch: their failure is not charged to a document yet.
@@ -428,19 +436,22 @@ class AppliedSettlement:
 
     def _record_failure(self, doc: DocumentRecord, failure: Failure, outcome: Outcome, tries: int) -> None:
         """Record a failure that is charged to a document."""
-        more = {"try": tries}
+        # The retry job compares it with that of later failures: has anything else succeeded in between?
+        more = {"try": tries, SUCCEEDED: self.unit.success_count(self.row.service)}
         if self.attribution.known_as_own or (outcome is not Outcome.RETRIED and self.attribution.others_succeeded):
             more[OTHERS_SUCCEEDED] = True
-        self.first_failures += not any(
-            kept.get("fingerprint") == failure.fingerprint and kept.get("outcome") != Outcome.GIVEN_BACK
-            for kept in outcomes(read_history(doc.attempts))
-        )
+        self.first_failures += _fails_anew(doc, failure)
         doc.record_failure(failure, outcome, **more)
         doc.last_attempt_time = self.unit.now
         doc.retry_at = None  # the retry that an operator has scheduled was made
 
     def _count_failure(self, failure: Failure, ids: Sequence[str]) -> None:
         first_failures, self.first_failures = self.first_failures, 0
-        documents = first_failures if ids else 1
+        documents = first_failures if ids else int(self._fails_anew)
         about = (self.row.service, self.row.collection, failure, documents, self.settlement.began)
         self.unit.failures.append(CountedFailure(*about))
+
+
+def _fails_anew(doc: DocumentRecord, failure: Failure) -> bool:
+    """Return whether a document has not failed like this before, as far as its history goes back."""
+    return all(kept.get("fingerprint") != failure.fingerprint for kept in outcomes(read_history(doc.attempts)))

@@ -114,6 +114,7 @@ class Subscriptions(TransactionalStore):
         if version := about.get("version"):
             unit.db.send("see_version", version, unit.now)
             unit.db.send("prune_versions", MAX_VERSIONS)
+            unit.db.send("prune_successes")
 
     @transactional
     def unregister_worker(self, unit: UnitOfWork, worker: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -72,6 +72,10 @@ class UnitOfWork:
     _status_counts: dict[tuple[str, str, str], int] = field(default_factory=lambda: defaultdict(int))
     _left_batches: dict[str, bool] = field(default_factory=dict)  # True: a document left because it succeeded
     failures: list[CountedFailure] = field(default_factory=list)  # To be counted in their groups
+    _successes: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
+    _succeeded_before: dict[str, int] = field(
+        default_factory=dict
+    )  # By service, without those of this transaction
 
     # -- documents
 
@@ -208,6 +212,8 @@ class UnitOfWork:
         self._delete_derived(numbers)
         self.docs.update(dict.fromkeys(keys))
         leaving: dict[int, set[str]] = {}
+        if failed := Counter(name for _, doc in found if doc.attempts for name in doc.fingerprints()):
+            self.db.send("uncount_documents", json.dumps(failed))
         for key, doc in found:
             self.count_status(doc.source, key[0], doc.stored_status, "")
             self.leave_batch(doc)
@@ -292,6 +298,20 @@ class UnitOfWork:
         else:
             self.finish(row)
 
+    # -- successes
+
+    def count_success(self, service: str, version: str, n: int) -> None:
+        """Count documents that a service has finished, or an event of a service that finishes none."""
+        if n and service:
+            self._successes[service, version] += n
+
+    def success_count(self, service: str) -> int:
+        """Return how much a service has finished until now."""
+        if service not in self._succeeded_before:
+            self._succeeded_before[service] = sum(n for _, _, n, *_ in self.db.read("successes", [service]))
+        pending = sum(n for (name, _), n in self._successes.items() if name == service)
+        return self._succeeded_before[service] + pending
+
     # -- subscriptions, generations, breakers
 
     def subscriptions(self) -> list[Subscription]:
@@ -367,6 +387,7 @@ class UnitOfWork:
             ("update_bodies", [(doc.doc, body) for key, body in self._bodies.items() if (doc := self.docs[key])]),
             ("insert_keys", self._keys),
             ("add_status_counts", [(*entry, change) for entry, change in self._status_counts.items() if change]),
+            ("add_successes", [(*by, n, self.now, self.now) for by, n in sorted(self._successes.items())]),
         ):
             if rows:
                 db.bulk(statement, rows)
@@ -384,6 +405,8 @@ class UnitOfWork:
             write_failures(db, self.failures)
         for written in (self._done, self._bodies, self._keys, self._texts, self._vectors, self._status_counts):
             written.clear()
+        self._successes.clear()
+        self._succeeded_before.clear()
         self._left_batches.clear()
         self.failures.clear()
 

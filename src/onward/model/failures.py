@@ -67,8 +67,14 @@ _SEVERAL = re.compile(r"~(?:[\s,;]*~)+")
 # By name, as drivers and HTTP libraries have errors of their own for this.
 _TIMEOUTS = ("timeout", "deadlineexceeded")
 _TIMED_OUT = re.compile(r"\btime[d -]?out\b|deadline exceeded|took too long", re.IGNORECASE)
+_CONNECTING = re.compile(
+    r"connect call failed|connect(?:ion)? timed? ?out|timed out while connecting|\[errno (?:110|60)\]",
+    re.IGNORECASE,
+)
 _NO_LIBRARIES = frozenset({"builtins", "onward", "__main__", "__mp_main__"})
-_TELLING_STANDARD = frozenset({"sqlite3", "smtplib", "ssl", "socket", "urllib", "http", "imaplib", "ftplib", "zipfile"})
+_TELLING_STANDARD = frozenset(
+    {"sqlite3", "smtplib", "ssl", "socket", "urllib", "http", "imaplib", "ftplib", "zipfile"}
+)
 _INSTALLED = re.compile(r"[\\/](?:site|dist)-packages[\\/]")
 _STANDARD = tuple({os.path.normcase(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "platstdlib")})
 
@@ -146,11 +152,15 @@ def kind_of(error: BaseException, classified: Classified) -> str:
         if getattr(meaning, name):
             return name
     names = [cls.__name__.lower() for one in chain_of(error) for cls in type(one).__mro__]
+    if any("connecttimeout" in name for name in names) or any(_CONNECTING.search(text) for text in texts):
+        return "unreached"  # nobody answered: a server that is slow accepts connections
     if any(word in name for name in names for word in _TIMEOUTS) or (
         meaning.unavailable and not meaning.unreached and any(_TIMED_OUT.search(text) for text in texts)
     ):
         return "timeout"
-    if (classified.unreached and classified.dependency is None) or (meaning.unreached and not classified.unavailable):
+    if (classified.unreached and classified.dependency is None) or (
+        meaning.unreached and not classified.unavailable
+    ):
         return "unreached"
     statuses = [status for text in texts if (status := status_in(text)) is not None]
     if meaning.unavailable or any(status >= 500 for status in statuses):
@@ -178,7 +188,7 @@ def fingerprint(
     """Name the group of failures of an error.
 
     What counts is the service and, of the error and of what it was raised from: the type, the innermost frame of
-    user code, the code (an HTTP status, a missing key, …) and the shape of the message without the values of the call.
+    user code, the code (an HTTP status, a missing key, …) and the shape of the message without values of the call.
     """
     if isinstance(error, NotReady):
         values = [*values, *error.ids]
@@ -205,7 +215,8 @@ def _code(error: BaseException, message: str, values: Collection[str]) -> str:
     if isinstance(dependency, str):
         return dependency
     if isinstance(error, KeyError) and error.args:
-        return shape_of(without_values(str(error.args[0])[:MAX_MESSAGE], values))
+        key = str(error.args[0])[:MAX_MESSAGE]
+        return "~" if key in values else shape_of(without_values(key, values))
     if isinstance(error, AttributeError | NameError | ImportError) and isinstance(name := error.name, str):
         return name
     if isinstance(error, AssertionError) and not message:
@@ -225,7 +236,7 @@ def without_values(message: str, values: Collection[str]) -> str:
 
 
 def call_values(body: object, *, depth: int = 3) -> Iterator[str]:
-    """Yield the texts of a document or an event by which a message may name it, and the last parts of its paths."""
+    """Yield the texts of a document or an event by which a message may name it, and the ends of its paths."""
     if isinstance(body, str):
         text = body.strip()
         if len(text) <= MAX_VALUE_CHARACTERS:
@@ -282,13 +293,13 @@ def _line_in_function(error: BaseException) -> int:
 
 
 def library_of(error: BaseException) -> str:
-    """Return the package that the first error of a chain came from; empty: the user's own code, or none is known."""
-    origin = list(chain_of(error))[-1]
-    modules, tb = [type(origin).__module__], origin.__traceback__
+    """Return the package that an error, or what it was raised from, belongs to; empty: the user's own code."""
+    chain = list(chain_of(error))
+    modules, frames, tb = [type(one).__module__ for one in chain], list[str](), chain[-1].__traceback__
     while tb is not None:
-        modules.insert(1, _module_of(tb))  # the innermost frame first
+        frames.insert(0, _module_of(tb))  # the innermost first
         tb = tb.tb_next
-    return next((package for module in modules if (package := _library_package(module))), "")
+    return next((package for module in (*modules, *frames) if (package := _library_package(module))), "")
 
 
 @lru_cache(maxsize=1024)
@@ -309,6 +320,9 @@ def _is_user_code(module: str, file: str) -> bool:
     if file.startswith("<frozen") or _INSTALLED.search(file):
         return False
     return not os.path.normcase(file).startswith(_STANDARD)
+
+
+SUCCEEDED = "succeeded"  # In an outcome: how much its service had finished until then
 
 
 class Outcome(StrEnum):

@@ -306,6 +306,7 @@ class Settlement:
     worker: str = ""
     version: str = ""
     began: float | None = None  # When the call began; None: no handler was called
+    service: str = ""
 
 
 class CommitStatus(StrEnum):

@@ -30,11 +30,26 @@ class FailureGroup:
     kinds: Mapping[str, int] = field(default_factory=dict)  # Failures of each kind: `permanent`, `timeout`, …
     versions: Mapping[str, int] = field(default_factory=dict)
     dependencies: Mapping[str, int] = field(default_factory=dict)
-    processed_before: int = 0  # Documents of the collection that were processed when the first one failed
-    processed_now: int = 0
+    library: str = ""  # The package that the last error came from
+    # How many documents (events, if it finishes none) each version of the service has finished, until the first
+    # failure, the last one, and now.
+    succeeded_before: Mapping[str, int] = field(default_factory=dict)
+    succeeded_at_last: Mapping[str, int] = field(default_factory=dict)
+    succeeded_now: Mapping[str, int] = field(default_factory=dict)
     affected: int = 0  # Documents that have this as their last error now: unfinished or failed
     dead_letters: int = 0
     life: GroupLife = field(default_factory=GroupLife)  # What people have decided about it
+
+
+@dataclass(frozen=True, slots=True)
+class Successes:
+    """The documents, or the events where it finishes none, that a version of a service has finished."""
+
+    service: str
+    version: str
+    count: int
+    first_at: float
+    last_at: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,30 +1,26 @@
-"""The probable cause of a failure group, and the findings that it rests on, as data."""
+"""The probable cause of a failure group, and the findings that it rests on, as data.
+
+Each cause is a contrast: documents that fail and that succeed, before and after, this version and that.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
 
-from onward.model.failures import Outcome, outcomes
-from onward.model.ledger_views import FailureGroup
+from onward.recovery.evidence import Evidence, Version
 
-if TYPE_CHECKING:
-    from onward.ledger.store import Store
-
-FEW = 2  # up to this many documents may each be the cause of their own failure
-SEVERAL = 3
-MANY = 5
-ENOUGH = 3  # if at least this many times as many documents succeeded, the program alone is not the cause
-SOON_SECONDS = 3600.0  # a failure that begins within this time after a version appeared may have come with it
-MAX_DOCUMENTS_READ = 20  # of the affected documents, for one diagnosis
-SLACK_SECONDS = 60.0  # a breaker may open this long after the last failure: probing a dependency takes time
+MANY_TIMES = 3  # what fails while this many times as many succeed is not the program's or a dependency's fault
+SEVERAL = 3  # different documents that fail one after the other, and none succeeds: that is not chance
+ALONE = 2  # up to this many documents may each have a failure of their own, even one that looks like a network's
+CHANCE = 0.01  # a version is not the cause if older ones had no such failure with a higher probability than this
+LEAST_SHARE = 0.03  # of its documents, for a version that also succeeds: less may as well be the documents
 PROGRAMMING_ERRORS = frozenset(
     {
         *("AssertionError", "AttributeError", "ImportError", "IndexError", "KeyError", "ModuleNotFoundError"),
         *("NameError", "NotImplementedError", "RecursionError", "TypeError", "UnboundLocalError"),
-        *("ValidationError", "ZeroDivisionError"),
+        "ZeroDivisionError",
     }
 )
 
@@ -37,95 +33,41 @@ class Cause(StrEnum):
     UNCLEAR = "unclear"
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """A period in which a dependency's breaker was open."""
-
-    dependency: str
-    opened_at: float
-    closed_at: float | None = None
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """A version of the workers, and when it ran."""
-
-    name: str
-    first_seen: float
-    last_seen: float
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    group: FailureGroup
-    # Of dependencies that its service needs or its failures name, during the time of the group.
-    openings: tuple[Opening, ...] = ()
-    versions: tuple[Version, ...] = ()  # all known versions, the oldest first
-    needs: tuple[str, ...] = ()  # the dependencies of its service
-    # Of each affected document: how many of its outcomes were this failure, and how many it had.
-    outcomes: tuple[tuple[int, int], ...] = ()
-    waiting: int = 0  # events of its service that wait because the suspected dependency is down
-
-    @property
-    def others(self) -> int:
-        """How many documents of the collection were processed since the failures began."""
-        return max(0, self.group.processed_now - self.group.processed_before)
-
-    @property
-    def suspect(self) -> str | None:
-        """The one dependency that all failures point at."""
-        found = self.group.dependencies
-        if len(found) == 1 and sum(found.values()) >= self.group.failures:
-            return next(iter(found))
-        return self.needs[0] if not found and len(self.needs) == 1 else None
-
-    def share(self, *kinds: str) -> float:
-        total = sum(self.group.kinds.values())
-        return sum(self.group.kinds.get(kind, 0) for kind in kinds) / total if total else 0.0
-
-    @property
-    def passing(self) -> bool:
-        """Whether most of the failures are of kinds that pass."""
-        return self.share("unavailable", "rate_limited", "timeout", "not_ready") > 0.5
-
-    @property
-    def always(self) -> bool:
-        """Whether every outcome of the affected documents was this failure."""
-        return bool(self.outcomes) and all(matching == total for matching, total in self.outcomes)
-
-
 class FindingKind(StrEnum):
     """The kind of a finding. The comment behind each kind lists the fields of `Finding` that it uses."""
 
     POINTS_AT = "points_at"  # count failures, total documents, names: dependency and, if inferred, the service
+    ONE_OF = "one_of"  # names: dependencies
     BREAKER_OPENED = "breaker_opened"  # names: dependency; count openings; seconds of the last, None: still open
     NOT_REACHED = "not_reached"  # count of total failures
+    REFUSED = "refused"  # count of total failures
+    LIBRARY = "library"  # names: package
     EVENTS_WAIT = "events_wait"  # count events
     RATE_LIMITED = "rate_limited"  # count of total failures
     TIMED_OUT = "timed_out"  # count of total failures
-    NOT_THE_DOCUMENTS = "not_the_documents"  # count documents
+    RAN_OUT = "ran_out"  # count of total failures
+    CRASHED = "crashed"  # count documents
     OTHERS_PROCESSED = "others_processed"  # count documents
+    NONE_SINCE = "none_since"  # count documents
+    NONE_EVER = "none_ever"  # names: service
+    RECOVERED = "recovered"  # count documents of total
+    RECOVERED_UNDER = "recovered_under"  # names: versions
     ONLY_THESE = "only_these"  # count documents, total tries
     DOCUMENTS_FAILED = "documents_failed"  # count documents, total failures
+    SHARED_TRAIT = "shared_trait"  # names: field, value; count of total documents
     NEW_VERSION = "new_version"  # names: the version, then the older ones; seconds until the first failure
+    VERSION_FAILS = "version_fails"  # names: version; count documents that fail, total that succeed under it
+    OLDER_SUCCEEDED = "older_succeeded"  # names: versions; count documents
+    SAME_VERSION = "same_version"  # names: version
     WORKED_BEFORE = "worked_before"  # count documents
     PROGRAMMING_ERROR = "programming_error"  # names: error type, place
-    OLDER_VERSIONS_TOO = "older_versions_too"  # names: versions
+    SEVERAL_VERSIONS = "several_versions"  # names: versions
     FAILURE_KINDS = "failure_kinds"  # count failures, total documents, counts by kind
     NONE_AFFECTED = "none_affected"
-    SEVERAL_DEPENDENCIES = "several_dependencies"  # names: dependencies
-    PARTLY_NAMED = "partly_named"  # names: dependency; count of total failures
-    SERVICE_NEEDS_SEVERAL = "service_needs_several"  # names: dependencies
-    NO_DEPENDENCY = "no_dependency"  # names: service
-    NO_OTHERS = "no_others"  # names: the service, if it finishes no collection
+    NO_OTHERS = "no_others"
     NOT_EVERY_TRY = "not_every_try"
-    BETWEEN = "between"  # count documents
-    LOOK_FOR_COMMON = "look_for_common"
-    VERSION_FORGOTTEN = "version_forgotten"  # names: versions
+    SOME_SUCCEED = "some_succeed"  # count documents that fail, total that succeed
     VERSION_NOT_RECORDED = "version_not_recorded"
-    ONLY_VERSION = "only_version"  # names: version
-    NO_NEW_VERSION = "no_new_version"  # names: versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,234 +86,297 @@ class Diagnosis:
     findings: tuple[Finding, ...]
 
 
+Judgement = tuple[Cause, list[Finding]]
+_Rule = Callable[[Evidence], Judgement | None]
+
+
 def diagnose(evidence: Evidence) -> Diagnosis:
     """Return the first cause that the evidence supports."""
-    rules: tuple[tuple[Cause, Callable[[Evidence], list[Finding]]], ...] = (
-        (Cause.DEPENDENCY, _dependency),
-        (Cause.OVERLOAD, _overload),
-        (Cause.POISON, _poison),
-        (Cause.BUG, _bug),
-        (Cause.UNCLEAR, _missing),
+    rules: tuple[_Rule, ...] = (
+        *(_crash, _rate_limit, _deploy, _refusal, _capacity, _network, _timeout),
+        *(_own, _all_fail, _never_worked, _mixed),
     )
-    cause, found = next((cause, found) for cause, rule in rules if (found := rule(evidence)))
-    return Diagnosis(cause, tuple(found))
+    for rule in rules:
+        if (found := rule(evidence)) is not None:
+            return Diagnosis(found[0], tuple(found[1]))
+    return Diagnosis(Cause.UNCLEAR, tuple(_known(evidence)))
 
 
-def evidence_of(store: Store, group: FailureGroup) -> Evidence:
-    """Collect the evidence on a failure group from a store."""
-    needs = next((service.needs for service in store.subscriptions() if service.service == group.service), ())
-    openings = (
-        Opening(opening["dependency"], opening["opened_at"], opening["closed_at"], opening["reason"])
-        for opening in store.openings()
-        if opening["dependency"] in {*needs, *group.dependencies}
-        and (opening["closed_at"] is None or opening["closed_at"] >= group.first_seen)
-        and opening["opened_at"] <= group.last_seen + SLACK_SECONDS
-    )
-    # Where many documents fail, the earlier outcomes of each say nothing about the cause.
-    few = group.affected and group.documents <= FEW
-    states = store.find_states(fingerprint=group.fingerprint, limit=MAX_DOCUMENTS_READ) if few else []
-    outcomes = tuple(_outcomes(state.attempts, group.fingerprint) for state in states)
-    versions = tuple(Version(*version) for version in store.versions())
-    found = Evidence(group, tuple(openings), versions, tuple(needs), outcomes)
-    down = any(opening.dependency == found.suspect and opening.closed_at is None for opening in found.openings)
-    if not (down and found.passing):
-        return found
-    return replace(found, waiting=store.counts().get(group.service, {}).get("waiting", 0))
+# -- the rules, in their order: each returns a cause with its findings, or None
 
 
-def waiting_events(store: Store, groups: Iterable[FailureGroup]) -> dict[str, int]:
-    """Return by fingerprint how many events wait now because the dependency of their group is down.
-
-    An outage charges no document, so its group may affect none although every event waits.
-    """
-    down = {breaker.dependency for breaker in store.breakers() if breaker.open}
-    held = {service.service for service in store.subscriptions() if down.intersection(service.needs)}
-    return {group.fingerprint: evidence_of(store, group).waiting for group in groups if group.service in held}
-
-
-def _outcomes(attempts: dict[str, Any], fingerprint: str) -> tuple[int, int]:
-    """Count the failed tries of a document with this fingerprint, and all of them, since it last succeeded."""
-    since: list[dict[str, Any]] = []
-    for outcome in outcomes(attempts):
-        if outcome.get("outcome") == Outcome.PROCESSED:
-            since.clear()
-        elif outcome.get("outcome") not in (Outcome.GIVEN_BACK, Outcome.GAVE_UP_FOR_GOOD):
-            since.append(outcome)
-    return sum(outcome.get("fingerprint") == fingerprint for outcome in since), len(since)
+def _crash(evidence: Evidence) -> Judgement | None:
+    """A document that kills its process was alone in it at last; many of them are the program's."""
+    if evidence.kind != "crash":
+        return None
+    found = [Finding(FindingKind.CRASHED, evidence.documents)]
+    if (deploy := _deploy(evidence)) is not None:
+        return Cause.BUG, found + deploy[1]
+    if evidence.documents >= SEVERAL and not evidence.since:
+        return Cause.BUG, [*found, *_what_succeeded(evidence)]
+    return Cause.POISON, [*found, *_what_succeeded(evidence), *_traits(evidence)]
 
 
-# -- the causes; each rule returns its findings, or nothing if the evidence does not support the cause
+def _rate_limit(evidence: Evidence) -> Judgement | None:
+    if evidence.kind != "rate_limited":
+        return None
+    return Cause.OVERLOAD, [*_kinds(evidence), *_dependency(evidence), *_what_succeeded(evidence)]
 
 
-def _dependency(evidence: Evidence) -> list[Finding]:
-    group, name = evidence.group, evidence.suspect
-    if name is None or not evidence.passing or evidence.share("rate_limited", "not_ready") > 0.5:
-        return []
-    opened = [opening for opening in evidence.openings if opening.dependency == name]
-    # One document alone proves little, but an open breaker does.
-    if not opened and (group.documents < SEVERAL or evidence.share("unavailable") <= 0.5):
-        return []
-    names = (name,) if group.dependencies else (name, group.service)
-    # An outage that was noticed at once has charged no document.
-    found = [Finding(FindingKind.POINTS_AT, group.failures, group.documents, names)]
-    if opened:
-        last = opened[-1]
-        lasted = None if last.closed_at is None else last.closed_at - last.opened_at
-        found.append(Finding(FindingKind.BREAKER_OPENED, len(opened), names=(name,), seconds=lasted))
-    else:
-        found.append(Finding(FindingKind.NOT_REACHED, group.kinds.get("unavailable", 0), group.failures))
+def _deploy(evidence: Evidence) -> Judgement | None:
+    """It began with a version, and those before it did the same work without it."""
+    group = evidence.group
+    new = next((version for version in evidence.versions if version.name in group.versions), None)
+    if new is None:
+        return None
+    older = [one for one in evidence.versions if _is_older(one, new) and group.succeeded_now.get(one.name)]
+    if not older:
+        return None
+    successes = sum(group.succeeded_now.get(one.name, 0) for one in older)
+    failing = [name for name in group.versions if name in {version.name for version in evidence.versions}]
+    good = sum(group.succeeded_now.get(name, 0) for name in failing)
+    healed = good and not any(group.succeeded_before.get(name) for name in failing) and evidence.recovered
+    if healed and evidence.recovered * 2 >= evidence.documents and not _recovered_under_others(evidence):
+        return None  # the same version does it again: it was something else
+    meanwhile = sum(evidence.since_under(one.name) for one in older)
+    answered = evidence.kind == "unavailable" or (evidence.kind == "timeout" and evidence.needs)
+    if answered and meanwhile < SEVERAL and not _recovered_under_others(evidence):
+        return None  # the new version has reached a server that has errors of its own, or is slow
+    if good:
+        share = evidence.documents / (evidence.documents + good)
+        first = sum(group.succeeded_before.get(name, 0) for name in failing)  # succeeded under it before the first
+        if evidence.documents < SEVERAL or share < LEAST_SHARE or first * share > MANY_TIMES:
+            return None
+        if (1 - share) ** successes > CHANCE or evidence.traits:
+            return None
+    elif successes < MANY_TIMES and evidence.documents < SEVERAL:
+        return None
+    began = max(0.0, group.first_seen - new.first_seen)
+    names = tuple(one.name for one in older)
+    found = [
+        Finding(FindingKind.NEW_VERSION, names=(new.name, *names), seconds=began),
+        Finding(FindingKind.VERSION_FAILS, evidence.documents, good, (new.name,)),
+        Finding(FindingKind.OLDER_SUCCEEDED, successes, names=names),
+    ]
+    return Cause.BUG, [*found, *_healing(evidence)]
+
+
+def _refusal(evidence: Evidence) -> Judgement | None:
+    """Refused: a key, a certificate, an account; or documents that are not for us, while others are given."""
+    if evidence.kind != "refused":
+        return None
+    if evidence.since >= MANY_TIMES * evidence.documents and _is_stuck(evidence):
+        return Cause.POISON, _only_these(evidence)
+    if evidence.since and not evidence.recovered and evidence.during > evidence.documents:
+        return None
+    if not evidence.needs and not evidence.group.dependencies and evidence.documents <= ALONE and evidence.before:
+        return (Cause.POISON, _only_these(evidence)) if evidence.before >= MANY_TIMES else None
+    return Cause.DEPENDENCY, [*_dependency(evidence), *_kinds(evidence), *_what_succeeded(evidence)]
+
+
+def _capacity(evidence: Evidence) -> Judgement | None:
+    """Memory, space, connections or locks ran out; a document for which they never suffice is too large."""
+    if evidence.kind != "capacity":
+        return None
+    large = any(trait.name == "size" for trait in evidence.traits)
+    alone = evidence.documents <= ALONE and evidence.retried
+    if (alone or large) and _is_stuck(evidence) and evidence.since >= MANY_TIMES * evidence.documents:
+        return Cause.POISON, _only_these(evidence)
+    return Cause.OVERLOAD, [*_kinds(evidence), *_what_succeeded(evidence)]
+
+
+def _network(evidence: Evidence) -> Judgement | None:
+    """A dependency was not reached, or has an error of its own: all of it, or the part for these documents."""
+    if evidence.share("unavailable", "unreached", "refused") <= 0.5 or evidence.kind == "refused":
+        return None
+    many = evidence.since >= MANY_TIMES * evidence.documents
+    outside = bool(evidence.needs or evidence.group.dependencies)
+    own = _is_stuck(evidence) and not evidence.openings and not evidence.unreached_beside
+    if many and own and evidence.retried and (evidence.documents <= ALONE or not outside):
+        return Cause.POISON, _only_these(evidence)
+    if own and evidence.since and evidence.documents <= ALONE and not (many and evidence.retried):
+        return None  # too few to tell
+    return Cause.DEPENDENCY, [*_dependency(evidence), *_kinds(evidence), *_what_succeeded(evidence)]
+
+
+def _timeout(evidence: Evidence) -> Judgement | None:
+    """Too slow: these documents, if they always are; what is asked for too much; or a dependency that is stuck."""
+    if evidence.kind != "timeout":
+        return None
+    many = evidence.since >= MANY_TIMES * evidence.documents
+    large = any(trait.name == "size" for trait in evidence.traits)
+    if many and _is_stuck(evidence) and evidence.retried and (evidence.documents <= ALONE or large):
+        return Cause.POISON, _only_these(evidence)
+    found = [*_kinds(evidence), *_what_succeeded(evidence)]
+    stopped = not evidence.during and (evidence.documents >= SEVERAL or evidence.openings or not evidence.after)
+    if stopped and (evidence.needs or evidence.group.dependencies):
+        return Cause.DEPENDENCY, [*_dependency(evidence), *found]
+    return (Cause.OVERLOAD, found) if evidence.documents > 1 or evidence.recovered else None
+
+
+def _own(evidence: Evidence) -> Judgement | None:
+    """These documents fail in every try, while many times as many succeed."""
+    if not _is_stuck(evidence):
+        return None
+    # Three or more in a row, with nothing in between, are no accident, unless they have something in common.
+    block = evidence.documents + evidence.failing_beside >= SEVERAL and not evidence.during and evidence.before
+    if block and not evidence.traits and (evidence.documents >= SEVERAL or not evidence.after):
+        return None
+    same = sum(evidence.group.succeeded_before.get(name, 0) for name in evidence.group.versions)
+    compared = evidence.since if evidence.documents >= SEVERAL else max(evidence.since, same)
+    if compared < MANY_TIMES * evidence.documents:
+        return None
+    return Cause.POISON, _only_these(evidence)
+
+
+def _all_fail(evidence: Evidence) -> Judgement | None:
+    """It worked, and since a moment everything fails, or failed until another moment."""
+    failing = evidence.documents + evidence.failing_beside
+    if not evidence.before or failing < SEVERAL or evidence.during * 10 > failing or evidence.kind == "not_ready":
+        return None
+    found = [*_what_succeeded(evidence), *_healing(evidence), *_same_version(evidence)]
+    if _recovered_under_others(evidence) or not (evidence.needs or evidence.group.dependencies):
+        return Cause.BUG, [*_failed(evidence), *found]
+    return Cause.DEPENDENCY, [*_dependency(evidence), *found]
+
+
+def _never_worked(evidence: Evidence) -> Judgement | None:
+    """Nothing has ever succeeded: the program, if it says so itself, or if several documents fail alike."""
+    if evidence.before or evidence.since or evidence.kind == "not_ready":
+        return None
+    program = evidence.group.error_type in PROGRAMMING_ERRORS
+    if not program and (evidence.documents < SEVERAL or evidence.needs):
+        return None
+    return Cause.BUG, [*_failed(evidence), Finding(FindingKind.NONE_EVER, names=(evidence.group.service,))]
+
+
+def _mixed(evidence: Evidence) -> Judgement | None:
+    """Some succeed, and not many times as many."""
+    if evidence.documents < SEVERAL or not evidence.since or evidence.kind == "not_ready":
+        return None
+    some = Finding(FindingKind.SOME_SUCCEED, evidence.documents, evidence.since)
+    if evidence.traits and _is_stuck(evidence):
+        return Cause.POISON, [*_failed(evidence), some, *_traits(evidence)]
+    if evidence.group.error_type in PROGRAMMING_ERRORS and _is_stuck(evidence):
+        return Cause.BUG, [*_failed(evidence), some]
+    return None
+
+
+# -- contrasts
+
+
+def _is_older(version: Version, new: Version) -> bool:
+    return version.first_seen < new.first_seen and version.name != new.name
+
+
+def _is_stuck(evidence: Evidence) -> bool:
+    """Return whether the documents fail in every try, and few have recovered."""
+    return evidence.always and evidence.recovered * 2 < evidence.documents
+
+
+def _recovered_under_others(evidence: Evidence) -> tuple[str, ...]:
+    """Return the versions under which it goes well again, if the versions that failed have no part in that."""
+    group = evidence.group
+    again = [
+        name
+        for name, count in group.succeeded_now.items()
+        if count > group.succeeded_at_last.get(name, 0) and evidence.after
+    ]
+    return () if not again or any(name in group.versions for name in again) else tuple(sorted(again))
+
+
+# -- findings
+
+
+def _dependency(evidence: Evidence) -> Iterator[Finding]:
+    group, names = evidence.group, evidence.suspects
+    if len(names) > 1:
+        yield Finding(FindingKind.ONE_OF, names=names)
+    for name in names[:1] if len(names) == 1 else ():
+        inferred = () if group.dependencies else (group.service,)
+        yield Finding(FindingKind.POINTS_AT, group.failures, group.documents, (name, *inferred))
+    for name in names:
+        opened = [opening for opening in evidence.openings if opening.dependency == name]
+        if opened:
+            last = opened[-1]
+            lasted = None if last.closed_at is None else last.closed_at - last.opened_at
+            yield Finding(FindingKind.BREAKER_OPENED, len(opened), names=(name,), seconds=lasted)
+    if group.library:
+        yield Finding(FindingKind.LIBRARY, names=(group.library,))
     if evidence.waiting:
-        found.append(Finding(FindingKind.EVENTS_WAIT, evidence.waiting))
-    return found
+        yield Finding(FindingKind.EVENTS_WAIT, evidence.waiting)
 
 
-def _overload(evidence: Evidence) -> list[Finding]:
+def _kinds(evidence: Evidence) -> Iterator[Finding]:
     group = evidence.group
-    if group.documents < SEVERAL or evidence.share("rate_limited", "timeout") <= 0.5:
-        return []
-    kinds = {"rate_limited": FindingKind.RATE_LIMITED, "timeout": FindingKind.TIMED_OUT}
-    found = [Finding(kinds[kind], group.kinds[kind], group.failures) for kind in kinds if group.kinds.get(kind)]
-    found.append(Finding(FindingKind.NOT_THE_DOCUMENTS, group.documents))
-    return [*found, _others(evidence)] if evidence.others else found
+    named = {
+        FindingKind.RATE_LIMITED: ("rate_limited",),
+        FindingKind.REFUSED: ("refused",),
+        FindingKind.TIMED_OUT: ("timeout",),
+        FindingKind.RAN_OUT: ("capacity",),
+        FindingKind.NOT_REACHED: ("unavailable", "unreached"),
+    }
+    for finding, kinds in named.items():
+        if count := sum(group.kinds.get(kind, 0) for kind in kinds):
+            yield Finding(finding, count, group.failures)
 
 
-def _poison(evidence: Evidence) -> list[Finding]:
-    group = evidence.group
-    if group.documents > FEW or not group.affected or not evidence.always or not evidence.others:
-        return []
+def _what_succeeded(evidence: Evidence) -> Iterator[Finding]:
+    if evidence.since:
+        yield Finding(FindingKind.OTHERS_PROCESSED, evidence.since)
+    elif evidence.before:
+        yield Finding(FindingKind.WORKED_BEFORE, evidence.before)
+        yield Finding(FindingKind.NONE_SINCE)
+    else:
+        yield Finding(FindingKind.NONE_EVER, names=(evidence.group.service,))
+    if evidence.recovered and evidence.group.documents > 1:
+        yield Finding(FindingKind.RECOVERED, evidence.recovered, evidence.documents)
+
+
+def _healing(evidence: Evidence) -> Iterator[Finding]:
+    if again := _recovered_under_others(evidence):
+        yield Finding(FindingKind.RECOVERED_UNDER, names=again)
+
+
+def _same_version(evidence: Evidence) -> Iterator[Finding]:
+    both = [name for name in evidence.group.versions if evidence.group.succeeded_before.get(name)]
+    if both:
+        yield Finding(FindingKind.SAME_VERSION, names=(both[-1],))
+
+
+def _only_these(evidence: Evidence) -> list[Finding]:
     tries = sum(total for _, total in evidence.outcomes)
-    return [Finding(FindingKind.ONLY_THESE, group.documents, tries), _others(evidence)]
+    found = [Finding(FindingKind.ONLY_THESE, evidence.documents, tries)]
+    return [*found, *_what_succeeded(evidence), *_traits(evidence)]
 
 
-def _bug(evidence: Evidence) -> list[Finding]:
-    group, versions = evidence.group, evidence.versions
-    if group.documents < MANY or evidence.passing:
-        return []
-    # Whether the failures began soon after one of their versions appeared.
-    since = (group.first_seen - version.first_seen for version in versions[1:] if version.name in group.versions)
-    came_with_a_version = any(-SLACK_SECONDS <= seconds <= SOON_SECONDS for seconds in since)
-    if evidence.others >= ENOUGH * group.documents and not came_with_a_version:
-        return []  # the same program succeeds with most documents: those that fail have something in common
-    found = [Finding(FindingKind.DOCUMENTS_FAILED, group.documents, group.failures)]
-    new = next((version for version in versions if version.name in group.versions), None)
-    if new and not _forgotten(evidence):
-        older = [version.name for version in versions if version.first_seen < new.first_seen]
-        worked = group.processed_before > 0 or group.collection is None
-        if older and worked and new.first_seen - SLACK_SECONDS <= group.first_seen:
-            began = max(0.0, group.first_seen - new.first_seen)
-            found.append(Finding(FindingKind.NEW_VERSION, names=(new.name, *older), seconds=began))
-            if group.processed_before:
-                found.append(Finding(FindingKind.WORKED_BEFORE, group.processed_before))
-            return found
-    if group.error_type not in PROGRAMMING_ERRORS or not group.place:
-        return []
-    found.append(Finding(FindingKind.PROGRAMMING_ERROR, names=(group.error_type, group.place)))
+def _traits(evidence: Evidence) -> Iterator[Finding]:
+    for trait in evidence.traits[:SEVERAL]:
+        yield Finding(FindingKind.SHARED_TRAIT, trait.failing, trait.of_failing, (trait.name, trait.value))
+
+
+def _failed(evidence: Evidence) -> Iterator[Finding]:
+    group = evidence.group
+    yield Finding(FindingKind.DOCUMENTS_FAILED, evidence.documents, group.failures)
+    if group.error_type in PROGRAMMING_ERRORS and group.place:
+        yield Finding(FindingKind.PROGRAMMING_ERROR, names=(group.error_type, group.place))
     if len(group.versions) > 1:
-        found.append(Finding(FindingKind.OLDER_VERSIONS_TOO, names=tuple(group.versions)))
-    return found
+        yield Finding(FindingKind.SEVERAL_VERSIONS, names=tuple(group.versions))
 
 
-def _missing(evidence: Evidence) -> list[Finding]:
+def _known(evidence: Evidence) -> Iterator[Finding]:
+    """Yield what is known where no cause follows from it."""
     group = evidence.group
     kinds = tuple(sorted(group.kinds.items(), key=lambda kind: (-kind[1], kind[0])))
-    found = [Finding(FindingKind.FAILURE_KINDS, group.failures, group.documents, counts=kinds)]
+    yield Finding(FindingKind.FAILURE_KINDS, group.failures, group.documents, counts=kinds)
     if not group.affected and not group.dead_letters:
-        found.append(Finding(FindingKind.NONE_AFFECTED))
-    if evidence.passing and evidence.suspect is None:
-        found.append(_why_no_suspect(evidence))
-    if group.documents <= FEW:
-        if not evidence.others:
-            names = (group.service,) if group.collection is None else ()
-            found.append(Finding(FindingKind.NO_OTHERS, names=names))
-        elif group.affected and not evidence.always:
-            found.append(Finding(FindingKind.NOT_EVERY_TRY))
-    elif group.documents < MANY:
-        found.append(Finding(FindingKind.BETWEEN, group.documents))
-    elif not evidence.passing:
-        if evidence.others >= ENOUGH * group.documents:
-            found += [_others(evidence), Finding(FindingKind.LOOK_FOR_COMMON)]
-        found.append(_why_no_version(evidence))
-    return found
-
-
-def _why_no_suspect(evidence: Evidence) -> Finding:
-    group = evidence.group
-    names = tuple(sorted(group.dependencies))
-    if len(names) > 1:
-        return Finding(FindingKind.SEVERAL_DEPENDENCIES, names=names)
-    if names:
-        return Finding(FindingKind.PARTLY_NAMED, sum(group.dependencies.values()), group.failures, names)
-    if evidence.needs:
-        return Finding(FindingKind.SERVICE_NEEDS_SEVERAL, names=evidence.needs)
-    return Finding(FindingKind.NO_DEPENDENCY, names=(group.service,))
-
-
-def _why_no_version(evidence: Evidence) -> Finding:
-    if forgotten := _forgotten(evidence):
-        return Finding(FindingKind.VERSION_FORGOTTEN, names=forgotten)
-    if not evidence.group.versions:
-        return Finding(FindingKind.VERSION_NOT_RECORDED)
-    if len(evidence.versions) == 1:
-        return Finding(FindingKind.ONLY_VERSION, names=(evidence.versions[0].name,))
-    return Finding(FindingKind.NO_NEW_VERSION, names=tuple(evidence.group.versions))
-
-
-def _forgotten(evidence: Evidence) -> tuple[str, ...]:
-    """Return the versions that failed, and of which it is not known any more when they ran."""
-    known = {version.name for version in evidence.versions}
-    return tuple(name for name in evidence.group.versions if name not in known)
-
-
-def _others(evidence: Evidence) -> Finding:
-    return Finding(FindingKind.OTHERS_PROCESSED, evidence.others)
-
-
-# -- remedies
-
-
-class RemedyKind(StrEnum):
-    """What to do about a failure group."""
-
-    NONE_NEEDED = "none_needed"
-    WAIT = "wait"  # the events go on by themselves when the dependency is back
-    SHOW_EXAMPLE = "show_example"
-    SHOW_BREAKERS = "show_breakers"
-    RETRY_WHEN_BACK = "retry_when_back"
-    RETRY_SLOWLY = "retry_slowly"
-    RETRY_WHEN_FIXED = "retry_when_fixed"
-    RETRY_ONCE = "retry_once"
-    RETRY_FEW = "retry_few"
-    DISCARD = "discard"
-
-
-class Remedy(NamedTuple):
-    """Something that an operator can do about a failure group."""
-
-    kind: RemedyKind
-    dependency: str = ""  # whose return the events wait for
-    canary: int = 0
-    rate: float | None = None
-
-
-def remedies(evidence: Evidence, diagnosis: Diagnosis, *, example: bool) -> list[Remedy]:
-    """Return what to do next, in this order; `example`: there is a document or dead letter to look at."""
-    group = evidence.group
-    if not group.affected and not group.dead_letters and not evidence.waiting:
-        return [Remedy(RemedyKind.NONE_NEEDED)]
-    look = [Remedy(RemedyKind.SHOW_EXAMPLE)] if example else []
-    match diagnosis.kind:
-        case Cause.DEPENDENCY:
-            found = [Remedy(RemedyKind.SHOW_BREAKERS), *look]
-            if evidence.waiting:
-                found.insert(0, Remedy(RemedyKind.WAIT, evidence.suspect or ""))
-            if group.dead_letters or not evidence.waiting:
-                found.append(Remedy(RemedyKind.RETRY_WHEN_BACK, canary=1))
-            return found
-        case Cause.OVERLOAD:
-            return [Remedy(RemedyKind.RETRY_SLOWLY, rate=1.0), *look]
-        case Cause.BUG:
-            return [*look, Remedy(RemedyKind.RETRY_WHEN_FIXED, canary=3)]
-        case Cause.POISON:
-            return [*look, Remedy(RemedyKind.RETRY_ONCE), Remedy(RemedyKind.DISCARD)]
-        case Cause.UNCLEAR:
-            return [*look, Remedy(RemedyKind.RETRY_FEW, canary=3), Remedy(RemedyKind.DISCARD)]
+        yield Finding(FindingKind.NONE_AFFECTED)
+    elif not evidence.since:
+        yield Finding(FindingKind.NO_OTHERS)
+    else:
+        yield Finding(FindingKind.SOME_SUCCEED, evidence.documents, evidence.since)
+        if not evidence.always:
+            yield Finding(FindingKind.NOT_EVERY_TRY)
+    yield from _traits(evidence)
+    if not group.versions:
+        yield Finding(FindingKind.VERSION_NOT_RECORDED)

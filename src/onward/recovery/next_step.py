@@ -12,6 +12,7 @@ from onward.model.breaker import Breaker
 from onward.model.documents import FINAL, DocumentState, Status
 from onward.model.ledger import FailedBatch, RowState
 from onward.model.ledger_views import LedgerRow
+from onward.recovery.common_failures import CommonFailures
 from onward.recovery.retry_decision import RetryAction, RetryDecision, RetryJobRules, decide
 from onward.retry.redact import redact
 from onward.runtime.process_identity import alive_workers
@@ -97,6 +98,10 @@ class NextSteps:
         self._batch = cache(store.failed_batch)
 
     @cached_property
+    def _common(self) -> CommonFailures:
+        return CommonFailures(self.store)
+
+    @cached_property
     def _alive(self) -> set[str]:
         return {worker["worker"] for worker in alive_workers(self.store)}
 
@@ -123,7 +128,7 @@ class NextSteps:
                 persistent = self.rules.ladder.failed_batch.persistent(batch.retry_count)
                 kind = NextStepKind.SET_ASIDE
                 return replace(step, kind=kind, at=batch.retry_after, batch=batch, persistent=persistent)
-        decision = decide(state, self.rules, self.now)
+        decision = decide(state, self.rules, self.now, fails_with_others=self._common.include)
         step = replace(step, decision=decision, at=decision.at)
         if (kind := _NOT_RETRIED.get(decision.action, NextStepKind.DUE)) is not NextStepKind.DUE:
             return replace(step, kind=kind, at=decision.at if kind is NextStepKind.EXHAUSTED else None)

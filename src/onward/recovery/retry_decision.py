@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -56,6 +57,7 @@ class RetryReason(StrEnum):
     UNKNOWN_STATUS = "its status is unknown"
     ROUNDS_FAILED = "it has had {rounds} of {max_rounds} rounds, and the last one failed"
     ROUNDS_SILENT = "it has had {rounds} of {max_rounds} rounds, and the last one reported nothing"
+    ALL_FAIL = "round {rounds} of {max_rounds} failed, but nothing else of its service has succeeded meanwhile"
     LAST_ROUND_OPEN = "round {rounds} of {max_rounds} has not reported anything yet"
     ROUND_FAILED = "round {rounds} of {max_rounds} failed"
     ROUND_SILENT = "round {rounds} of {max_rounds} reported nothing"
@@ -79,9 +81,19 @@ class RetryDecision:
 
 
 def decide(
-    state: DocumentState, rules: RetryJobRules, now: float, *, live: bool = False, down: str = ""
+    state: DocumentState,
+    rules: RetryJobRules,
+    now: float,
+    *,
+    live: bool = False,
+    down: str = "",
+    fails_with_others: Callable[[DocumentState], bool] = lambda _: False,
 ) -> RetryDecision:
-    """Decide by the first matching rule; `live`: it has a ledger row; `down`: the dependency it needs is down."""
+    """Decide by the first matching rule.
+
+    `live`: it has a ledger row; `down`: the dependency it needs is down; `fails_with_others` is asked before it is
+    given up: what fails like everything else of its service may be an outage that nobody has recognised.
+    """
     if live:
         return RetryDecision(RetryAction.NOT_NOW, now, RetryReason.ON_LEDGER)
     if down:
@@ -101,11 +113,15 @@ def decide(
     if state.status not in UNFINISHED:
         odd = (f"its status is {state.status!r:.80}, which means nothing here",)
         return RetryDecision(RetryAction.ODD, now + rules.interval, RetryReason.UNKNOWN_STATUS, odd)
-    return _decide_by_last_round(state, rules, now, problems)
+    return _decide_by_last_round(state, rules, now, problems, fails_with_others)
 
 
 def _decide_by_last_round(
-    state: DocumentState, rules: RetryJobRules, now: float, problems: list[str]
+    state: DocumentState,
+    rules: RetryJobRules,
+    now: float,
+    problems: list[str],
+    fails_with_others: Callable[[DocumentState], bool],
 ) -> RetryDecision:
     rounds = _count(state.attempt_count, problems)
     last = _time(state.last_attempt_time, "lastAttemptTime", now, problems)
@@ -120,6 +136,8 @@ def _decide_by_last_round(
         return RetryDecision(action, at, reason, tuple(problems), rounds, most)
 
     if rounds >= most:
+        if failed and fails_with_others(state):
+            return due(last, rules.backoff(rounds), RetryReason.ALL_FAIL)
         if failed or last is None or last + rules.stuck_after <= now:
             reason = RetryReason.ROUNDS_FAILED if failed else RetryReason.ROUNDS_SILENT
             return RetryDecision(RetryAction.EXHAUSTED, now, reason, tuple(problems), rounds, most)

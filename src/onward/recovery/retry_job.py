@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from onward.ledger.store_errors import StoreError, StoreFull, StoreUnavailable
 from onward.model.documents import DocumentKey, DocumentState, Status
 from onward.model.ledger import BACKGROUND, FailedBatch
+from onward.recovery.common_failures import CommonFailures
 from onward.recovery.next_step import describe_error
 from onward.recovery.requeue_documents import DocumentRequeue, RequeuePlan
 from onward.recovery.retry_decision import RetryAction, RetryDecision, RetryJobRules, decide
@@ -232,10 +233,12 @@ class RetryJob:
         for _ in range(MAX_CONFLICT_RETRIES):
             states = self.store.states_of(keys)
             now, down = self.store.now(), self._back.down()
+            common = CommonFailures(self.store).include
             decided: _Decided = []
             for state in states:
-                held_up = self._back.held_up(state, down)
-                decided.append((state, decide(state, self.rules, now, live=state.row is not None, down=held_up)))
+                held_up, live = self._back.held_up(state, down), state.row is not None
+                decision = decide(state, self.rules, now, live=live, down=held_up, fails_with_others=common)
+                decided.append((state, decision))
             plan = self._back.plan([state for state, how in decided if how.action is RetryAction.DUE], down)
             run = self.store.atomically(partial(self._apply, decided, plan, now))
             if run is not None:

@@ -37,9 +37,15 @@ _BY_NAME: dict[str, Classified] = (
     dict.fromkeys(("ValidationError", "IntegrityError", "IntegrityConstraintViolationError"), PERMANENT)
     | dict.fromkeys(("OperationalError", "URLError", "TransportError", "TimeoutException"), UNAVAILABLE)
     | dict.fromkeys(("ConnectionError", "Timeout", "ClientConnectionError", "SSLError"), UNAVAILABLE)
-    | dict.fromkeys(("ServerDisconnectedError", "RemoteDisconnected", "IncompleteRead", "ClientPayloadError"), UNAVAILABLE)
-    | dict.fromkeys(("ProtocolError", "ChunkedEncodingError", "ConnectionClosedError", "StreamLostError"), UNAVAILABLE)
-    | dict.fromkeys(("SMTPServerDisconnected", "AutoReconnect", "ReadTimeoutError", "ServerTimeoutError"), UNAVAILABLE)
+    | dict.fromkeys(
+        ("ServerDisconnectedError", "RemoteDisconnected", "IncompleteRead", "ClientPayloadError"), UNAVAILABLE
+    )
+    | dict.fromkeys(
+        ("ProtocolError", "ChunkedEncodingError", "ConnectionClosedError", "StreamLostError"), UNAVAILABLE
+    )
+    | dict.fromkeys(
+        ("SMTPServerDisconnected", "AutoReconnect", "ReadTimeoutError", "ServerTimeoutError"), UNAVAILABLE
+    )
     | dict.fromkeys(("ConnectTimeoutError", "ServerSelectionTimeoutError", "ProxyError"), UNAVAILABLE)
     | dict.fromkeys(("gaierror", "ConnectionRefusedError", "ConnectError", "ClientConnectorError"), UNREACHED)
     | dict.fromkeys(("NewConnectionError", "NameResolutionError", "APIConnectionError"), UNREACHED)
@@ -60,8 +66,8 @@ _CREDIT_WORDS = ("insufficient_quota", "exceeded your current quota")
 def classify(error: BaseException, *, now: float | None = None) -> Classified:
     """Return the kind of a failure, by the table in docs/reference/policies.md.
 
-    An error that says nothing by itself, such as a `RuntimeError`, counts as what it was raised from where that is
-    a dependency's failure; a permanent cause does not make it permanent, as code that wraps an error has judged it.
+    An error that says nothing by itself, such as a `RuntimeError`, counts as what it was raised from if that is a
+    dependency's failure. A permanent cause does not make it permanent: code that wraps an error has judged it.
     Of a group, all members count. `now` (Unix seconds) is needed for a Retry-After that is a date; without it such
     a date is ignored.
     """

@@ -30,7 +30,9 @@ def refused(remedy: str) -> Classified:
 
 KEY_REFUSED = refused("The key or password was refused: check it, renew it, and what it is allowed to do.")
 NO_CREDIT = refused("The account has no credit or quota left: raise its limit, or pay, at the provider.")
-BAD_CERTIFICATE = refused("The certificate is not accepted: renew it, or correct the trust store or the host name.")
+BAD_CERTIFICATE = refused(
+    "The certificate is not accepted: renew it, or correct the trust store or the host name."
+)
 
 _THROTTLED = frozenset(
     {
@@ -83,17 +85,32 @@ _MEANINGS: tuple[tuple[re.Pattern[str], Classified], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), meaning)
     for pattern, meaning in (
         (r"insufficient[_ ]quota|exceeded your current quota|billing|out of credit|payment required", NO_CREDIT),
-        (r"too many requests|rate.?limit|throttl|slow ?down|overloaded|quota exceeded|over capacity", RATE_LIMITED),
+        (
+            r"too many requests|rate.?limit|throttl|slow ?down|overloaded|quota exceeded|over capacity",
+            RATE_LIMITED,
+        ),
         (r"database (?:table )?is locked|deadlock|lock (?:wait )?timeout|could not obtain lock", BUSY),
         (r"too many (?:clients|connections)|connection slots|pool (?:limit|exhausted|timeout)|queuepool", BUSY),
-        (r"too many open files|no space left|disk quota|out of memory|cannot allocate|start new thread", EXHAUSTED),
+        (
+            r"too many open files|no space left|disk quota|out of memory|cannot allocate|start new thread",
+            EXHAUSTED,
+        ),
         (r"certificate (?:verify failed|has expired|is not valid)|certificate_verify_failed", BAD_CERTIFICATE),
-        (r"invalid (?:api[ _-]?key|credentials|token|access key)|unauthori[sz]ed|authentication failed", KEY_REFUSED),
+        (
+            r"invalid (?:api[ _-]?key|credentials|token|access key)|unauthori[sz]ed|authentication failed",
+            KEY_REFUSED,
+        ),
         (r"password authentication failed|(?:access|permission) denied for user|login failed", KEY_REFUSED),
         (r"connection refused|name or service not known|name resolution|nodename nor servname", UNREACHED),
         (r"no route to host|network is unreachable|could not connect|cannot connect|failed to connect", UNREACHED),
-        (r"getaddrinfo|could not translate host name|unknown host|failed to resolve|max retries exceeded", UNREACHED),
-        (r"connection (?:was )?(?:reset|aborted|closed|lost)|broken pipe|server (?:closed|disconnected)", UNAVAILABLE),
+        (
+            r"getaddrinfo|could not translate host name|unknown host|failed to resolve|max retries exceeded",
+            UNREACHED,
+        ),
+        (
+            r"connection (?:was )?(?:reset|aborted|closed|lost)|broken pipe|server (?:closed|disconnected)",
+            UNAVAILABLE,
+        ),
         (r"service unavailable|bad gateway|gateway time-?out|internal server error|server error", UNAVAILABLE),
         (r"\btime[d -]?out\b|deadline exceeded|took too long", UNAVAILABLE),
     )
@@ -110,7 +127,7 @@ _STATUS_IN_TEXT = re.compile(
 
 
 def chain_of(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error, and then what it was raised from (`raise … from`, or inside `except`), the outermost first."""
+    """Yield an error, then what it was raised from: by `raise … from`, or inside an `except`."""
     seen: set[int] = set()
     found: BaseException | None = error
     while found is not None and id(found) not in seen and len(seen) < MAX_CHAIN:

@@ -101,6 +101,12 @@ _PAIRS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = tuple(
         (_NAME_PARTS, rf"{_NAMES}{_IS}(?:{_QUOTED}|{_BARE})"),
     )
 )
+# Words that follow a name in prose, as in "unclosed token: line 1": nobody's secret.
+_PROSE = frozenset(
+    "a an and at before after but by cannot char character column contains does empty expected expired false for from "
+    "has have in invalid is it line malformed missing must near no none not null of offset on or position required row "
+    "rejected revoked should the this too true undefined unexpected unknown unset was with wrong".split()
+)
 _ADDRESSES = re.compile(_ADDRESS)
 _options = {"hide_addresses": False}
 
@@ -149,4 +155,6 @@ def hide_addresses(hide: bool) -> None:
 
 def _hide_value(match: re.Match[str]) -> str:
     value = match[match.lastgroup or 0]
+    if match.lastgroup == "bare" and value.lower().rstrip(".:") in _PROSE:
+        return match[0]
     return match[0][: len(match[0]) - len(value)] + HIDDEN if value else match[0]

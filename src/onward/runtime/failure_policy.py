@@ -163,20 +163,35 @@ def dependency_of(service: Service, found: Classified) -> str | None:
 
 
 def asks_health(call: Call, found: Classified) -> bool:
-    """Return whether a failure is judged by the health call of a dependency, which may take a while."""
-    name = dependency_of(call.service, found)
+    """Return whether a failure is judged by health calls, which may take a while."""
+    return bool(_health_calls(call, found))
+
+
+def _health_calls(call: Call, found: Classified) -> list[str]:
+    """Return the dependencies whose health calls decide: the one that it points at, or all needed ones."""
     # A rate limit, and an error that opens the breaker by itself, say already what is wrong.
-    return name is not None and not (found.rate_limited or found.opens) and call.opened.context.health.has(name)
+    if not found.unavailable or found.rate_limited or found.opens:
+        return []
+    name = dependency_of(call.service, found)
+    names = [name] if name is not None else [] if found.dependency is not None else call.service.needs
+    return [name for name in names if call.opened.context.health.has(name)]
 
 
-def health_problem(call: Call, found: Classified) -> str | None:
-    """Return what the health call says of the dependency that a failure points at; None: it is not to be asked."""
-    name = dependency_of(call.service, found) if asks_health(call, found) else None
-    return None if name is None else call.opened.context.health.ask(name)
+def ask_health(call: Call, found: Classified) -> tuple[Classified, str | None]:
+    """Ask health calls about a failure; return it with the dependency that is meant, and what is wrong with that.
+
+    None: nothing was asked. Of several dependencies, the only one whose health call says no is meant.
+    """
+    names = _health_calls(call, found)
+    problems = {name: call.opened.context.health.ask(name) for name in names}
+    if dependency_of(call.service, found) is not None:
+        return found, next(iter(problems.values()), None)
+    failing = [name for name, problem in problems.items() if problem]
+    return (replace(found, dependency=failing[0]), problems[failing[0]]) if len(failing) == 1 else (found, None)
 
 
 def settled(call: Call, error: BaseException, found: Classified, problem: str | None) -> Settlement:
-    """Return the settlement of a failed call; `problem` is that of `health_problem`."""
+    """Return the settlement of a failed call; `found` and `problem` are those of `ask_health`."""
     opened = call.opened
     if isinstance(error, StoreUnavailable):
         # The store was away or too busy: the documents did not fail, and nothing is charged.
@@ -200,8 +215,8 @@ def mixed(call: Call, work: Work) -> Settlement:
         parts.append(RetryLater(rest, until=work.waits_until))
     reports: list[DependencyReport | None] = []
     for id, error in work.failed.items():
-        found = classified(call, error)
-        judged, report = _judge(opened, [id], error, found, call.seconds, health_problem(call, found))
+        found, problem = ask_health(call, classified(call, error))
+        judged, report = _judge(opened, [id], error, found, call.seconds, problem)
         parts += judged
         reports.append(report)
     for id, error in work.aside.items():

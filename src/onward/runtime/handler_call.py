@@ -113,7 +113,7 @@ class OpenDelivery:
 
     def settlement(self, parts: Sequence[SettlementPart], **more: Any) -> Settlement:
         delivery, by = self.delivery, self.context
-        more |= {"worker": by.worker, "version": by.version}
+        more |= {"worker": by.worker, "version": by.version, "service": self.service.name}
         return Settlement(delivery.row, delivery.token, delivery.collection, parts=parts, **more)
 
 
@@ -239,7 +239,7 @@ class Call:
         problem: str | None = None
         if failure_policy.asks_health(self, found):
             try:
-                problem = await asyncio.to_thread(failure_policy.health_problem, self, found)
+                found, problem = await asyncio.to_thread(failure_policy.ask_health, self, found)
             except asyncio.CancelledError:  # out of time; then the failure is judged by itself
                 if self._stopped():
                     return self.released()
@@ -353,11 +353,12 @@ class Call:
             closes=closes,
             worker=context.worker,
             version=context.version,
+            service=self.service.name,
         )
 
     def failed(self, error: BaseException) -> Settlement:
-        found = failure_policy.classified(self, error)
-        settlement = failure_policy.settled(self, error, found, failure_policy.health_problem(self, found))
+        found, problem = failure_policy.ask_health(self, failure_policy.classified(self, error))
+        settlement = failure_policy.settled(self, error, found, problem)
         if self.span is not None:
             self.span.record(settlement)
         return settlement

@@ -67,8 +67,9 @@ def test_a_group_tells_what_its_failures_have_in_common(stage: Stage, clock: Clo
         kinds={"unavailable": 1, "permanent": 1},
         versions={"1.0": 1, "1.1": 1},
         dependencies={"model": 1},
-        processed_before=1,
-        processed_now=2,
+        succeeded_before={"": 1},
+        succeeded_at_last={"": 2},
+        succeeded_now={"": 2},
         affected=2,
         dead_letters=2,
     )
@@ -101,7 +102,7 @@ def test_what_heals_is_affected_no_more_but_was(stage: Stage, clock: Clock) -> N
     clock.advance(61)
     stage.settle(stage.take(), Processed(["a"]))
     group = only_group(stage)
-    assert (group.affected, group.documents, group.processed_now) == (0, 1, 1)
+    assert (group.affected, group.documents, group.succeeded_now) == (0, 1, {"": 1})
 
 
 def test_what_is_discarded_is_affected_no_more(stage: Stage) -> None:
@@ -126,7 +127,7 @@ def test_an_event_without_documents_counts_as_one(stage: Stage) -> None:
     stage.settle(delivery, DeadLettered([], reason=Reason.NON_RETRYABLE, failure=BROKEN))
     group = only_group(stage)
     assert (group.service, group.collection, group.documents, group.affected) == ("listening", None, 1, 0)
-    assert (group.dead_letters, group.processed_before, group.processed_now) == (1, 0, 0)
+    assert (group.dead_letters, group.succeeded_before, group.succeeded_now) == (1, {}, {})
 
 
 def test_groups_are_listed_the_last_seen_first(stage: Stage) -> None:

@@ -55,7 +55,8 @@ from onward.ops.queries.services import (
 )
 from onward.ops.queries.status import read_status
 from onward.ops.text.format import one_line
-from onward.recovery.diagnosis import diagnose, evidence_of
+from onward.recovery.diagnosis import diagnose
+from onward.recovery.evidence import evidence_of
 
 router = APIRouter(prefix="/v3")
 failures = partial(reads, router, tag="Failures")

@@ -29,6 +29,7 @@ from onward.ops.queries.failure_groups import (
     error_text,
     find_group,
     list_groups,
+    own_retries,
     weight,
 )
 from onward.ops.queries.group_life import rules_about, state_of
@@ -36,8 +37,10 @@ from onward.ops.queries.titles import find_titles
 from onward.ops.text.diagnosis import diagnosis_sentences, remedy_text
 from onward.ops.text.format import zoned_time
 from onward.ops.text.group_life import STATE_WORDS, life_sentences, rule_sentence, state_text
-from onward.recovery.diagnosis import Cause, Evidence, Remedy, RemedyKind, diagnose, evidence_of, remedies
+from onward.recovery.diagnosis import Cause, diagnose
+from onward.recovery.evidence import Evidence, evidence_of
 from onward.recovery.next_step import describe_error
+from onward.recovery.remedies import Remedy, RemedyKind, remedies
 from onward.retry.redact import redact
 
 router = APIRouter()
@@ -221,8 +224,10 @@ def _show(app: App, group: FailureGroup) -> str:
     example = next((document_path(one.collection, one.id) for one, _ in documents["documents"]), "")
     if not example and (letters := app.store.find_dead_letters(fingerprint=group.fingerprint, limit=1)):
         example = page_path("letters", letters[0].row)
-    found = remedies(evidence, diagnosis, example=bool(example))
-    if weight(group) and Remedy(RemedyKind.DISCARD) not in found:
+    found = remedies(evidence, diagnosis, example=bool(example), own=own_retries(app, group))
+    # Whose fault it is not, they are not given up for.
+    blameless = diagnosis.kind in (Cause.DEPENDENCY, Cause.OVERLOAD)
+    if weight(group) and not blameless and Remedy(RemedyKind.DISCARD) not in found:
         found.append(Remedy(RemedyKind.DISCARD))
     return fragment(
         "failure_part.html",
@@ -234,7 +239,7 @@ def _show(app: App, group: FailureGroup) -> str:
         diagnosis=diagnosis,
         sentences=diagnosis_sentences(diagnosis),
         tone=TONES[diagnosis.kind],
-        remedies=[_remedy(one, group.fingerprint, example) for one in found],
+        remedies=[_remedy(one, group.fingerprint, example, app.store.now()) for one in found],
         openings=[replace(opening, reason=redact(opening.reason)) for opening in evidence.openings[-OPENINGS:]],
         chart=failure_timeline(evidence, app.store.now()),
         **_state(evidence),
@@ -261,11 +266,11 @@ def _documents(app: App, group: FailureGroup, after: tuple[str, str]) -> dict[st
     }
 
 
-def _remedy(remedy: Remedy, fingerprint: str, example: str) -> dict[str, str]:
+def _remedy(remedy: Remedy, fingerprint: str, example: str, now: float) -> dict[str, str]:
     """Return what to do next, with the page where it is done."""
     path, button = "", ""
     match remedy.kind:
-        case RemedyKind.NONE_NEEDED | RemedyKind.WAIT:
+        case RemedyKind.NONE_NEEDED | RemedyKind.WAIT | RemedyKind.RETRIED_ANYWAY | RemedyKind.CHANGE_ACCESS:
             pass
         case RemedyKind.SHOW_EXAMPLE:
             path, button = example, "Open it"
@@ -277,4 +282,4 @@ def _remedy(remedy: Remedy, fingerprint: str, example: str) -> dict[str, str]:
             pace = {"canary": remedy.canary or "", "rate": f"{remedy.rate:g}" if remedy.rate else ""}
             path = f"/confirm/retry-group?{urlencode({'fingerprint': fingerprint, **pace})}"
             button = "Put it back…"
-    return {"why": remedy_text(remedy), "path": path, "button": button, "kind": str(remedy.kind)}
+    return {"why": remedy_text(remedy, now), "path": path, "button": button, "kind": str(remedy.kind)}

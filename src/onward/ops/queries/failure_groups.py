@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from onward.app import App
 from onward.ledger.store import Store
-from onward.model.documents import Document, DocumentKey, DocumentState, Status
+from onward.model.documents import FINAL, Document, DocumentKey, DocumentState, Status
 from onward.model.group_life import GroupState
 from onward.model.group_rules import GroupRules
 from onward.model.ledger import FailedBatch
@@ -20,11 +20,15 @@ from onward.ops.lookup import PAGE, all_states, read_bodies
 from onward.ops.queries.group_life import life_facts, state_of
 from onward.ops.text.diagnosis import diagnosis_sentences
 from onward.ops.text.format import SHORT_ID, counted, iso, number, one_line
-from onward.recovery.diagnosis import Diagnosis, Evidence, evidence_of, waiting_events
-from onward.recovery.next_step import describe_error
+from onward.recovery.diagnosis import Diagnosis
+from onward.recovery.evidence import Evidence, evidence_of, waiting_events
+from onward.recovery.next_step import NextSteps, describe_error
+from onward.recovery.remedies import OwnRetries
+from onward.recovery.retry_decision import RetryJobRules
 from onward.retry.plain_data import plain_data
 from onward.retry.redact import redact
 
+MAX_STEPS_READ = 50  # affected documents whose next retry is looked up
 KNOWN = 1000  # at most this many groups are read, the last seen first
 _MAX_LEVELS = 10  # how far up a document's ancestors are looked for
 
@@ -148,7 +152,8 @@ def list_groups(
     left = [one for one in found if is_wanted(one)]
     closed = sum(one.life.closed for one in found) - sum(one.life.closed for one in left)
     hidden = len(found) - len(left) - closed if state is None else 0
-    page = [evidence_of(app.store, one) for one in left[offset : None if limit is None else offset + limit]]
+    chosen = left[offset : None if limit is None else offset + limit]
+    page = [evidence_of(app.store, one, known) for one in chosen]
     return FailureGroupPage(page, len(left), hidden, closed if state is None else 0, short)
 
 
@@ -166,6 +171,18 @@ def group_facts(evidence: Evidence, diagnosis: Diagnosis) -> dict[str, Any]:
         "last_seen": iso(group.last_seen),
         "verdict": {"kind": str(diagnosis.kind), "sentences": diagnosis_sentences(diagnosis)},
     }
+
+
+def own_retries(app: App, group: FailureGroup) -> OwnRetries:
+    """Return how many affected documents are retried without anybody's help, and when the next one is."""
+    statuses = app.store.group_statuses(group.fingerprint)
+    count = sum(n for status, n in statuses.items() if status not in FINAL)
+    if not count:
+        return OwnRetries()
+    steps = NextSteps(app.store, RetryJobRules.of(app.settings))
+    shown = islice(affected(app.store, group.fingerprint), MAX_STEPS_READ)
+    times = [step.at for state in shown if state.status not in FINAL and (step := steps.of(state)).at is not None]
+    return OwnRetries(count, min(times, default=None))
 
 
 def context_text(group: FailureGroup) -> str:

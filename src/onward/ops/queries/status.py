@@ -21,7 +21,8 @@ from onward.ops.text.diagnosis import diagnosis_sentences
 from onward.ops.text.format import iso, utc_time
 from onward.ops.text.needs import need_command, need_sentence
 from onward.ops.text.outages import outage_text
-from onward.recovery.diagnosis import diagnose, evidence_of, waiting_events
+from onward.recovery.diagnosis import diagnose
+from onward.recovery.evidence import evidence_of, waiting_events
 from onward.recovery.next_step import describe_error
 from onward.recovery.retry_decision import RetryAction, RetryJobRules, decide
 from onward.retry.errors import Malformed

@@ -5,35 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onward.ops.text.format import counted, whole_duration
-from onward.recovery.diagnosis import SEVERAL, Diagnosis, Finding, Remedy, RemedyKind
+from onward.recovery.diagnosis import SEVERAL, Diagnosis, Finding
 from onward.recovery.diagnosis import FindingKind as Kind
+from onward.recovery.remedies import Remedy, RemedyKind
+from onward.retry.redact import redact
 
 _SENTENCES = {
+    Kind.ONE_OF: "The failures do not say which of them it was: {either}.",
     Kind.NOT_REACHED: "It was not reached or could not respond in {of_failures}.",
+    Kind.REFUSED: "It refused the call in {of_failures}.",
+    Kind.LIBRARY: "The error came from the package {names[0]}.",
     Kind.RATE_LIMITED: "It was refused for too many requests in {of_failures}.",
     Kind.TIMED_OUT: "It took too long in {of_failures}.",
-    Kind.NOT_THE_DOCUMENTS: "{documents} failed this way, so the documents are not the cause.",
+    Kind.RAN_OUT: "Memory, disk space, file handles, connections or locks ran out in {of_failures}.",
+    Kind.NONE_SINCE: "Since it began, nothing of the service has succeeded.",
+    Kind.NONE_EVER: "Nothing of the service {names[0]} has ever succeeded.",
     Kind.DOCUMENTS_FAILED: "{documents} failed this way, {times} in all.",
     Kind.WORKED_BEFORE: "Before it began, {documents} succeeded.",
-    Kind.PROGRAMMING_ERROR: "{names[0]} is an error of the program, and all of them come from {names[1]}.",
-    Kind.OLDER_VERSIONS_TOO: "It happens under {versions}: an older one would not help.",
+    Kind.RECOVERED_UNDER: "It works again since another version runs: {versions}.",
+    Kind.SHARED_TRAIT: "{count} of {total} that fail, and nearly none that succeed, share: {names[0]} = {value}.",
+    Kind.OLDER_SUCCEEDED: "Under {versions}, {documents} succeeded, and none failed this way.",
+    Kind.SAME_VERSION: "The same version, {names[0]}, worked before.",
+    Kind.PROGRAMMING_ERROR: "{names[0]} is an error of the program, and the last one came from {names[1]}.",
+    Kind.SEVERAL_VERSIONS: "It happens under {versions}.",
     Kind.NONE_AFFECTED: "None of them fails any more.",
-    Kind.SEVERAL_DEPENDENCIES: "They point at several dependencies: {listed}.",
-    Kind.PARTLY_NAMED: "Only {of_failures} name {names[0]}.",
-    Kind.SERVICE_NEEDS_SEVERAL: "The service needs {joined}, and no failure says which one it was.",
-    Kind.NO_DEPENDENCY: "The service {names[0]} declares no dependency that they could point at.",
-    Kind.NOT_EVERY_TRY: "It did not fail in every try, so the document alone is not the cause.",
-    Kind.BETWEEN: "{documents} are too many for chance and too few for a bug.",
-    Kind.LOOK_FOR_COMMON: "Look for what those that fail have in common.",
-    Kind.VERSION_NOT_RECORDED: "The version of the workers was not recorded, so nothing can be compared.",
-    Kind.ONLY_VERSION: "Only version {names[0]} has ever run: nothing can be compared with it.",
-    Kind.NO_NEW_VERSION: "It happens under {versions}, so it did not come with a newer one.",
+    Kind.NO_OTHERS: "Nothing else has succeeded since, so it is not known whether all would fail.",
+    Kind.NOT_EVERY_TRY: "The documents also failed in other ways, or some have succeeded.",
+    Kind.SOME_SUCCEED: "Since it began, {documents} failed this way, and {successes} of the service succeeded.",
+    Kind.VERSION_NOT_RECORDED: "The version of the workers was not recorded, so versions cannot be compared.",
 }
 _REMEDIES = {
     RemedyKind.NONE_NEEDED: "Nothing: it affects nothing any more.",
     RemedyKind.SHOW_EXAMPLE: "look at one",
     RemedyKind.SHOW_BREAKERS: "see whether it is down",
-    RemedyKind.RETRY_WHEN_BACK: "when it is back",
+    RemedyKind.RETRY_WHEN_BACK: "when it works again",
     RemedyKind.RETRY_SLOWLY: "put it back slowly",
     RemedyKind.RETRY_WHEN_FIXED: "when it is fixed and deployed",
     RemedyKind.RETRY_ONCE: "try it once more",
@@ -78,19 +83,24 @@ def _sentence(finding: Finding) -> str:
             kinds = ", ".join(f"{number} {kind.replace('_', ' ')}" for kind, number in finding.counts)
             failures = f"{counted(count, 'failure')} of {counted(total, 'document')}"
             return f"{failures}: {kinds or 'of no known kind'}."
-        case Kind.NO_OTHERS:
-            why = f"the service {names[0]} finishes no documents" if names else "none was processed since it began"
-            return f"Whether other documents are processed would show if it is this document or all: {why}."
-        case Kind.VERSION_FORGOTTEN:
-            unknown = "is" if len(names) == 1 else "are"
-            return f"{_versions(names).capitalize()} {unknown} not stored any more, so nothing can be compared."
+        case Kind.CRASHED:
+            what = "The document" if count == 1 else f"Each of the {count} documents"
+            return f"{what} ended its process again and again, the last time alone in it."
+        case Kind.RECOVERED:
+            return f"{count} of the {total} documents {'has' if count == 1 else 'have'} recovered since."
+        case Kind.VERSION_FAILS:
+            good = f"{counted(total, 'other')} succeeded" if total else "nothing has succeeded"
+            return f"Under version {names[0]}, {documents} failed this way, and {good}."
     return _SENTENCES[finding.kind].format(
         documents=documents,
         of_failures=f"{count} of {counted(total, 'failure')}",
         times=counted(total, "time"),
         names=names,
-        listed=", ".join(names),
-        joined=" and ".join(names),
+        either=" or ".join(names),
+        value=(names[1] or "(none)") if len(names) > 1 else "",
+        successes=total,
+        count=count,
+        total=total,
         versions=_versions(names),
     )
 
@@ -100,8 +110,16 @@ def _versions(names: Sequence[str]) -> str:
     return f"version{'s' if len(names) > 1 else ''} {' and '.join(shown)}"
 
 
-def remedy_text(remedy: Remedy) -> str:
+def remedy_text(remedy: Remedy, now: float) -> str:
     """Return when or why to apply a remedy."""
+    if remedy.kind is RemedyKind.CHANGE_ACCESS:
+        return redact(remedy.text)
+    if remedy.kind is RemedyKind.RETRIED_ANYWAY:
+        soon = remedy.at is None or remedy.at <= now
+        when = "now" if soon else f"in {whole_duration((remedy.at or now) - now)}"
+        one = remedy.count == 1
+        who = "One is" if one else f"{remedy.count} are"
+        return f"{who} retried without your help, {'' if one else 'the first '}{when}."
     if remedy.kind is RemedyKind.WAIT:
         return f"Nothing: waiting events go on by themselves when {remedy.dependency} is back."
     return _REMEDIES[remedy.kind]
@@ -110,7 +128,7 @@ def remedy_text(remedy: Remedy) -> str:
 def remedy_command(remedy: Remedy, fingerprint: str, example: str) -> str:
     """Return the command of a remedy; `example` is the command that shows one affected document or dead letter."""
     match remedy.kind:
-        case RemedyKind.NONE_NEEDED | RemedyKind.WAIT:
+        case RemedyKind.NONE_NEEDED | RemedyKind.WAIT | RemedyKind.RETRIED_ANYWAY | RemedyKind.CHANGE_ACCESS:
             return ""
         case RemedyKind.SHOW_EXAMPLE:
             return example

@@ -28,6 +28,3 @@ GROUP BY source ORDER BY source;
 SELECT DISTINCT source
 FROM (SELECT source FROM status_counts WHERE source <> ''
       GROUP BY source, collection, status HAVING sum(n) > 0) AS found ORDER BY source;
-
--- name: processed_count :value
-SELECT coalesce(sum(n), 0)::bigint FROM status_counts WHERE collection = $1 AND status = 'processed';

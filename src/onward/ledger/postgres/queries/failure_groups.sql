@@ -6,10 +6,10 @@ SELECT fingerprint, kinds, versions, dependencies, life FROM failure_groups WHER
 -- name: count_failures
 INSERT INTO failure_groups AS known (fingerprint, service, collection, error_type, message, place, traceback,
                                      first_seen, last_seen, failures, documents, kinds, versions, dependencies,
-                                     processed_before, context)
+                                     context, succeeded_before, succeeded_at_last, library)
 SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
                      $8::float8[], $9::float8[], $10::bigint[], $11::bigint[], $12::json[], $13::json[], $14::json[],
-                     $15::bigint[], $16::json[])
+                     $15::json[], $16::json[], $17::json[], $18::text[])
 ON CONFLICT (fingerprint) DO UPDATE SET
   -- A merged group has several types of errors. Failures that are moved to it may be older than its last one.
   error_type = CASE WHEN excluded.last_seen >= known.last_seen THEN excluded.error_type ELSE known.error_type END,
@@ -23,7 +23,14 @@ ON CONFLICT (fingerprint) DO UPDATE SET
   kinds = excluded.kinds,
   versions = excluded.versions,
   dependencies = excluded.dependencies,
-  context = CASE excluded.context::text WHEN '{}' THEN known.context ELSE excluded.context END;
+  context = CASE excluded.context::text WHEN '{}' THEN known.context ELSE excluded.context END,
+  succeeded_at_last = excluded.succeeded_at_last,
+  library = excluded.library;
+
+-- name: uncount_documents
+-- A document that is gone does not count any more.
+UPDATE failure_groups g SET documents = greatest(0, g.documents - gone.n::bigint)
+FROM json_each_text($1::json) AS gone (fingerprint, n) WHERE g.fingerprint = gone.fingerprint;
 
 -- name: prune_groups
 DELETE FROM failure_groups WHERE fingerprint = ANY (ARRAY (
@@ -34,7 +41,7 @@ DELETE FROM failure_groups WHERE fingerprint = ANY (ARRAY (
 -- name: failure_groups
 -- Discarded documents are not counted as affected.
 SELECT fingerprint, service, collection, error_type, message, place, traceback, first_seen, last_seen,
-       failures, documents, context, kinds, versions, dependencies, processed_before,
+       failures, documents, context, kinds, versions, dependencies, library, succeeded_before, succeeded_at_last,
        (SELECT count(*) FROM documents d WHERE d.fingerprint = g.fingerprint AND d.status <> 'discarded'),
        (SELECT count(*) FROM ledger l WHERE l.fingerprint = g.fingerprint AND l.state = 'dead'), life
 FROM (SELECT * FROM failure_groups
@@ -43,10 +50,13 @@ ORDER BY last_seen DESC;
 
 -- name: failure_group :row
 SELECT fingerprint, service, collection, error_type, message, place, traceback, first_seen, last_seen,
-       failures, documents, context, kinds, versions, dependencies, processed_before,
+       failures, documents, context, kinds, versions, dependencies, library, succeeded_before, succeeded_at_last,
        (SELECT count(*) FROM documents d WHERE d.fingerprint = g.fingerprint AND d.status <> 'discarded'),
        (SELECT count(*) FROM ledger l WHERE l.fingerprint = g.fingerprint AND l.state = 'dead'), life
 FROM failure_groups g WHERE fingerprint = $1;
+
+-- name: group_statuses
+SELECT status, count(*) FROM documents WHERE fingerprint = $1 GROUP BY status;
 
 -- name: forget_unused_groups
 -- Deletes those of the groups that no document and no dead letter belongs to.

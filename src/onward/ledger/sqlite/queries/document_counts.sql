@@ -20,6 +20,3 @@ FROM (SELECT source, max(n = 0) AS scattered
 
 -- name: sources
 SELECT json_group_array(source) FROM (SELECT DISTINCT source FROM status_counts WHERE source <> '' AND n > 0);
-
--- name: processed_count
-SELECT coalesce(sum(n), 0) FROM status_counts WHERE collection = ? AND status = 'processed';

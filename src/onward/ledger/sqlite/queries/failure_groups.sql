@@ -7,8 +7,8 @@ FROM failure_groups WHERE fingerprint IN (SELECT value FROM json_each(?));
 
 -- name: count_failures
 INSERT INTO failure_groups (fingerprint, service, collection, error_type, message, place, traceback, first_seen,
-                            last_seen, failures, documents, kinds, versions, dependencies, processed_before,
-                            context)
+                            last_seen, failures, documents, kinds, versions, dependencies, context,
+                            succeeded_before, succeeded_at_last, library)
 VALUES {values}
 ON CONFLICT (fingerprint) DO UPDATE SET
   -- A merged group has several types of errors. Failures that are moved to it may be older than its last one.
@@ -23,7 +23,14 @@ ON CONFLICT (fingerprint) DO UPDATE SET
   kinds = excluded.kinds,
   versions = excluded.versions,
   dependencies = excluded.dependencies,
-  context = CASE excluded.context WHEN '{}' THEN context ELSE excluded.context END;
+  context = CASE excluded.context WHEN '{}' THEN context ELSE excluded.context END,
+  succeeded_at_last = excluded.succeeded_at_last,
+  library = excluded.library;
+
+-- name: uncount_documents
+-- A document that is gone does not count any more.
+UPDATE failure_groups SET documents = max(0, documents - (SELECT value FROM json_each(?1) WHERE key = fingerprint))
+WHERE fingerprint IN (SELECT key FROM json_each(?1));
 
 -- name: prune_groups
 DELETE FROM failure_groups WHERE fingerprint IN
@@ -33,7 +40,8 @@ DELETE FROM failure_groups WHERE fingerprint IN
 -- Discarded documents are not counted as affected.
 SELECT json_group_array(json_array(
          fingerprint, service, collection, error_type, message, place, traceback, first_seen, last_seen,
-         failures, documents, json(context), json(kinds), json(versions), json(dependencies), processed_before,
+         failures, documents, json(context), json(kinds), json(versions), json(dependencies), library,
+         json(succeeded_before), json(succeeded_at_last),
          (SELECT count(*) FROM documents INDEXED BY documents_fingerprint
           WHERE documents.fingerprint = g.fingerprint AND status <> 'discarded'),
          (SELECT count(*) FROM ledger INDEXED BY ledger_dead_group
@@ -45,13 +53,18 @@ FROM (SELECT * FROM failure_groups INDEXED BY failure_groups_seen
 -- name: failure_group
 SELECT json_array(
          fingerprint, service, collection, error_type, message, place, traceback, first_seen, last_seen,
-         failures, documents, json(context), json(kinds), json(versions), json(dependencies), processed_before,
+         failures, documents, json(context), json(kinds), json(versions), json(dependencies), library,
+         json(succeeded_before), json(succeeded_at_last),
          (SELECT count(*) FROM documents INDEXED BY documents_fingerprint
           WHERE documents.fingerprint = g.fingerprint AND status <> 'discarded'),
          (SELECT count(*) FROM ledger INDEXED BY ledger_dead_group
           WHERE ledger.fingerprint = g.fingerprint AND state = 'dead'),
          json(life))
 FROM failure_groups g WHERE fingerprint = ?;
+
+-- name: group_statuses
+SELECT json_group_array(json_array(status, n)) FROM
+  (SELECT status, count(*) AS n FROM documents INDEXED BY documents_fingerprint WHERE fingerprint = ? GROUP BY status);
 
 -- name: forget_unused_groups
 -- Deletes those of the groups that no document and no dead letter belongs to.

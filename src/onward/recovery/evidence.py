@@ -1,0 +1,265 @@
+"""The evidence on a failure group: what failed, and what it can be compared with."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from onward.model.documents import DocumentState, Status
+from onward.model.failures import Outcome, outcomes
+from onward.model.ledger_views import FailureGroup
+
+if TYPE_CHECKING:
+    from onward.ledger.store import Store
+
+MAX_FAILED_READ = 20  # of the affected documents, for one diagnosis
+MAX_PROCESSED_READ = 60  # of the documents that they are compared with
+SLACK_SECONDS = 60.0  # a breaker may open this long after the last failure: probing a dependency takes time
+MOST, FEW = 0.9, 0.1  # a trait is shared by most that fail, and by few that succeed
+MIN_COMPARED = 3  # documents on each side, for a trait
+TIMES_LARGER = 2.0  # all that fail are larger than this many times the largest that succeeded
+MAX_TRAIT_CHARACTERS = 80
+NETWORK = frozenset({"unavailable", "unreached", "refused", "rate_limited", "timeout"})
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A period in which a dependency's breaker was open."""
+
+    dependency: str
+    opened_at: float
+    closed_at: float | None = None
+    reason: str = ""
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of the workers, and when it ran."""
+
+    name: str
+    first_seen: float
+    last_seen: float
+
+
+@dataclass(frozen=True, slots=True)
+class Trait:
+    """Something that documents which fail have in common, and those that succeed have not."""
+
+    name: str  # a field of the documents, `source` or `size`
+    value: str
+    failing: int  # how many that fail have it
+    of_failing: int
+    succeeding: int
+    of_succeeding: int
+
+
+@dataclass(frozen=True)
+class Evidence:
+    group: FailureGroup
+    # Of dependencies that its service needs or its failures name, during the time of the group.
+    openings: tuple[Opening, ...] = ()
+    versions: tuple[Version, ...] = ()  # all known versions, the oldest first
+    needs: tuple[str, ...] = ()  # the dependencies of its service
+    # Of some affected documents: how many of their outcomes were this failure, and how many they had.
+    outcomes: tuple[tuple[int, int], ...] = ()
+    traits: tuple[Trait, ...] = ()
+    # Documents of other groups of the service that fail in the same time: by a dependency or its network, or not.
+    unreached_beside: int = 0
+    failing_beside: int = 0
+    waiting: int = 0  # events of its service that wait because the suspected dependency is down
+
+    @property
+    def documents(self) -> int:
+        """How many documents fail or failed like this. An outage that was noticed at once has charged none."""
+        return max(1, self.group.documents, self.group.affected)
+
+    @property
+    def recovered(self) -> int:
+        """How many of them do not fail any more."""
+        left = max(self.group.affected, self.group.dead_letters)
+        return max(0, self.documents - left) if self.group.documents else 0
+
+    # -- what succeeded
+
+    @cached_property
+    def before(self) -> int:
+        """How much the service had finished when the failures began."""
+        return sum(self.group.succeeded_before.values())
+
+    @cached_property
+    def during(self) -> int:
+        """How much it finished between the first failure and the last."""
+        return max(0, sum(self.group.succeeded_at_last.values()) - self.before)
+
+    @cached_property
+    def after(self) -> int:
+        """How much it finished since the last failure."""
+        return max(0, sum(self.group.succeeded_now.values()) - self.before - self.during)
+
+    @property
+    def since(self) -> int:
+        """How much it finished since the first failure."""
+        return self.during + self.after
+
+    def since_under(self, version: str) -> int:
+        group = self.group
+        return max(0, group.succeeded_now.get(version, 0) - group.succeeded_before.get(version, 0))
+
+    # -- what failed
+
+    def share(self, *kinds: str) -> float:
+        total = sum(self.group.kinds.values())
+        return sum(self.group.kinds.get(kind, 0) for kind in kinds) / total if total else 0.0
+
+    @cached_property
+    def kind(self) -> str:
+        """The kind of most failures; empty: no kind is."""
+        return next((kind for kind in self.group.kinds if self.share(kind) > 0.5), "")
+
+    @property
+    def always(self) -> bool:
+        """Whether every outcome of the affected documents was this failure."""
+        if not self.outcomes:  # a service that finishes none: its dead letters
+            return self.group.dead_letters >= self.documents or not self.recovered
+        return all(matching == total for matching, total in self.outcomes)
+
+    @property
+    def retried(self) -> bool:
+        """Whether the affected documents were tried more than once."""
+        return any(total > 1 for _, total in self.outcomes) or self.group.failures > self.documents
+
+    @property
+    def suspects(self) -> tuple[str, ...]:
+        """The dependencies that may be the cause: named by failures, open at the time, or else all needed ones."""
+        named = self.group.dependencies
+        if named and sum(named.values()) >= self.group.failures:
+            return tuple(sorted(named))
+        opened = {opening.dependency for opening in self.openings}
+        if len(self.needs) > 1 and (told := self._named_in_text()):
+            return told
+        return tuple(sorted(opened)) if len(opened) == 1 else self.needs
+
+    def _named_in_text(self) -> tuple[str, ...]:
+        """Return the one needed dependency whose name is in the message or is that of the library."""
+        text = f"{self.group.message} {self.group.library}".lower()
+        found = tuple(name for name in self.needs if len(name) > 1 and name.lower() in text)
+        return found if len(found) == 1 else ()
+
+    @property
+    def suspect(self) -> str | None:
+        found = self.suspects
+        return found[0] if len(found) == 1 else None
+
+
+def evidence_of(store: Store, group: FailureGroup, beside: Sequence[FailureGroup] | None = None) -> Evidence:
+    """Collect the evidence on a failure group from a store; `beside` are groups that are known already."""
+    needs = next((service.needs for service in store.subscriptions() if service.service == group.service), ())
+    openings = (
+        Opening(*(opening[name] for name in ("dependency", "opened_at", "closed_at", "reason", "remedy")))
+        for opening in store.openings()
+        if opening["dependency"] in {*needs, *group.dependencies}
+        and (opening["closed_at"] is None or opening["closed_at"] >= group.first_seen)
+        and opening["opened_at"] <= group.last_seen + SLACK_SECONDS
+    )
+    failed = store.find_states(fingerprint=group.fingerprint, limit=MAX_FAILED_READ) if group.affected else []
+    failed = [state for state in failed if state.status != Status.DISCARDED]
+    versions = tuple(Version(*version) for version in store.versions())
+    if beside is None:
+        beside = store.failure_groups(service=group.service, since=group.first_seen, limit=MAX_FAILED_READ)
+    found = Evidence(
+        group,
+        tuple(openings),
+        versions,
+        tuple(needs),
+        tuple(_outcomes(state.attempts, group.fingerprint) for state in failed),
+        _traits(store, group, failed),
+        *_beside(group, beside),
+    )
+    down = any(opening.dependency in found.suspects and opening.closed_at is None for opening in found.openings)
+    if not (down and found.kind in NETWORK):
+        return found
+    return replace(found, waiting=store.counts().get(group.service, {}).get("waiting", 0))
+
+
+def waiting_events(store: Store, groups: Iterable[FailureGroup]) -> dict[str, int]:
+    """Return by fingerprint how many events wait now because the dependency of their group is down.
+
+    An outage charges no document, so its group may affect none although every event waits.
+    """
+    down = {breaker.dependency for breaker in store.breakers() if breaker.open}
+    held = {service.service for service in store.subscriptions() if down.intersection(service.needs)}
+    return {group.fingerprint: evidence_of(store, group, ()).waiting for group in groups if group.service in held}
+
+
+def _beside(group: FailureGroup, others: Sequence[FailureGroup]) -> tuple[int, int]:
+    """Count the documents of other groups of its service in the same time: failed by a network, or not."""
+    counts = [0, 0]
+    for other in others:
+        if other.service != group.service or other.fingerprint == group.fingerprint:
+            continue
+        if other.last_seen >= group.first_seen and other.first_seen <= group.last_seen:
+            network = sum(count for kind, count in other.kinds.items() if kind in NETWORK) * 2 > other.failures
+            counts[not network] += other.documents if network or other.affected else 0
+    return counts[0], counts[1]
+
+
+def _outcomes(attempts: dict[str, Any], fingerprint: str) -> tuple[int, int]:
+    """Count the failed tries of a document with this fingerprint, and all of them, since it last succeeded."""
+    since: list[dict[str, Any]] = []
+    for outcome in outcomes(attempts):
+        if outcome.get("outcome") == Outcome.PROCESSED:
+            since.clear()
+        elif outcome.get("outcome") not in (Outcome.GIVEN_BACK, Outcome.GAVE_UP_FOR_GOOD):
+            since.append(outcome)
+    return sum(outcome.get("fingerprint") == fingerprint for outcome in since), len(since)
+
+
+# -- what documents that fail have in common
+
+
+def _traits(store: Store, group: FailureGroup, failed: Sequence[DocumentState]) -> tuple[Trait, ...]:
+    if len(failed) < MIN_COMPARED or group.collection is None:
+        return ()
+    done = store.find_states(collection=group.collection, status=Status.PROCESSED, limit=MAX_PROCESSED_READ)
+    if len(done) < MIN_COMPARED:
+        return ()
+    wanted = [state.id for state in (*failed, *done)]
+    bodies = {id: body for id, _, body in store.read_bodies(group.collection, wanted)}
+    failing, succeeding = (
+        [dict(_fields(state, bodies.get(state.id))) for state in some] for some in (failed, done)
+    )
+    found = []
+    for name in dict.fromkeys(name for fields in failing for name in fields):
+        value, count = Counter(fields.get(name, "") for fields in failing).most_common(1)[0]
+        others = sum(fields.get(name, "") == value for fields in succeeding)
+        if count >= MOST * len(failing) and others <= FEW * len(succeeding):
+            found.append(Trait(name, value, count, len(failing), others, len(succeeding)))
+    sizes = [[len(bodies.get(state.id, "")) for state in some] for some in (failed, done)]
+    smallest, largest = min(sizes[0]), max(sizes[1])
+    if smallest > TIMES_LARGER * largest:
+        found.append(Trait("size", f"more than {largest} bytes", len(failed), len(failed), 0, len(done)))
+    return tuple(found)
+
+
+def _fields(state: DocumentState, stored: str | None) -> Iterator[tuple[str, str]]:
+    """Yield the short fields of a document, and the parts of them that many documents share."""
+    yield "source", state.source or ""
+    body = json.loads(stored) if stored else None
+    for name, value in body.items() if isinstance(body, Mapping) else ():
+        if name in ("id", "source") or isinstance(value, dict | list):
+            continue
+        text = "" if value is None else str(value)
+        if len(text) > MAX_TRAIT_CHARACTERS:
+            continue
+        yield name, text
+        if "@" in text:
+            yield f"domain of {name}", text.rpartition("@")[2].rstrip(">")
+        elif "." in text[1:] and " " not in text:
+            yield f"ending of {name}", text.rpartition(".")[2].lower()
+        if "/" in text:
+            yield f"beginning of {name}", text.rpartition("/")[0]
