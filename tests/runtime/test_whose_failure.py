@@ -119,7 +119,8 @@ def test_what_fails_like_everything_else_keeps_being_retried_until_something_suc
 
     def handle(page: Page, world: Simulation) -> None:
         if page.id.startswith("bad"):
-            raise errors[world.calls % 3]()
+            error = errors[world.calls % 3]()
+            raise error
 
     app, worlds = reading(handle, health=lambda: True)
     with simulate(app) as world:

@@ -344,7 +344,7 @@ INSERT INTO failed_batches (id, service, source, errors, retry_after, created_at
 SELECT 'batch ' || n, 'service', 'source', '{}', n, n FROM generate_series(1, 2000) n;
 INSERT INTO failure_groups (fingerprint, service, error_type, message, place, traceback, first_seen, last_seen,
                             failures, documents, kinds, versions, dependencies)
-SELECT 'print ' || n, 'service', '', '', '', '', n, n, 1, 1, '{}', '{}', '{}', 0 FROM generate_series(1, 2000) n;
+SELECT 'print ' || n, 'service', '', '', '', '', n, n, 1, 1, '{}', '{}', '{}' FROM generate_series(1, 2000) n;
 INSERT INTO openings (dependency, opened_at, reason, remedy)
 SELECT 'dependency ' || n % 5, n, '', '' FROM generate_series(1, 2000) n;
 INSERT INTO status_counts (source, collection, status, shard, n)

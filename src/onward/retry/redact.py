@@ -103,9 +103,39 @@ _PAIRS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = tuple(
 )
 # Words that follow a name in prose, as in "unclosed token: line 1": nobody's secret.
 _PROSE = frozenset(
-    "a an and at before after but by cannot char character column contains does empty expected expired false for from "
-    "has have in invalid is it line malformed missing must near no none not null of offset on or position required row "
-    "rejected revoked should the this too true undefined unexpected unknown unset was with wrong".split()
+    {
+        *("a", "an", "and", "at", "but", "by", "cannot", "char", "column", "does", "empty", "expected", "expired"),
+        *(
+            "false",
+            "for",
+            "from",
+            "has",
+            "in",
+            "invalid",
+            "is",
+            "it",
+            "line",
+            "malformed",
+            "missing",
+            "must",
+            "near",
+        ),
+        *("no", "none", "not", "null", "of", "offset", "on", "or", "position", "rejected", "required", "revoked"),
+        *(
+            "row",
+            "should",
+            "the",
+            "this",
+            "too",
+            "true",
+            "undefined",
+            "unexpected",
+            "unknown",
+            "unset",
+            "was",
+            "wrong",
+        ),
+    }
 )
 _ADDRESSES = re.compile(_ADDRESS)
 _options = {"hide_addresses": False}
