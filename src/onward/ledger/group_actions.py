@@ -275,8 +275,8 @@ class GroupActions(TransactionalStore):
         about = (last.error_type, last.message, last.place, last.traceback)
         seen, counts = (one.first_seen, one.last_seen), (one.failures, one.documents)
         owner = (one.service, one.collection)
-        context = json.dumps(dict(last.context))
-        values = (target, *owner, *about, *seen, *counts, *maps, one.processed_before, context)
+        more = [json.dumps(dict(item)) for item in (last.context, one.succeeded_before, one.succeeded_at_last)]
+        values = (target, *owner, *about, *seen, *counts, *maps, *more, last.library)
         unit.db.bulk("count_failures", [values])
         life = (other.life if other else GroupLife()).joined_by(one.life)
         unit.db.send("save_group_life", target, json.dumps(life.as_dict()))

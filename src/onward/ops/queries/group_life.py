@@ -11,7 +11,7 @@ from onward.model.group_rules import GroupRule, RuleState
 from onward.ops.bad_input import NotFound
 from onward.ops.text.format import iso, one_line
 from onward.ops.text.group_life import rule_sentence
-from onward.recovery.diagnosis import Evidence
+from onward.recovery.evidence import Evidence
 from onward.retry.redact import redact
 
 

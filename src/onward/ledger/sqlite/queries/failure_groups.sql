@@ -24,7 +24,10 @@ ON CONFLICT (fingerprint) DO UPDATE SET
   versions = excluded.versions,
   dependencies = excluded.dependencies,
   context = CASE excluded.context WHEN '{}' THEN context ELSE excluded.context END,
-  succeeded_at_last = excluded.succeeded_at_last,
+  succeeded_before = CASE WHEN excluded.first_seen < first_seen
+                     THEN excluded.succeeded_before ELSE succeeded_before END,
+  succeeded_at_last = CASE WHEN excluded.last_seen >= last_seen
+                      THEN excluded.succeeded_at_last ELSE succeeded_at_last END,
   library = excluded.library;
 
 -- name: uncount_documents
