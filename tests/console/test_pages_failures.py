@@ -29,11 +29,11 @@ BROKEN = Failure(
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Shop]:
-    """Six pages that fail for one reason, one for another, and one that went well."""
+    """Six pages that fail for one reason, one for another, and three that went well."""
     with open_shop(tmp_path) as found:
         found.give_up(BROKEN, *(f"page-{one}" for one in "abcdef"))
         fail(found.on, ODD, fingerprint=OTHER, message="<script>alert('x')</script> password=tinder")
-        finish(found.on, "good")
+        finish(found.on, "good", "better", "best")
         yield found
 
 

@@ -357,7 +357,8 @@ def _traits(evidence: Evidence) -> Iterator[Finding]:
 
 def _failed(evidence: Evidence) -> Iterator[Finding]:
     group = evidence.group
-    yield Finding(FindingKind.DOCUMENTS_FAILED, evidence.documents, group.failures)
+    if group.documents:  # none, if the error was only reported
+        yield Finding(FindingKind.DOCUMENTS_FAILED, group.documents, group.failures)
     if group.error_type in PROGRAMMING_ERRORS and group.place:
         yield Finding(FindingKind.PROGRAMMING_ERROR, names=(group.error_type, group.place))
     if len(group.versions) > 1:

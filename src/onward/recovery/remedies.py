@@ -72,7 +72,7 @@ def _remedies(evidence: Evidence, diagnosis: Diagnosis, *, example: bool, own: O
             yield Remedy(RemedyKind.WAIT, " or ".join(evidence.suspects))
     if own.count:
         yield Remedy(RemedyKind.RETRIED_ANYWAY, count=own.count, at=own.next_at)
-    if cause is Cause.DEPENDENCY and evidence.needs:
+    if cause is Cause.DEPENDENCY and evidence.suspects:
         yield Remedy(RemedyKind.SHOW_BREAKERS)
     if example and cause is not Cause.OVERLOAD:
         yield Remedy(RemedyKind.SHOW_EXAMPLE)
