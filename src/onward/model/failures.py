@@ -19,7 +19,16 @@ from typing import Any
 
 from onward.retry.classify import classify
 from onward.retry.errors import Classified, Kind, NotReady
-from onward.retry.library_errors import PLAIN, chain_of, error_code, http_status, meaning_of, status_in
+from onward.retry.library_errors import (
+    PLAIN,
+    chain_of,
+    classify_code,
+    error_code,
+    http_status,
+    meaning_of,
+    names_missing_schema,
+    status_in,
+)
 from onward.retry.redact import redact_error
 
 MAX_MESSAGE = 2_000
@@ -146,7 +155,10 @@ def kind_of(error: BaseException, classified: Classified) -> str:
         return str(classified.kind)
     texts = [message_of(one) for one in chain_of(error)]
     meaning = classified
-    if not (classified.rate_limited or classified.refused or classified.capacity or classified.dependency):
+    told = classified.rate_limited or classified.refused or classified.capacity
+    if any(names_missing_schema(text) for text in texts) and not told:
+        return str(classified.kind)
+    if not told and (classified.dependency or not _has_meaning(error)):
         meaning = next((found for text in texts if (found := meaning_of(text)) != PLAIN), classified)
     for name in ("rate_limited", "refused", "capacity"):
         if getattr(meaning, name):
@@ -166,6 +178,11 @@ def kind_of(error: BaseException, classified: Classified) -> str:
     if meaning.unavailable or any(status >= 500 for status in statuses):
         return "unavailable"
     return str(classified.kind)
+
+
+def _has_meaning(error: BaseException) -> bool:
+    """Return whether a code of its library says what an error means."""
+    return bool(code := error_code(error)) and classify_code(code, "") is not None
 
 
 def message_of(error: BaseException) -> str:

@@ -15,6 +15,7 @@ MANY_TIMES = 3  # what fails while this many times as many succeed is not the pr
 SEVERAL = 3  # different documents that fail one after the other, and none succeeds: that is not chance
 ALONE = 2  # up to this many documents may each have a failure of their own, even one that looks like a network's
 CHANCE = 0.01  # a version is not the cause if older ones had no such failure with a higher probability than this
+PROGRAM_CHANCE = 0.1  # the same for an error of the program, which has a version for its cause more often
 LEAST_SHARE = 0.03  # of its documents, for a version that also succeeds: less may as well be the documents
 PROGRAMMING_ERRORS = frozenset(
     {
@@ -23,6 +24,16 @@ PROGRAMMING_ERRORS = frozenset(
         "ZeroDivisionError",
     }
 )
+
+
+# Errors of the program's own text: no document and no dependency can cause them.
+LOCAL_ERRORS = frozenset(
+    {
+        *("ImportError", "IndentationError", "ModuleNotFoundError", "NameError", "NotImplementedError"),
+        *("SyntaxError", "TemplateSyntaxError", "UnboundLocalError"),
+    }
+)
+OWN_TIME_LIMIT = "HandlerTimeout"
 
 
 class Cause(StrEnum):
@@ -93,8 +104,8 @@ _Rule = Callable[[Evidence], Judgement | None]
 def diagnose(evidence: Evidence) -> Diagnosis:
     """Return the first cause that the evidence supports."""
     rules: tuple[_Rule, ...] = (
-        *(_crash, _rate_limit, _deploy, _refusal, _capacity, _network, _timeout),
-        *(_own, _all_fail, _never_worked, _mixed),
+        *(_crash, _rate_limit, _deploy, _local, _refusal, _capacity, _network, _timeout),
+        *(_unreadable, _own, _all_fail, _never_worked, _mixed),
     )
     for rule in rules:
         if (found := rule(evidence)) is not None:
@@ -147,7 +158,8 @@ def _deploy(evidence: Evidence) -> Judgement | None:
         first = sum(group.succeeded_before.get(name, 0) for name in failing)  # succeeded under it before the first
         if evidence.documents < SEVERAL or share < LEAST_SHARE or first * share > MANY_TIMES:
             return None
-        if (1 - share) ** successes > CHANCE or evidence.traits:
+        chance = PROGRAM_CHANCE if group.error_type in PROGRAMMING_ERRORS else CHANCE
+        if (1 - share) ** successes > chance or evidence.traits:
             return None
     elif successes < MANY_TIMES and evidence.documents < SEVERAL:
         return None
@@ -161,15 +173,26 @@ def _deploy(evidence: Evidence) -> Judgement | None:
     return Cause.BUG, [*found, *_healing(evidence)]
 
 
+def _local(evidence: Evidence) -> Judgement | None:
+    """An import, a name or a syntax that is wrong wherever it is reached."""
+    group = evidence.group
+    module = group.error_type == "AttributeError" and group.message.startswith("module ")
+    if group.error_type not in LOCAL_ERRORS and not module:
+        return None
+    return Cause.BUG, [*_failed(evidence), *_what_succeeded(evidence), *_healing(evidence)]
+
+
 def _refusal(evidence: Evidence) -> Judgement | None:
     """Refused: a key, a certificate, an account; or documents that are not for us, while others are given."""
     if evidence.kind != "refused":
         return None
-    if evidence.since >= MANY_TIMES * evidence.documents and _is_stuck(evidence):
+    outside = bool(evidence.needs or evidence.group.dependencies)
+    many = evidence.since >= MANY_TIMES * evidence.documents
+    if many and _is_stuck(evidence) and (evidence.documents <= ALONE or not outside):
         return Cause.POISON, _only_these(evidence)
-    if evidence.since and not evidence.recovered and evidence.during > evidence.documents:
+    if evidence.since and not evidence.recovered and evidence.during > evidence.documents and not outside:
         return None
-    if not evidence.needs and not evidence.group.dependencies and evidence.documents <= ALONE and evidence.before:
+    if not outside and evidence.documents <= ALONE and evidence.before:
         return (Cause.POISON, _only_these(evidence)) if evidence.before >= MANY_TIMES else None
     return Cause.DEPENDENCY, [*_dependency(evidence), *_kinds(evidence), *_what_succeeded(evidence)]
 
@@ -196,6 +219,8 @@ def _network(evidence: Evidence) -> Judgement | None:
         return Cause.POISON, _only_these(evidence)
     if own and evidence.since and evidence.documents <= ALONE and not (many and evidence.retried):
         return None  # too few to tell
+    if evidence.slow_beside >= SEVERAL and evidence.during > evidence.documents and evidence.kind == "unavailable":
+        return Cause.OVERLOAD, [*_kinds(evidence), *_what_succeeded(evidence)]  # it answers some, and others late
     return Cause.DEPENDENCY, [*_dependency(evidence), *_kinds(evidence), *_what_succeeded(evidence)]
 
 
@@ -209,9 +234,21 @@ def _timeout(evidence: Evidence) -> Judgement | None:
         return Cause.POISON, _only_these(evidence)
     found = [*_kinds(evidence), *_what_succeeded(evidence)]
     stopped = not evidence.during and (evidence.documents >= SEVERAL or evidence.openings or not evidence.after)
-    if stopped and (evidence.needs or evidence.group.dependencies):
+    never = not evidence.before and not evidence.since
+    if never and evidence.group.error_type == OWN_TIME_LIMIT and evidence.documents >= SEVERAL:
+        return (Cause.BUG, found) if not evidence.needs else None
+    if stopped and (evidence.needs or evidence.group.dependencies or evidence.group.library):
         return Cause.DEPENDENCY, [*_dependency(evidence), *found]
     return (Cause.OVERLOAD, found) if evidence.documents > 1 or evidence.recovered else None
+
+
+def _unreadable(evidence: Evidence) -> Judgement | None:
+    """A message of another program that no service could be found for: it is the message's own fault."""
+    if evidence.kind != "malformed" or evidence.group.service:
+        return None
+    return Cause.POISON, [
+        Finding(FindingKind.FAILURE_KINDS, evidence.group.failures, 0, counts=(("malformed", 1),))
+    ]
 
 
 def _own(evidence: Evidence) -> Judgement | None:

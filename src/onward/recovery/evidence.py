@@ -68,8 +68,10 @@ class Evidence:
     # Of some affected documents: how many of their outcomes were this failure, and how many they had.
     outcomes: tuple[tuple[int, int], ...] = ()
     traits: tuple[Trait, ...] = ()
-    # Documents of other groups of the service that fail in the same time: by a dependency or its network, or not.
+    # Documents of other groups of the service that fail in the same time: by a dependency or its network (some of
+    # them because they took too long), or not.
     unreached_beside: int = 0
+    slow_beside: int = 0
     failing_beside: int = 0
     waiting: int = 0  # events of its service that wait because the suspected dependency is down
 
@@ -196,16 +198,20 @@ def waiting_events(store: Store, groups: Iterable[FailureGroup]) -> dict[str, in
     return {group.fingerprint: evidence_of(store, group, ()).waiting for group in groups if group.service in held}
 
 
-def _beside(group: FailureGroup, others: Sequence[FailureGroup]) -> tuple[int, int]:
-    """Count the documents of other groups of its service in the same time: failed by a network, or not."""
-    counts = [0, 0]
+def _beside(group: FailureGroup, others: Sequence[FailureGroup]) -> tuple[int, int, int]:
+    """Count the documents of other groups of its service in the same time: a network's, too slow ones, others."""
+    unreached = slow = failing = 0
     for other in others:
         if other.service != group.service or other.fingerprint == group.fingerprint:
             continue
-        if other.last_seen >= group.first_seen and other.first_seen <= group.last_seen:
-            network = sum(count for kind, count in other.kinds.items() if kind in NETWORK) * 2 > other.failures
-            counts[not network] += other.documents if network or other.affected else 0
-    return counts[0], counts[1]
+        if other.last_seen < group.first_seen or other.first_seen > group.last_seen:
+            continue
+        if sum(count for kind, count in other.kinds.items() if kind in NETWORK) * 2 > other.failures:
+            unreached += other.documents
+            slow += other.documents if other.kinds.get("timeout", 0) * 2 > other.failures else 0
+        elif other.affected:
+            failing += other.documents
+    return unreached, slow, failing
 
 
 def _outcomes(attempts: dict[str, Any], fingerprint: str) -> tuple[int, int]:

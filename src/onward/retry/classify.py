@@ -54,10 +54,12 @@ _BY_NAME: dict[str, Classified] = (
     | dict.fromkeys(("NoCredentialsError", "PartialCredentialsError"), KEY_REFUSED)
     | dict.fromkeys(("SSLCertVerificationError",), BAD_CERTIFICATE)
     | dict.fromkeys(("RateLimitError", "TooManyRequests", "ThrottlingError"), RATE_LIMITED)
+    | dict.fromkeys(("OutOfMemoryError",), BUSY)  # redis
     | dict.fromkeys(("PoolTimeout", "TooManyConnectionsError", "LockNotAvailable", "DeadlockDetected"), BUSY)
     | dict.fromkeys(("MemoryError",), EXHAUSTED)
 )
-_HTTP_NAMES = ("http", "statuserror", "responseerror", "apicallerror")
+_JUDGED = frozenset({"ProgrammingError", "DataError", "SyntaxError"})  # by their drivers: nothing is unavailable
+_HTTP_NAMES = ("http", "statuserror", "responseerror", "apicallerror", "apierror")
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
 _OVERLOADED_STATUSES = frozenset({429, 529})
 _CREDIT_WORDS = ("insufficient_quota", "exceeded your current quota")
@@ -72,7 +74,7 @@ def classify(error: BaseException, *, now: float | None = None) -> Classified:
     a date is ignored.
     """
     found = _classify_alone(error, now)
-    if found != PLAIN or error_code(error):
+    if found != PLAIN or error_code(error) or type(error).__name__ in _JUDGED:
         return found
     for cause in chain_of(error):
         if cause is error:

@@ -63,7 +63,8 @@ _SQLSTATES: dict[str, Classified] = {
     "40": BUSY,  # serialisation failures and deadlocks
     "42": PLAIN,  # a table or column that is not there: a retry may come after the migration
     "42501": KEY_REFUSED,  # insufficient privilege
-    "53": BUSY,  # disk, memory, connections
+    "53": BUSY,  # memory, connections
+    "53100": UNAVAILABLE,  # the disk of the server is full, and stays so
     "55P03": BUSY,  # a lock was not available
     "57P": UNAVAILABLE,  # the server shuts down, or starts
     "57014": UNAVAILABLE,  # the statement took too long
@@ -77,7 +78,9 @@ _MYSQL: dict[int, Classified] = (
 )
 _ERRNOS: dict[int, Classified] = (
     dict.fromkeys((errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH), UNREACHED)
-    | dict.fromkeys((errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.ENOMEM), EXHAUSTED)
+    | dict.fromkeys(
+        (errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EAGAIN), EXHAUSTED
+    )
     | dict.fromkeys((errno.EIO, errno.ESTALE, errno.ENOTCONN), UNAVAILABLE)  # a disk or share that is away
 )
 # The meaning of a message whose error says nothing else. For the diagnosis only: words decide about no retry.
@@ -91,6 +94,8 @@ _MEANINGS: tuple[tuple[re.Pattern[str], Classified], ...] = tuple(
         ),
         (r"database (?:table )?is locked|deadlock|lock (?:wait )?timeout|could not obtain lock", BUSY),
         (r"too many (?:clients|connections)|connection slots|pool (?:limit|exhausted|timeout)|queuepool", BUSY),
+        (r"\b(?:is|are|too) busy\b|server busy|at capacity|queue (?:is )?full|rejected.execution|maxmemory", BUSY),
+        (r"signals?\.sigkill|oom[- ]?kill|exit (?:status|code) 137", EXHAUSTED),
         (
             r"too many open files|no space left|disk quota|out of memory|cannot allocate|start new thread",
             EXHAUSTED,
@@ -114,6 +119,10 @@ _MEANINGS: tuple[tuple[re.Pattern[str], Classified], ...] = tuple(
         (r"service unavailable|bad gateway|gateway time-?out|internal server error|server error", UNAVAILABLE),
         (r"\btime[d -]?out\b|deadline exceeded|took too long", UNAVAILABLE),
     )
+)
+_MISSING_SCHEMA = re.compile(
+    r"no such (?:table|column)|(?:relation|column|table) \S{1,80} does not exist|unknown column",
+    re.IGNORECASE,
 )
 _STATUS_PHRASES = "|".join(
     re.escape(status.phrase) for status in HTTPStatus if status >= 400 and status.phrase.isascii()
@@ -152,6 +161,11 @@ def status_in(message: str) -> int | None:
     """Return the HTTP status that a message names, as in `HTTP 503` or `404 Not Found`."""
     found = _STATUS_IN_TEXT.search(message[:MAX_SEARCHED])
     return int(found[1] or found[2]) if found else None
+
+
+def names_missing_schema(message: str) -> bool:
+    """Return whether a database says that a table or column is missing: it works, and the program is wrong."""
+    return _MISSING_SCHEMA.search(message[:MAX_SEARCHED]) is not None
 
 
 def meaning_of(message: str) -> Classified:
