@@ -218,10 +218,11 @@ class Task(Document, collection="tasks"):
 
 
 class SavedSearch(Document, collection="searches"):
-    """A query that somebody saved under a name."""
+    """A query, or the filters of a list of the console, that somebody saved under a name."""
 
     name: str
-    text: str  # as it was typed
+    text: str  # a query as it was typed; the address of a list with its filters
+    page: str = "search"  # which list it belongs to
 
 
 class SkippedItem(BaseModel):

@@ -1,4 +1,4 @@
-"""Saved searches: queries with a name, which `@name` stands for at the beginning of a query."""
+"""Saved searches: queries with a name, which `@name` stands for at the beginning of a query; filters of lists."""
 
 from __future__ import annotations
 
@@ -30,30 +30,56 @@ def save_search(app: App, name: str, text: str) -> SavedSearch:
     return search
 
 
-def read_searches(app: App) -> list[SavedSearch]:
-    """Return the saved searches by their names."""
+def save_filter(app: App, page: str, name: str, address: str, *, instead_of: str = "") -> SavedSearch:
+    """Save the filters of a list under a name; with `instead_of`, rename them.
+
+    Raise BadSearchName if the name cannot be used, or others have it already.
+    """
+    name = " ".join(name.split())
+    if not name or len(name) > MAX_NAME or not name.isprintable():
+        raise BadSearchName(
+            f"a filter cannot be saved as {name[:MAX_NAME]!r}; a name has 1 to {MAX_NAME} characters"
+        )
+    id, former = _id(name, page), _id(instead_of, page) if instead_of else ""
+    if former:
+        address = find_search(app, instead_of, page).text
+    if id != former and app.get(SavedSearch, id) is not None:
+        raise BadSearchName(f"there is a filter called {name!r} already; choose another name, or remove it first")
+    search = SavedSearch(id=id, name=name, text=address, page=page)
+    app.replace(search)
+    if former and id != former:
+        app.store.remove_documents([(SavedSearch.collection, former)])
+    return search
+
+
+def read_searches(app: App, page: str = "search") -> list[SavedSearch]:
+    """Return the saved searches, or the saved filters of a list, by their names."""
     found: list[SavedSearch] = []
     after = ""
     while states := app.store.states(SavedSearch, after=after, limit=_PAGE):
         after = states[-1].id
         found += app.store.get_many(SavedSearch, [state.id for state in states])
-    return sorted(found, key=lambda search: search.name.casefold())
+    return sorted((one for one in found if one.page == page), key=lambda search: search.name.casefold())
 
 
-def find_search(app: App, name: str) -> SavedSearch:
-    """Return the saved search with this name, with or without its @; raise BadSearchName if there is none."""
-    name = name.lstrip("@＠")
-    search = app.get(SavedSearch, _id(name))
+def find_search(app: App, name: str, page: str = "search") -> SavedSearch:
+    """Return the saved search or filter of this name; raise BadSearchName if there is none.
+
+    A search is found with or without its @.
+    """
+    mark, what = ("@", "search") if page == "search" else ("", "filter")
+    name = name.lstrip("@＠") if mark else name
+    search = app.get(SavedSearch, _id(name, page))
     if search is None:
-        names = ", ".join(f"@{one.name}" for one in read_searches(app)[:20])
+        names = ", ".join(f"{mark}{one.name}" for one in read_searches(app, page)[:20])
         known = f"there are: {names}" if names else "none is saved yet"
-        raise BadSearchName(f"there is no saved search {name[:MAX_NAME]!r}; {known}")
+        raise BadSearchName(f"there is no saved {what} {name[:MAX_NAME]!r}; {known}")
     return search
 
 
-def remove_search(app: App, name: str) -> SavedSearch:
-    """Remove a saved search and return it."""
-    search = find_search(app, name)
+def remove_search(app: App, name: str, page: str = "search") -> SavedSearch:
+    """Remove a saved search or filter and return it."""
+    search = find_search(app, name, page)
     app.store.remove_documents([(SavedSearch.collection, search.id)])
     return search
 
@@ -69,5 +95,5 @@ def expand(app: App, text: str) -> str:
         raise BadSearchName(f"{error}. To search for the word itself, quote it") from None
 
 
-def _id(name: str) -> str:
-    return Document.make_id("search", name.casefold())
+def _id(name: str, page: str = "search") -> str:
+    return Document.make_id("search", *([] if page == "search" else [page]), name.casefold())

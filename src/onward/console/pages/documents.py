@@ -15,6 +15,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from onward.app import App
 from onward.console.action_forms import clean
 from onward.console.page_templates import document_path, fragment, page, similar_path, with_query
+from onward.console.pages.saved_filters import saved_filters
 from onward.console.request_context import Onward
 from onward.console.text_language import message_language
 from onward.model.documents import DocumentState, Status
@@ -141,6 +142,7 @@ def show(
         next_path=wanted.path(found.following) if found.following else "",
         first_path=wanted.path() if after else "",
         nothing=not counts,
+        saved=saved_filters(app, "documents", wanted.path()),
     )
 
 

@@ -15,6 +15,7 @@ from onward.console.action_forms import clean
 from onward.console.charts import failure_timeline
 from onward.console.page_templates import document_path, fragment, page, page_path, with_query
 from onward.console.pages.documents import page_number
+from onward.console.pages.saved_filters import saved_filters
 from onward.console.problems import Problem
 from onward.console.request_context import Onward
 from onward.console.time_zone import viewer_zone
@@ -111,6 +112,7 @@ def show(request: Request, app: Onward) -> Response:
         "failures.html",
         listing=listing,
         total=found.total,
+        saved=saved_filters(app, "failures", listing.path(1)),
         shown=len(found.page),
         bar=(("retry-groups", "Put back…", "main"), ("discard-groups", "Give up…", "danger")),
         services=services,

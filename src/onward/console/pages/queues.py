@@ -17,6 +17,7 @@ from onward.console.action_forms import FormValues, clean
 from onward.console.charts import batch_retries
 from onward.console.page_templates import page, page_path
 from onward.console.pages.documents import page_number
+from onward.console.pages.saved_filters import saved_filters
 from onward.console.problems import Problem
 from onward.console.request_context import Onward
 from onward.model.ledger import DeadLetter, FailedBatch
@@ -147,6 +148,7 @@ def show_queue(request: Request, app: Onward, queue: str) -> Response:
         here=page_path("queues", queue),
         there=page_path("queues", queue, archived="yes"),
         bar=_named_changes(archived=asked.archived),
+        saved=saved_filters(app, "queues", asked.path()),
     )
 
 
