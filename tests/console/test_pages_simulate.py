@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlencode
 
 import pytest
@@ -19,13 +20,15 @@ def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_form_has_the_history_of_the_service(library: Site) -> None:
-    counts = ServiceCounts(events=90)
+    counts = ServiceCounts(events=90_000)
     counts.add_tries([0.25] * 90)
     store = library.app.store
     store.add_counts({(bucket_of(store.now() - 3600, MINUTE), "summarization"): counts})
     page = library.page("/simulate?service=summarization")
-    assert 'name="load" value="' in page
-    assert 'name="duration" value="' in page
+    (load,) = re.findall(r'name="load" value="(\d+)/s"', page)
+    assert int(load) > 400, "90 000 in a minute, and the few of the library in another"
+    assert re.search(r'name="duration" value="0\.\d+s"', page)
+    assert 'name="failing" value=""' in page
     assert "<option selected>summarization</option>" in page
     assert 'id="outcome"' not in page, "nothing is simulated yet"
     assert "<option selected>embedding</option>" in library.page("/simulate"), "the first that needs something"

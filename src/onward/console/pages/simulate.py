@@ -93,13 +93,13 @@ def _simulate(app: App, given: dict[str, str], presets: list[str]) -> Comparison
 def _known(app: App, service: str) -> dict[str, str]:
     """Return what the history of a service says, as it is typed."""
     known = read_history(app.store, app.registry.services[service])
-    formats = {
-        "per_second": ("load", "{:.3g}/s"),
-        "duration": ("duration", "{:.3g}s"),
-        "workers": ("workers", "{}"),
-        "failing": ("failing", "{:.3%}"),
+    typed = {
+        "load": text.rate(known["per_second"]) if "per_second" in known else "",
+        "duration": f"{known['duration']:.3g}s" if "duration" in known else "",
+        "workers": str(known.get("workers", "")),
+        "failing": f"{known['failing'] * 100:.3g}%" if known.get("failing") else "",
     }
-    return {name: form.format(known[key]) for key, (name, form) in formats.items() if key in known}
+    return {name: value for name, value in typed.items() if value}
 
 
 def _result(comparison: Comparison) -> dict[str, Any]:
