@@ -236,9 +236,9 @@ def test_a_group_is_put_back_in_growing_steps(shop: Shop) -> None:
     assert "Processed in steps: 3." in said
 
 
-def test_growing_steps_and_a_number_exclude_each_other(shop: Shop) -> None:
+def test_growing_steps_are_instead_of_a_number(shop: Shop) -> None:
     asked = f"/confirm/retry-group?fingerprint={GROUP}&growing=yes&canary=3"
-    assert "exclude each other" in shop.words(asked, 422)
+    assert "1, then 5, then 50, then the rest." in shop.words(asked), "the page of a group suggests a number"
     post(shop, f"/v3/failures/{GROUP}/retry", 422, growing=True, canary=3)
     post(shop, f"/v3/failures/{GROUP}/retry", 422, growing=True, share=0)
 

@@ -253,6 +253,25 @@ def test_killed_between_two_dead_letters_of_a_step_only_the_others_are_put_back(
     assert rounds(stage) == {2}
 
 
+def test_what_fails_after_the_kill_is_noticed_when_it_goes_on(stage: Stage) -> None:
+    give_up(stage, *PAGES[:20])
+    saved: list[Any] = []
+    begun = stage.clock.now()
+    run = canary(stage, Crew(stage), saved)
+
+    def dies(canary: GroupCanary, hint: str) -> None:
+        if canary.cursor.step == 1:
+            raise Killed  # with the first of five
+
+    run.report = dies
+    with pytest.raises(Killed):
+        run.run()
+    Crew(stage, broken).sleep(1)
+    again = canary(stage, Crew(stage), saved, begun=begun, cursor=CanaryCursor.read(saved[-1]))
+    assert again.run() is CanaryEnd.FAILED
+    assert again.message.startswith("1 of 5 failed again")
+
+
 def test_after_a_failed_step_it_goes_on_with_others(stage: Stage) -> None:
     give_up(stage, *PAGES[:10])
     saved: list[Any] = []

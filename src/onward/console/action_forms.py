@@ -247,15 +247,13 @@ def _pace_fields(form: FormValues) -> tuple[Field, ...]:
 
 def _retry_group(form: FormValues) -> Action:
     group, (canary, rate) = form.needed("fingerprint"), form.pace
-    if not form.ticked("growing"):
-        return RetryFailureGroup(group, canary, rate, quick_plan=True)
-    if canary:
-        raise BadInput("`canary` and `growing` exclude each other; leave the number out, or the steps")
-    return RetryGroupInSteps(group, rate=rate, quick_plan=True)
+    if form.ticked("growing"):  # whatever number was suggested
+        return RetryGroupInSteps(group, rate=rate, quick_plan=True)
+    return RetryFailureGroup(group, canary, rate, quick_plan=True)
 
 
 def _group_pace_fields(form: FormValues) -> tuple[Field, ...]:
-    hint = "1, then 5, then 50, then the rest, each only if those before are processed; it can be continued"
+    hint = "1, then 5, then 50, then the rest, each if those before are processed; not the number below"
     return (
         Field("growing", "In growing steps:", "yes" if form.ticked("growing") else "", hint, "checkbox"),
         *_pace_fields(form),

@@ -155,6 +155,7 @@ def test_notes_and_owner_come_along(two: Stage, clock: Clock) -> None:
 def test_merging_into_a_closed_group_does_not_reopen_it(two: Stage, clock: Clock) -> None:
     two.store.close_group("aaaa", "ana")
     clock.advance(5)
+    give_up(two, replace(LOST, at=clock.now()), "b4")
     merge(two, "bbbb", "aaaa")
     group = two.store.failure_group("aaaa")
     assert group is not None
