@@ -576,6 +576,16 @@ def test_actions(home: Path) -> None:
     text.check()
 
 
+def test_operations(home: Path) -> None:
+    text = Transcript("operations", home)
+    scenes.one_document(home)
+    text.run("operations")
+    text.run("operations", "--status", "failed")
+    text.run("operations", "show", "nothing", code=2)
+    text.run("operations", "continue", "nothing", code=2)
+    text.check()
+
+
 def test_forget_and_models(tmp_path: Path, home: Path) -> None:
     for number, name in enumerate(("one.mbox", "two.mbox"), 1):
         write_mailbox(tmp_path / name, [mail(number, f"Mail {number}", "Who has the key?")])

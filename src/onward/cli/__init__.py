@@ -45,6 +45,7 @@ COMMANDS = {  # the module of each command, and its summary
     "batches": ("batches", "List and retry failed batches."),
     "breakers": ("services", "Show outages, and open or close a breaker."),
     "actions": ("status", "List what operators did."),
+    "operations": ("operations", "List and continue actions that were begun."),
     "policies": ("reference", "Show what is retried when, and until when."),
     "simulate": ("simulate", "Show what an outage would do with other settings."),
     "schema": ("reference", "Print JSON Schemas of events and documents."),
