@@ -38,10 +38,13 @@ def mailbox(path: Path, first: int, words: str) -> Path:
 def ingest(page: Page, path: Path) -> None:
     page.goto("/")
     page.get_by_role("link", name="Ingest", exact=True).click()
-    page.get_by_label("File").set_input_files(path)
-    page.get_by_role("button", name="Send and ingest it").click()
+    with page.expect_file_chooser() as chooser:
+        page.get_by_role("button", name="Choose files").click()
+    chooser.value.set_files(path)
+    page.get_by_role("button", name="Send 1 file").click()
+    page.get_by_role("link", name="See how it goes").click()
     page.wait_for_url("**/tasks/*")
-    expect(page.get_by_role("status")).to_contain_text(f"{path.name} (uploaded) is taken")
+    expect(page.locator("h1")).to_have_text(f"{path.name} (uploaded)")
 
 
 def put_back(page: Page) -> None:
