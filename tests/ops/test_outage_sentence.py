@@ -53,3 +53,8 @@ def test_it_says_which_dependency_since_when_why_what_waits_and_the_next_probe()
 )
 def test_the_other_cases(changes: dict[str, object], text: str) -> None:
     assert text in said(**changes)
+
+
+def test_who_took_it_out_of_service_is_not_given_the_remedy_twice() -> None:
+    text = said(by_hand=True, needs_person=True, asked_again=None, remedy="onward breakers close model")
+    assert text.endswith("; bring it back when it works")

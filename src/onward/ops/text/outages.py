@@ -9,12 +9,13 @@ from onward.ops.text.format import Instant, Sentence, TimeFormat, counted, local
 def outage_sentence(outage: Outage) -> Sentence:
     """Return what is wrong, since when, the remedy, what waits, and when the dependency is asked again."""
     parts = [*_problem(outage), *_ending(outage)]
-    if outage.needs_person and not outage.by_hand:
-        parts.append((". It needs a person",))
-    if outage.remedy:
-        parts.append(
-            (f": {outage.remedy.rstrip('.')}" if outage.needs_person else f". {outage.remedy.rstrip('.')}",)
-        )
+    remedy = outage.remedy.rstrip(".")
+    if outage.by_hand:
+        pass  # what an operator opened is closed by the command or the button beside this sentence
+    elif outage.needs_person:
+        parts.append((f". It needs a person: {remedy}" if remedy else ". It needs a person",))
+    elif remedy:
+        parts.append((f". {remedy}",))
     return tuple(part for sentence in parts for part in sentence)
 
 
