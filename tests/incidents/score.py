@@ -30,6 +30,7 @@ THEMES = (
         "sources",
     ),
     *("capacity", "pressure", "drivers", "mixed", "doubtful"),
+    *("unseen_dependencies", "unseen_access", "unseen_bugs", "unseen_poison", "unseen_overload", "unseen_pairs"),
 )
 LABELS = ("dependency", "overload", "poison document", "bug or bad deploy", "unclear")
 
