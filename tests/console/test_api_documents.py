@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
 
@@ -363,3 +363,18 @@ def test_the_request_of_a_source_is_what_is_listed(library: Site) -> None:
     (found,) = get_list(library)
     assert found["id"] == source_id(str(SAMPLE))
     assert library.app.get(Archive, found["id"]) is not None
+
+
+def test_documents_are_listed_with_their_titles_and_found_by_them(library: Site) -> None:
+    (message,) = get(library, "/v3/documents?collection=messages&limit=1")["documents"]
+    assert message["title"]
+    words = urlencode({"title": message["title"], "limit": 100})
+    found = get(library, f"/v3/documents?{words}")["documents"]
+    assert message["id"] in {one["id"] for one in found}
+    assert {"messages", "threads"} <= {one["collection"] for one in found}
+    chunks = get(library, f"/v3/documents?{words}&collection=chunks")["documents"]
+    assert {one["title"].partition(" of ")[0].split()[0] for one in chunks} == {"chunk"}
+    first = get(library, f"/v3/documents?{words.replace('limit=100', 'limit=1')}")
+    second = get(library, f"/v3/documents?{words}&{urlencode({'after': first['next']})}")
+    assert len(first["documents"]) + len(second["documents"]) == len(found)
+    assert get(library, "/v3/documents?title=zzzz-nothing")["documents"] == []

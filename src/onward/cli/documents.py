@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,7 @@ _list_options = all_of(
     ),
     filter_option("--collection", "NAME", "Only documents of this collection: archives, messages, …"),
     filter_option("--source", "SOURCE", "Only documents of this source (its name, or the end of it)."),
+    filter_option("--title", "WORDS", "Only documents with these words in their subject or path."),
     click.option("--limit", type=COUNT, help=f"The most documents to list; {LISTED} by default, all with --json."),
     click.option("--after", metavar="COLLECTION/ID", default="", help="Start after this document."),
     click.option("--json", "as_json", is_flag=True, help="Export as JSON, one document a line (NDJSON)."),
@@ -59,6 +60,7 @@ _filter_options = all_of(
     ),
     filter_option("--collection", "NAME", "Only documents of this collection."),
     filter_option("--source", "SOURCE", "Only documents of this source; the end of its name is enough."),
+    filter_option("--title", "WORDS", "Only documents with these words in their subject or path."),
     filter_option("--group", "FINGERPRINT", "Only documents of this failure group."),
     click.option(
         "--older-than",
@@ -81,6 +83,7 @@ def documents(ctx: click.Context, /, **options: Any) -> None:
     \b
     Examples:
       onward documents --status failed
+      onward documents --title 'tide tables'
       onward documents --collection messages --source harbour-list.mbox --limit 20
       onward documents --json --full > everything.ndjson
       onward documents export --status failed --output failed.ndjson
@@ -98,6 +101,7 @@ def list_(
     status: str | None,
     collection: str | None,
     source: str | None,
+    title: str | None,
     limit: int | None,
     after: str,
     as_json: bool,
@@ -122,8 +126,12 @@ def list_(
             first, id = collection, after
         filters: dict[str, Any] = {"collection": collection, "source": chosen}
         statuses = statuses_of(status, (None,))
+        pages: Iterable[Iterable[DocumentState]]
         pages = (lookup.all_states(app.store, (first, id), status=one, **filters) for one in statuses)
-        found = heapq.merge(*pages, key=lambda state: (state.collection, state.id))
+        if title is not None:
+            titled = select_documents(app, DocumentFilter(title=title, **filters), statuses)
+            pages = [sorted((one for one in titled if _place(one) > (first, id)), key=_place)]
+        found = heapq.merge(*pages, key=_place)
         if as_json:
             for line in _lines(app, islice(found, limit), full=full, without_times=without_times):
                 print_json(line, indent=None)
@@ -131,8 +139,16 @@ def list_(
             click.echo(lookup.EMPTY)
         else:
             shown = list(islice(found, (limit or LISTED) + 1))
-            total = None if after else count_documents(app, collection=collection, status=status, source=chosen)
+            total = (
+                None
+                if after or title
+                else count_documents(app, collection=collection, status=status, source=chosen)
+            )
             _print(app, shown, limit or LISTED, total)
+
+
+def _place(state: DocumentState) -> tuple[str, str]:
+    return state.collection, state.id
 
 
 def _lines(
@@ -175,7 +191,7 @@ def _print(app: App, found: list[DocumentState], limit: int, total: int | None) 
     if len(found) > limit:
         more = "There are more:" if total is None else f"{number(limit)} of {number(total)} shown; to go on:"
         given = click.get_current_context().params
-        names = [name for name in ("status", "collection", "source", "limit") if given[name] is not None]
+        names = [name for name in ("status", "collection", "source", "title", "limit") if given[name] is not None]
         options = "".join(f" --{name} {shlex.quote(one_line(str(given[name])))}" for name in names)
         out.write(more, style="dim")
         out.write(f"  onward documents{options} --after {last.collection}/{last.id}")
@@ -259,6 +275,7 @@ def purge(**given: Any) -> Action:
 @click.option("--group", metavar="FINGERPRINT", help="All unfinished documents of this failure group.")
 @click.option("--collection", metavar="NAME", help="What failed or is stuck of this collection.")
 @click.option("--source", metavar="SOURCE", help="What failed or is stuck of this source; its end is enough.")
+@click.option("--title", metavar="WORDS", help="What failed or is stuck with these words in its subject or path.")
 @click.option("--status", type=STATUS, help="Documents with this status, instead of what failed or is stuck.")
 @click.option("--at", type=TIME, metavar="WHEN", help="At this time: 18:30, tomorrow, 2026-03-09T14:30.")
 @click.option("--in", "after", type=SPAN, metavar="SPAN", help="After this time: 90s, 10m, 2h, 1d.")

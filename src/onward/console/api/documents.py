@@ -19,12 +19,14 @@ from onward.console.live import event_stream
 from onward.console.operations import API, carry_out
 from onward.console.problems import Problem
 from onward.console.request_context import Onward, Running
-from onward.model.documents import DocumentState, Status
+from onward.model.documents import DocumentKey, DocumentState, Status
 from onward.ops.actions.action import ActionProgress
 from onward.ops.actions.document_retries import RetryDocuments
 from onward.ops.actions.documents import DiscardDocuments
 from onward.ops.actions.sources import CancelSource, ForgetSource, RetrySource
 from onward.ops.bad_input import NotFound
+from onward.ops.lookup import PAGE
+from onward.ops.lookup import pages as pages_of
 from onward.ops.queries.document_details import (
     DONE,
     EMBEDDED,
@@ -39,7 +41,8 @@ from onward.ops.queries.document_details import (
     stands_for_source,
     state_facts,
 )
-from onward.ops.queries.documents import source_named
+from onward.ops.queries.documents import find_by_title, source_named
+from onward.ops.queries.titles import find_titles
 from onward.ops.text.format import iso, one_line, printable, source_name, utc_time
 
 router = APIRouter(prefix="/v3/documents", tags=["Documents"])
@@ -119,26 +122,51 @@ def list_documents(
         str | None,
         Query(min_length=1, max_length=200, description="Documents of this collection, such as `messages`."),
     ] = None,
+    title: Annotated[
+        str | None, Query(min_length=1, max_length=500, description="Words of its subject, or of its path.")
+    ] = None,
 ) -> Facts:
     """Submitted documents, or with `collection` those that came from them, in an order that never changes.
 
+    With `title`, all that are found by it: messages, threads and archives, or those of `collection`.
     Go on with `after` as long as `next` is not null: with `status`, a page may hold fewer than there are left.
     """
     wanted = find_source(app, source)
-    if collection is None:
+    if title is not None:
+        pages = _titled(app, title, collection, wanted, after)
+    elif collection is None:
         pages = _submitted(app, wanted, after, limit)
     else:
         pages = _of_collection(app, collection, wanted, after, limit, status)
     looking = ProgressReader(app)
     found: list[Facts] = []
+    shown: list[DocumentKey] = []
     last = after
     for looked_at, (cursor, state) in enumerate(pages):
         if len(found) == limit or looked_at >= LOOKED_THROUGH:
-            return {"documents": found, "next": last}
+            return {"documents": _with_titles(app, found, shown), "next": last}
         last = cursor
         if state is not None and status in (None, (now := looking.of(state)).status):
             found.append(_brief(state, now))
-    return {"documents": found, "next": None}
+            shown.append((state.collection, state.id))
+    return {"documents": _with_titles(app, found, shown), "next": None}
+
+
+def _with_titles(app: App, found: list[Facts], keys: list[DocumentKey]) -> list[Facts]:
+    titles = find_titles(app, keys)
+    return [facts | {"title": titles.get(key)} for key, facts in zip(keys, found, strict=True)]
+
+
+def _titled(
+    app: App, title: str, collection: str | None, source: str | None, after: str
+) -> Iterator[tuple[str, DocumentState | None]]:
+    found = {f"{name}/{id}": (name, id) for name, id in find_by_title(app, title, collection)}
+    cursors = sorted(cursor for cursor in found if cursor > after)
+    for page in pages_of(cursors, PAGE):
+        states = {(one.collection, one.id): one for one in app.store.states_of([found[one] for one in page])}
+        for cursor in page:
+            state = states.get(found[cursor])
+            yield cursor, state if state is not None and source in (None, state.source) else None
 
 
 def _submitted(app: App, source: str | None, after: str, limit: int) -> Iterator[tuple[str, DocumentState | None]]:

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse
 
 from onward.app import App
+from onward.console.action_forms import clean
 from onward.console.api import schemas
 from onward.console.api.documents import Limit
 from onward.console.api.failure_decisions import GroupPace, known_group
@@ -20,6 +21,7 @@ from onward.console.pages.queues import QueuePageFilter, page_of
 from onward.console.request_context import Onward, Running
 from onward.model.group_life import MAX_NAME_CHARACTERS, GroupState
 from onward.model.ledger import FailedBatch
+from onward.model.operations import OperationStatus
 from onward.ops.actions.dead_letters import RequeueDeadLetters
 from onward.ops.actions.failure_groups import (
     DiscardFailedBatches,
@@ -45,7 +47,7 @@ from onward.ops.queries.failure_groups import (
     item_errors,
     list_groups,
 )
-from onward.ops.queries.operations import STATUSES, list_operations, operation_facts
+from onward.ops.queries.operations import list_operations, operation_facts
 from onward.ops.queries.services import (
     breaker_facts,
     known_dependencies,
@@ -271,7 +273,7 @@ def get_status(request: Request, app: Onward) -> Facts:
     return status.as_dict()
 
 
-Status = Annotated[str | None, Query(description=f"Only those with this status: {', '.join(STATUSES)}.")]
+Status = Annotated[OperationStatus | None, Query(description="Only those with this status.")]
 Before = Annotated[str | None, Query(description="Only those that were begun before the one with this id.")]
 
 
@@ -280,6 +282,7 @@ def get_operations(
     app: Onward, status: Status = None, who: str | None = None, before: Before = None, limit: Limit = 50
 ) -> list[Facts]:
     """List operations, the newest first: actions that run or have run. They are kept for 30 days."""
+    who, before = (clean(text) if text else None for text in (who, before))
     found = list_operations(app, status=status, who=who, before=before, limit=limit)
     return [operation_facts(one) for one in found]
 

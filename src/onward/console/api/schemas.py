@@ -141,6 +141,7 @@ class LastError(ApiResponse):
 class DocumentBrief(DocumentStatus):
     """A document in a list."""
 
+    title: str | None = Field(None, description="Its subject, path or URL, or its place in its message.")
     source: str | None = None
     attemptCount: int = Field(description="Rounds that were begun.")
     lastAttemptTime: Time = Field(None, description="When its last round began, or its last try failed.")
