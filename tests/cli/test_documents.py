@@ -133,3 +133,12 @@ def test_two_runs_over_the_same_source_are_exported_alike(library: Path, home: P
     assert json.loads(lines[0])["body"]["source"] == str(SAMPLE)
     timed = json.loads(onward(home, "documents", "--json").stdout.splitlines()[0])
     assert timed["createdAt"] is not None
+
+
+def test_documents_are_found_by_words_of_a_title(library: Path) -> None:
+    found = onward(library, "documents", "--collection", "threads", "--limit", "1").stdout.splitlines()[0]
+    title = found.partition("processed")[2].strip()
+    lines = onward(library, "documents", "--title", title, "--json").stdout.splitlines()
+    assert {"threads", "messages"} <= {json.loads(line)["collection"] for line in lines}
+    assert "No such documents." in onward(library, "documents", "--title", "zzzz-nothing").stdout
+    assert onward(library, "documents", "--title", " ").exit_code == 2

@@ -11,6 +11,7 @@ from onward.model.operations import OperationStatus
 from tests.console.shop import Shop, open_shop, words
 from tests.support.console_client import HTML
 from tests.support.failed_pages import failure
+from tests.support.store_pages import page
 
 READING = {"queue": "reading.failed"}
 
@@ -161,3 +162,13 @@ def test_every_page_has_the_latest_operations(shop: Shop) -> None:
 def test_an_operation_that_is_not_known_is_refused(shop: Shop) -> None:
     assert "there is no operation 'nothing'" in shop.words("/operations/nothing", 404).lower()
     assert shop.site.client.get("/operations/%00", headers=HTML).status_code == 404
+
+
+def test_documents_that_an_action_was_about_have_their_titles(shop: Shop) -> None:
+    shop.give_up(failure("it broke", "f00d1234"), "page-a")
+    shop.on.store.add_documents([page("page-b", "the tide tables")])
+    shop.site.do("discard", {"collection": "pages", "id": "page-b"})
+    assert "documents discard ids the tide tables (pages/page-b)" in shop.words("/actions")
+    (link,) = {one for one in shop.links("/operations") if one.startswith("/operations/")}
+    assert "Documents the tide tables (pages/page-b)" in shop.words(link)
+    assert "Discard the tide tables?" in shop.words("/operations")

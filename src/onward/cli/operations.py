@@ -68,12 +68,13 @@ def show(id: str, as_json: bool) -> None:
     """Show one operation: what it is about, how far it has come, and its result."""
     with open_store_app() as app:
         found = find_operation(app, id)
+        about = operation_about(app, found)
     if as_json:
         print_json(operation_facts(found))
         return
     out = Output()
     _print(out, found)
-    for name, value in operation_about(found):
+    for name, value in about:
         out.write(f"  {name}: {one_line(value, 300)}", style="dim")
     if found.can_continue:
         out.hint("To go on: ", f"onward operations continue {found.id}")

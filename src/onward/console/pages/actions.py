@@ -19,11 +19,14 @@ from onward.console.request_context import Onward, OwnForm, Running
 from onward.model.operations import Operation
 from onward.ops.operation_run import find_operation
 from onward.ops.queries.operations import STATUSES, operation_about
+from onward.ops.queries.titles import titled_ids
+from onward.ops.text.format import number
 
 router = APIRouter()
 
 PAGE = 50
 MOST_ID = 2**63
+MAX_NAMED = 5  # of the things that an action was about
 
 
 def _form(name: str) -> ActionForm:
@@ -86,7 +89,7 @@ def do(app: Onward, operations: Running, data: OwnForm, name: str) -> Response:
 @router.get("/operations/{id}")
 def operation(request: Request, app: Onward, id: str) -> Response:
     found = find_operation(app, id)
-    return page(request, "operation.html", operation=found, part=_operation(found))
+    return page(request, "operation.html", operation=found, part=_operation(app, found))
 
 
 @router.post("/operations/{id}/stop")
@@ -102,11 +105,11 @@ def continue_it(operations: Running, data: OwnForm, id: str) -> Response:
 
 
 def operation_part(web: FastAPI, which: str) -> str:
-    return _operation(find_operation(web.state.onward, which))
+    return _operation(web.state.onward, find_operation(web.state.onward, which))
 
 
-def _operation(operation: Operation) -> str:
-    return fragment("operation_part.html", operation=operation, about=operation_about(operation))
+def _operation(app: App, operation: Operation) -> str:
+    return fragment("operation_part.html", operation=operation, about=operation_about(app, operation))
 
 
 @dataclass(slots=True)
@@ -166,11 +169,16 @@ def show_actions(request: Request, app: Onward) -> Response:
     return page(
         request,
         "actions.html",
-        actions=[(one, [(name, _shown(value)) for name, value in one.about.items()]) for one in shown],
+        actions=[(one, [(name, _shown(app, name, value)) for name, value in one.about.items()]) for one in shown],
         following=f"/actions?before={shown[-1].id}" if len(found) > PAGE else "",
         first="/actions" if before is not None else "",
     )
 
 
-def _shown(value: Any) -> str:
-    return ", ".join(str(one) for one in value) if isinstance(value, list) else str(value)
+def _shown(app: App, name: str, value: Any) -> str:
+    """Return a value of an action; documents have their titles."""
+    if not isinstance(value, list):
+        return str(value)
+    shown = [str(one) for one in value[:MAX_NAMED]]
+    more = f" and {number(len(value) - MAX_NAMED)} more" if len(value) > MAX_NAMED else ""
+    return ", ".join(titled_ids(app, shown) if name == "ids" else shown) + more

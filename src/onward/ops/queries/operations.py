@@ -7,9 +7,11 @@ from typing import Any
 from onward.app import App
 from onward.model.operations import Operation, OperationStatus
 from onward.ops.bad_input import BadInput
-from onward.ops.text.format import iso, one_line
+from onward.ops.queries.titles import titled_ids
+from onward.ops.text.format import iso, number, one_line
 from onward.retry.redact import redact, redact_values
 
+MAX_NAMED = 5  # documents of an operation
 STATUSES = tuple(str(status) for status in OperationStatus)
 
 
@@ -44,10 +46,18 @@ def operation_facts(operation: Operation) -> dict[str, Any]:
     }
 
 
-def operation_about(operation: Operation) -> list[tuple[str, str]]:
-    """Return the name and value of each parameter, those of a filter on the same level; without secrets."""
+def operation_about(app: App, operation: Operation) -> list[tuple[str, str]]:
+    """Return the name and value of each parameter, those of a filter on the same level; without secrets.
+
+    Documents have their titles.
+    """
     pairs = list[tuple[str, str]]()
     for name, value in operation.parameters.items():
+        if name == "keys":
+            more = f" and {number(len(value) - MAX_NAMED)} more" if len(value) > MAX_NAMED else ""
+            named = titled_ids(app, ["/".join(key) for key in value[:MAX_NAMED]])
+            pairs.append(("documents", ", ".join(named) + more))
+            continue
         inner = value.items() if isinstance(value, dict) else [(name, value)]
         pairs += [(key, redact(_shown(one))) for key, one in inner if one not in (None, False, [], "")]
     return pairs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from onward.app import App
@@ -22,6 +22,13 @@ def find_titles(app: App, keys: Iterable[DocumentKey]) -> dict[DocumentKey, str]
     """Return the title of each of these documents that exists and has one; one query for each collection."""
     found = ((key, title_of(key[0], body)) for key, body in read_bodies(app.store, dict.fromkeys(keys)))
     return {key: title for key, title in found if title}
+
+
+def titled_ids(app: App, ids: Sequence[str]) -> list[str]:
+    """Return documents that are given as COLLECTION/ID for people: by their titles, then their ids."""
+    keys = {id: (name, rest) for id in ids for name, slash, rest in (id.partition("/"),) if slash}
+    titles = find_titles(app, keys.values())
+    return [titled(keys[id], titles) if id in keys else one_line(id) for id in ids]
 
 
 def titled(key: DocumentKey, titles: dict[DocumentKey, str], id: str = "") -> str:
