@@ -214,3 +214,83 @@ def test_a_huge_message_is_cut_and_its_secrets_are_still_found() -> None:
     failure = Failure.of(ValueError("password=hunter2hunter2 " + "x" * 5_000_000), at=0.0, service="reading")
     assert len(failure.message) <= 2000
     assert failure.message.startswith("password=*** x")
+
+
+def raise_it(error: BaseException, cause: BaseException | None = None) -> BaseException:
+    """Return an error as a handler raises it."""
+    try:
+        raise error from cause
+    except BaseException as found:
+        return found
+
+
+CALL = {"inv-acme-spring", "acme corp", "incoming/acme/spring.pdf", "spring.pdf", "spring"}
+OTHER_CALL = {"inv-oak-autumn", "oak & sons", "incoming/oak/autumn.pdf", "autumn.pdf", "autumn"}
+
+
+@pytest.mark.parametrize(
+    "message",
+    (
+        "cannot read {id}",
+        "no customer {name} in the index",
+        "unpacking {file} failed: bad header",
+        "service 'reading', document invoices/{id} took longer than its time limit of 600 s",
+        "template {stem} has no total",
+    ),
+)
+def test_values_of_the_call_do_not_make_another_group(message: str) -> None:
+    values = {"id": "inv-acme-spring", "name": "acme corp", "file": "spring.pdf", "stem": "spring"}
+    others = {"id": "inv-oak-autumn", "name": "oak & sons", "file": "autumn.pdf", "stem": "autumn"}
+    one, other = raise_it(ValueError(message.format(**values))), raise_it(ValueError(message.format(**others)))
+    assert fingerprint("s", one, values=CALL) == fingerprint("s", other, values=OTHER_CALL)
+    assert fingerprint("s", one) != fingerprint("s", other), "only because they are values of the call"
+
+
+def test_a_key_that_is_a_value_of_the_call_does_not_make_another_group() -> None:
+    one, other = raise_it(KeyError("inv-acme-spring")), raise_it(KeyError("inv-oak-autumn"))
+    assert fingerprint("s", one, values=CALL) == fingerprint("s", other, values=OTHER_CALL)
+
+
+class Answered(Exception):
+    """An error of an HTTP library."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"{status} for url https://example.org/")
+        self.status_code = status
+
+
+def bare_asserts(which: int) -> None:
+    assert which != 1
+    assert which != 2
+
+
+def failing_assert(which: int) -> BaseException:
+    with pytest.raises(AssertionError) as found:
+        bare_asserts(which)
+    return AssertionError().with_traceback(found.value.__traceback__)  # without the message that pytest adds
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    (
+        (raise_it(Answered(403)), raise_it(Answered(503))),
+        (raise_it(RuntimeError("HTTP 404 from the shop")), raise_it(RuntimeError("HTTP 500 from the shop"))),
+        (raise_it(KeyError("vat")), raise_it(KeyError("total"))),
+        (raise_it(AttributeError("no", name="a")), raise_it(AttributeError("no", name="b"))),
+        (raise_it(Unavailable("db")), raise_it(Unavailable("api"))),
+        (raise_it(OSError(28, "no")), raise_it(OSError(24, "no"))),
+        (raise_it(RuntimeError("failed"), KeyError("a")), raise_it(RuntimeError("failed"), TimeoutError())),
+        (failing_assert(1), failing_assert(2)),
+        (ExceptionGroup("two", [KeyError("a")]), ExceptionGroup("two", [TimeoutError()])),
+    ),
+    ids=("status", "status in text", "key", "name", "dependency", "errno", "cause", "assert", "group"),
+)
+def test_codes_keys_names_and_causes_make_another_group(one: BaseException, other: BaseException) -> None:
+    assert fingerprint("s", one) != fingerprint("s", other)
+
+
+def test_an_exception_group_is_known_by_the_kinds_of_its_members() -> None:
+    few, many = ([TimeoutError(f"call {n}") for n in range(number)] for number in (2, 5))
+    assert fingerprint("s", ExceptionGroup("in a group", few)) == fingerprint(
+        "s", ExceptionGroup("in a group", many)
+    )

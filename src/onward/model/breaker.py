@@ -13,7 +13,7 @@ from typing import Any
 
 STRIKES_TO_OPEN = 5
 DOCUMENTS_TO_OPEN = 3
-MAX_STRIKES_FACTOR = 3
+MAX_STRIKES_FACTOR = 6
 FIRST_PROBE_SECONDS = 10.0
 SLOWEST_PROBE_SECONDS = 300.0
 HEALTH_HEAD_START_SECONDS = 1.0  # A health call is asked this long before a document may probe
@@ -183,7 +183,7 @@ def struck(
     documents have succeeded, each opening asks for more: part of the dependency may be down, and the
     documents of that part must not hold back the others again and again.
     """
-    factor = min(1 + breaker.openings, MAX_STRIKES_FACTOR) if breaker.worked else 1
+    factor = min(2 * breaker.openings, MAX_STRIKES_FACTOR) if breaker.worked else 1
     strikes = (*breaker.strikes, strike)[-rules.failures * MAX_STRIKES_FACTOR :]
     if len(strikes) >= rules.failures * factor and _documents_hit(strikes) >= rules.documents:
         return opened(breaker, now, reason, remedy, rules=rules)

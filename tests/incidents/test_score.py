@@ -1,0 +1,42 @@
+"""The verdicts on staged incidents: right as often as the docs say, no cause split, no two merged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.incidents.score import incidents, table
+from tests.incidents.staging import CauseResult, Incident, IncidentResult
+
+PAGE = Path(__file__).parents[2] / "docs/explanation/verdicts.md"
+QUICK = ("outage_that_came_back", "ten_percent_bug", "too_slow_since_the_deploy", "flapping_broker")
+
+
+def chosen(*, unseen: bool) -> list[Incident]:
+    return [one for one in incidents() if one.theme.startswith("unseen") is unseen]
+
+
+def causes(results: list[IncidentResult]) -> list[CauseResult]:
+    return [cause for result in results for cause in result.causes]
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_verdict_is_the_label(name: str) -> None:
+    found = causes([one.play() for one in incidents() if one.name == name])
+    assert found, f"there is no incident {name}"
+    assert [one.verdict for one in found] == [one.label for one in found]
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("unseen", (False, True), ids=("first", "unseen"))
+def test_the_page_has_the_true_score_and_the_groups_are_right(unseen: bool) -> None:
+    results = [one.play() for one in chosen(unseen=unseen)]
+    found = causes(results)
+    assert not [one.name for one in found if one.is_split]
+    assert not [result.causes[0].name for result in results if result.merged or result.stray]
+    assert table(found) in PAGE.read_text(), "make the tables of the page anew: python -m tests.incidents.score"
+    right = sum(one.verdict == one.label for one in found)
+    wrong = sum(one.verdict not in (one.label, "unclear") for one in found)
+    assert right >= 0.9 * len(found)
+    assert wrong <= 0.04 * len(found)
