@@ -115,7 +115,7 @@ class Simulation:
         self.calls = 0  # how many times a handler was called
         self._random = Random(seed)
         self._down: dict[str, float] = {}
-        self._repeats: dict[tuple[int | str, ...], tuple[float, int]] = {}
+        self._repeats: dict[tuple[int, str], tuple[float, int]] = {}
         """Of each row and first document of a call: since when its calls are counted, and how many there were."""
         self._problem: AssertionError | None = None
         self._before = (app._store, app.registry.dependencies)
@@ -291,7 +291,7 @@ class Simulation:
     def _count_repeats(self, call: Call) -> None:
         """Stop a handler whose waits follow the real clock: the simulation would take as long as that."""
         now, delivery = self.clock.now(), call.delivery
-        call_key = (delivery.row, *call.ids[:1])  # an event with many documents has as many calls
+        call_key = (delivery.row, call.ids[0] if call.ids else "")  # an event with many documents has many calls
         since, count = self._repeats.get(call_key, (now, 0))
         since, count = (since, count + 1) if now - since < REPEAT_SECONDS else (now, 1)
         self._repeats[call_key] = since, count

@@ -125,7 +125,7 @@ def test_versions_and_openings_are_drawn_and_the_traceback_is_folded(shop: Shop)
 
 def test_the_buttons_match_the_verdict(shop: Shop) -> None:
     links = shop.links(f"/failures/{GROUP}")
-    assert f"/confirm/retry-group?fingerprint={GROUP}&canary=3&rate=" in links, "a bug: a few first"
+    assert f"/confirm/retry-group?fingerprint={GROUP}&growing=yes&rate=" in links, "a bug: a few first"
     assert f"/confirm/discard-group?fingerprint={GROUP}" in links
     links = shop.links(f"/failures/{OTHER}")
     assert f"/confirm/retry-group?fingerprint={OTHER}&canary=&rate=" in links, "a poison document: once more"

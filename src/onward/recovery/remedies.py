@@ -23,6 +23,7 @@ class RemedyKind(StrEnum):
     SHOW_BREAKERS = "show_breakers"
     RETRY_WHEN_BACK = "retry_when_back"
     RETRY_SLOWLY = "retry_slowly"
+    CLOSE = "close"  # in the version that has the fix
     RETRY_WHEN_FIXED = "retry_when_fixed"
     RETRY_ONCE = "retry_once"
     RETRY_FEW = "retry_few"
@@ -36,6 +37,7 @@ class Remedy:
     kind: RemedyKind
     dependency: str = ""  # whose return the events wait for
     canary: int = 0
+    growing: bool = False  # the canary grows in steps
     rate: float | None = None
     count: int = 0  # how many are retried anyway
     at: float | None = None  # when the next of them is
@@ -80,11 +82,12 @@ def _remedies(evidence: Evidence, diagnosis: Diagnosis, *, example: bool, own: O
     all_anyway = own.count >= max(1, evidence.group.affected)
     match cause:
         case Cause.DEPENDENCY if not (evidence.waiting and not evidence.group.dead_letters):
-            yield Remedy(RemedyKind.RETRY_WHEN_BACK, canary=1)
+            yield Remedy(RemedyKind.RETRY_WHEN_BACK, growing=True)
         case Cause.OVERLOAD if not all_anyway:
             yield Remedy(RemedyKind.RETRY_SLOWLY, rate=1.0)
         case Cause.BUG:
-            yield Remedy(RemedyKind.RETRY_WHEN_FIXED, canary=3)
+            yield Remedy(RemedyKind.CLOSE)
+            yield Remedy(RemedyKind.RETRY_WHEN_FIXED, growing=True)
         case Cause.POISON:
             yield Remedy(RemedyKind.RETRY_ONCE)
             yield Remedy(RemedyKind.DISCARD)

@@ -278,10 +278,13 @@ def _remedy(remedy: Remedy, fingerprint: str, example: str, now: float) -> dict[
             path, button = example, "Open it"
         case RemedyKind.SHOW_BREAKERS:
             path, button = "/workers#breakers", "See the breakers"
+        case RemedyKind.CLOSE:
+            path, button = "#decide", "Close it…"
         case RemedyKind.DISCARD:
             path, button = f"/confirm/discard-group?{urlencode({'fingerprint': fingerprint})}", "Give it up…"
         case _:
-            pace = {"canary": remedy.canary or "", "rate": f"{remedy.rate:g}" if remedy.rate else ""}
+            pace: dict[str, object] = {"growing": "yes"} if remedy.growing else {"canary": remedy.canary or ""}
+            pace["rate"] = f"{remedy.rate:g}" if remedy.rate else ""
             path = f"/confirm/retry-group?{urlencode({'fingerprint': fingerprint, **pace})}"
             button = "Put it back…"
     return {"why": remedy_text(remedy, now), "path": path, "button": button, "kind": str(remedy.kind)}

@@ -40,7 +40,8 @@ _REMEDIES = {
     RemedyKind.SHOW_BREAKERS: "see whether it is down",
     RemedyKind.RETRY_WHEN_BACK: "when it works again",
     RemedyKind.RETRY_SLOWLY: "put it back slowly",
-    RemedyKind.RETRY_WHEN_FIXED: "when it is fixed and deployed",
+    RemedyKind.CLOSE: "say which version has the fix",
+    RemedyKind.RETRY_WHEN_FIXED: "when it is deployed",
     RemedyKind.RETRY_ONCE: "try it once more",
     RemedyKind.RETRY_FEW: "try a few of them",
     RemedyKind.DISCARD: "give it up for good",
@@ -134,8 +135,10 @@ def remedy_command(remedy: Remedy, fingerprint: str, example: str) -> str:
             return example
         case RemedyKind.SHOW_BREAKERS:
             return "onward breakers"
+        case RemedyKind.CLOSE:
+            return f"onward failures fixed {fingerprint} --in VERSION"
         case RemedyKind.DISCARD:
             return f"onward failures discard {fingerprint} --confirm"
-    canary = f" --canary {remedy.canary}" if remedy.canary else ""
+    canary = " --canary" if remedy.growing else f" --canary {remedy.canary}" if remedy.canary else ""
     rate = f" --rate {remedy.rate:g}" if remedy.rate else ""
     return f"onward failures retry {fingerprint}{canary}{rate}"
