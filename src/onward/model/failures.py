@@ -25,6 +25,7 @@ from onward.retry.library_errors import (
     classify_code,
     error_code,
     http_status,
+    is_rejection,
     meaning_of,
     names_missing_schema,
     status_in,
@@ -100,8 +101,8 @@ class Failure:
     version: str = ""
     traceback: str = ""
     dependency: str | None = None
-    # `not_ready`, `transient`, `permanent`, `malformed`, `unavailable`, `unreached`, `refused`, `rate_limited`,
-    # `timeout`, `capacity`, `crash`
+    # `not_ready`, `transient`, `permanent`, `rejected`, `malformed`, `unavailable`, `unreached`, `refused`,
+    # `rate_limited`, `timeout`, `capacity`, `crash`
     kind: str = ""
     place: str = ""  # The innermost frame of user code, as `module:function`
     context: str = ""  # The JSON object that was reported with an error of other code
@@ -151,6 +152,10 @@ class Failure:
 
 def kind_of(error: BaseException, classified: Classified) -> str:
     """Return the kind of a failure, for its diagnosis; the words of a message count where its type says little."""
+    if classified.kind in (Kind.NOT_READY, Kind.MALFORMED):
+        return str(classified.kind)
+    if any(is_rejection(one, http_status(one)) for one in chain_of(error)) and not classified.unavailable:
+        return "rejected"
     if classified.kind is not Kind.TRANSIENT:
         return str(classified.kind)
     texts = [message_of(one) for one in chain_of(error)]

@@ -13,6 +13,7 @@ from onward.recovery.evidence import Evidence, Version
 
 MANY_TIMES = 3  # what fails while this many times as many succeed is not the program's or a dependency's fault
 SEVERAL = 3  # different documents that fail one after the other, and none succeeds: that is not chance
+MANY = 5  # documents that fail alike, where nothing has ever succeeded: too many for an accident
 ALONE = 2  # up to this many documents may each have a failure of their own, even one that looks like a network's
 CHANCE = 0.01  # a version is not the cause if older ones had no such failure with a higher probability than this
 PROGRAM_CHANCE = 0.1  # the same for an error of the program, which has a version for its cause more often
@@ -52,6 +53,7 @@ class FindingKind(StrEnum):
     BREAKER_OPENED = "breaker_opened"  # names: dependency; count openings; seconds of the last, None: still open
     NOT_REACHED = "not_reached"  # count of total failures
     REFUSED = "refused"  # count of total failures
+    REJECTED = "rejected"  # count of total failures
     LIBRARY = "library"  # names: package
     EVENTS_WAIT = "events_wait"  # count events
     RATE_LIMITED = "rate_limited"  # count of total failures
@@ -272,8 +274,10 @@ def _all_fail(evidence: Evidence) -> Judgement | None:
     if not evidence.before or failing < SEVERAL or evidence.during * 10 > failing or evidence.kind == "not_ready":
         return None
     found = [*_what_succeeded(evidence), *_healing(evidence), *_same_version(evidence)]
-    if _recovered_under_others(evidence) or not (evidence.needs or evidence.group.dependencies):
-        return Cause.BUG, [*_failed(evidence), *found]
+    outside = bool(evidence.needs or evidence.group.dependencies)
+    # A dependency that rejects what it is sent works: we send the wrong thing.
+    if _recovered_under_others(evidence) or evidence.kind == "rejected" or not outside:
+        return Cause.BUG, [*_failed(evidence), *_kinds(evidence), *found]
     return Cause.DEPENDENCY, [*_dependency(evidence), *found]
 
 
@@ -282,7 +286,7 @@ def _never_worked(evidence: Evidence) -> Judgement | None:
     if evidence.before or evidence.since or evidence.kind == "not_ready":
         return None
     program = evidence.group.error_type in PROGRAMMING_ERRORS
-    if not program and (evidence.documents < SEVERAL or evidence.needs):
+    if not program and (evidence.documents < MANY or evidence.needs):
         return None
     return Cause.BUG, [*_failed(evidence), Finding(FindingKind.NONE_EVER, names=(evidence.group.service,))]
 
@@ -349,6 +353,7 @@ def _kinds(evidence: Evidence) -> Iterator[Finding]:
     named = {
         FindingKind.RATE_LIMITED: ("rate_limited",),
         FindingKind.REFUSED: ("refused",),
+        FindingKind.REJECTED: ("rejected",),
         FindingKind.TIMED_OUT: ("timeout",),
         FindingKind.RAN_OUT: ("capacity",),
         FindingKind.NOT_REACHED: ("unavailable", "unreached"),

@@ -93,7 +93,8 @@ _MEANINGS: tuple[tuple[re.Pattern[str], Classified], ...] = tuple(
             RATE_LIMITED,
         ),
         (r"database (?:table )?is locked|deadlock|lock (?:wait )?timeout|could not obtain lock", BUSY),
-        (r"too many (?:clients|connections)|connection slots|pool (?:limit|exhausted|timeout)|queuepool", BUSY),
+        (r"too many (?:clients|connections)|max\w* (?:number of )?(?:clients|connections)", BUSY),
+        (r"connection slots|pool (?:limit|exhausted|timeout)|queuepool", BUSY),
         (r"\b(?:is|are|too) busy\b|server busy|at capacity|queue (?:is )?full|rejected.execution|maxmemory", BUSY),
         (r"signals?\.sigkill|oom[- ]?kill|exit (?:status|code) 137", EXHAUSTED),
         (
@@ -103,6 +104,14 @@ _MEANINGS: tuple[tuple[re.Pattern[str], Classified], ...] = tuple(
         (r"certificate (?:verify failed|has expired|is not valid)|certificate_verify_failed", BAD_CERTIFICATE),
         (
             r"invalid (?:api[ _-]?key|credentials|token|access key)|unauthori[sz]ed|authentication failed",
+            KEY_REFUSED,
+        ),
+        (
+            r"invalid_grant|account (?:has been |is )?(?:disabled|suspended|locked|closed)|login incorrect",
+            KEY_REFUSED,
+        ),
+        (
+            r"licen[cs]e (?:has |is )?(?:expired|invalid|exceeded)|subscription (?:has )?expired|not logged in",
             KEY_REFUSED,
         ),
         (r"password authentication failed|(?:access|permission) denied for user|login failed", KEY_REFUSED),
@@ -119,6 +128,11 @@ _MEANINGS: tuple[tuple[re.Pattern[str], Classified], ...] = tuple(
         (r"service unavailable|bad gateway|gateway time-?out|internal server error|server error", UNAVAILABLE),
         (r"\btime[d -]?out\b|deadline exceeded|took too long", UNAVAILABLE),
     )
+)
+_REJECTIONS = re.compile(
+    r"sqlstate (?:22|23|42)|smtp 5(?!3[0458])"
+    r"|aws (?:NoSuch|Invalid(?!AccessKey|Client|Token)|Validation|MalformedXML)"
+    r"|grpc (?:INVALID_ARGUMENT|NOT_FOUND|ALREADY_EXISTS|FAILED_PRECONDITION|OUT_OF_RANGE|UNIMPLEMENTED)"
 )
 _MISSING_SCHEMA = re.compile(
     r"no such (?:table|column)|(?:relation|column|table) \S{1,80} does not exist|unknown column",
@@ -161,6 +175,13 @@ def status_in(message: str) -> int | None:
     """Return the HTTP status that a message names, as in `HTTP 503` or `404 Not Found`."""
     found = _STATUS_IN_TEXT.search(message[:MAX_SEARCHED])
     return int(found[1] or found[2]) if found else None
+
+
+def is_rejection(error: BaseException, status: int | None) -> bool:
+    """Return whether the other side works and rejects what it was sent, as malformed or unknown."""
+    if status is not None and 400 <= status < 500 and status not in (401, 402, 403, 407, 408, 425, 429):
+        return True
+    return bool(_REJECTIONS.match(error_code(error)))
 
 
 def names_missing_schema(message: str) -> bool:

@@ -13,6 +13,7 @@ from onward.retry.redact import redact
 _SENTENCES = {
     Kind.ONE_OF: "The failures do not say which of them it was: {either}.",
     Kind.NOT_REACHED: "It was not reached or could not respond in {of_failures}.",
+    Kind.REJECTED: "It works, and rejected what it was sent, in {of_failures}.",
     Kind.REFUSED: "It refused the call in {of_failures}.",
     Kind.LIBRARY: "The error came from the package {names[0]}.",
     Kind.RATE_LIMITED: "It was refused for too many requests in {of_failures}.",
