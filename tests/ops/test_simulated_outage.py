@@ -98,13 +98,14 @@ def test_with_a_breaker_its_calls_are_those_of_the_engine() -> None:
 
 
 @pytest.mark.prove
-def test_without_one_it_gives_up_the_documents_that_the_engine_gives_up() -> None:
+def test_without_one_it_makes_the_calls_that_the_engine_makes() -> None:
     calls, given_up = simulated(reading(needs=False), 2 * HOUR)
     result = run(reading(needs=False), outage=2 * HOUR)
     # Their microseconds differ: at the end of the outage, some calls are on the other side of it.
     assert result.calls_in_outage == pytest.approx(len(calls), rel=0.005)
-    assert result.given_up == result.needlessly == pytest.approx(given_up, abs=1)
-    assert given_up > 20
+    # Nothing is given up while everything fails, unless a round ends just after the first success.
+    assert result.given_up == result.needlessly
+    assert max(given_up, result.given_up) <= 3
 
 
 @pytest.mark.prove
@@ -176,13 +177,13 @@ def test_more_frequent_probes_find_the_end_sooner_and_cost_calls() -> None:
     assert changed.resumed_after <= 31
 
 
-def test_without_a_breaker_documents_are_given_up_needlessly() -> None:
+def test_without_a_breaker_the_dependency_is_called_for_nothing_all_the_time() -> None:
     load = LOAD | {"failed_duration": "5ms", "failing": "10%", "load": "2/min"}
     now, without = two(reading(), outage="3h", load=load, what_if=["no-breaker"])
-    assert now.given_up_needlessly == 0
-    assert without.given_up_needlessly > 100
-    assert now.given_up == 36, "only those that fail in any case: 10 % of 360"
-    assert without.given_up == without.given_up_needlessly + 36
+    assert now.given_up_needlessly == without.given_up_needlessly == 0, (
+        "while everything fails, nothing is given up"
+    )
+    assert now.given_up == without.given_up == 36, "only those that fail in any case: 10 % of 360"
     assert without.calls_in_outage > 100 * now.calls_in_outage
 
 

@@ -28,6 +28,12 @@ class CountedFailure(NamedTuple):
     documents: int  # How many documents first failed like this
     began: float | None = None  # When its try began; None: when it failed
     moved: bool = False  # It was counted in another group before, and reopens none
+    by: str = ""  # The name under which successes are counted that it is compared with; empty: the service
+
+
+def made_by(service: str, collection: str) -> str:
+    """Return the name under which documents are counted that a service makes, next to those that it finishes."""
+    return f"{service}/{collection}"
 
 
 # -- rules
@@ -79,8 +85,8 @@ def write_failures(db: Database, counted: Sequence[CountedFailure]) -> None:
     db.lock("failure groups", sorted(groups))
     stored = {fingerprint: maps for fingerprint, *maps in db.read("group_counts", list(groups))}
     succeeded: dict[str, dict[str, int]] = {}
-    for service, version, n, *_ in db.read("successes", sorted({service for service, *_ in counted})):
-        succeeded.setdefault(service, {})[version] = n
+    for by, version, n, *_ in db.read("successes", sorted({one.by or one.service for one in counted})):
+        succeeded.setdefault(by, {})[version] = n
     rows = []
     for fingerprint, same in groups.items():
         service, collection, last = same[-1][:3]
@@ -92,7 +98,7 @@ def write_failures(db: Database, counted: Sequence[CountedFailure]) -> None:
         names = zip(*((failure.kind, failure.version, failure.dependency) for failure in failures), strict=True)
         before = stored.get(fingerprint, ({}, {}, {}))[:3]
         maps = [json.dumps(_counted(counts, more)) for counts, more in zip(before, names, strict=True)]
-        now = json.dumps(succeeded.get(service, {}))
+        now = json.dumps(succeeded.get(same[-1].by or service, {}))
         counts = (first_seen, last.at, len(same), documents, *maps, contexts[-1])
         rows.append((fingerprint, *about, *counts, now, now, last.library))
     db.bulk("count_failures", rows)
@@ -133,11 +139,10 @@ def _counted(stored: dict[str, int], names: Iterable[str | None]) -> dict[str, i
     return dict(list(counts.items())[-MAX_NAMES:])
 
 
-def read_group(stored: list[Any], successes: Mapping[str, Mapping[str, int]]) -> FailureGroup:
-    """Read a failure group from its columns; `successes` are those of services until now, by version."""
+def read_group(stored: list[Any], succeeded_now: Mapping[str, int]) -> FailureGroup:
+    """Read a failure group from its columns; `succeeded_now` is what it is compared with, by version."""
     # The columns come in the order of the fields, except `succeeded_now`.
     *columns, affected, dead_letters, life = stored
-    now = successes.get(stored[1], {})
-    group = FailureGroup(*[*columns, now, affected, dead_letters, GroupLife.from_dict(life)])
+    group = FailureGroup(*[*columns, succeeded_now, affected, dead_letters, GroupLife.from_dict(life)])
     # Documents that failed before the group was last forgotten are still affected.
     return replace(group, documents=max(group.documents, group.affected))

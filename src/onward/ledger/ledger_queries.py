@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from onward.ledger.failure_groups import CountedFailure, read_group
+from onward.ledger.failure_groups import CountedFailure, made_by, read_group
 from onward.ledger.reader import nested
 from onward.ledger.transactions import TransactionalStore, transactional
 from onward.ledger.unit_of_work import UnitOfWork
@@ -99,10 +99,15 @@ class LedgerQueries(TransactionalStore):
         return None if group is None else self._read_groups([group])[0]
 
     def _read_groups(self, stored: list[list[Any]]) -> list[FailureGroup]:
+        finishes = {service: collection for service, _, collection, *_ in self.db.read("subscriptions")}
+        names: list[str] = []
+        for _, service, collection, *_ in stored:
+            is_made = collection is not None and finishes.get(service, collection) != collection
+            names.append(made_by(service, collection) if is_made else service)
         succeeded: dict[str, dict[str, int]] = {}
-        for one in self.successes({group[1] for group in stored}):
+        for one in self.successes(set(names)):
             succeeded.setdefault(one.service, {})[one.version] = one.count
-        return [read_group(group, succeeded) for group in stored]
+        return [read_group(group, succeeded.get(name, {})) for group, name in zip(stored, names, strict=True)]
 
     def group_statuses(self, fingerprint: str) -> dict[str, int]:
         """Count the documents whose last error is of this group, by status."""

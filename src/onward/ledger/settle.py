@@ -14,7 +14,7 @@ from onward.ledger.breakers import (
     strikes_of,
     without_charges,
 )
-from onward.ledger.failure_groups import CountedFailure
+from onward.ledger.failure_groups import CountedFailure, made_by
 from onward.ledger.publish import begin_round, publish
 from onward.ledger.records import DocumentRecord, RowRecord
 from onward.ledger.requeue import DEAD_STATES, put_in_queue, requeue_uncharged
@@ -99,7 +99,8 @@ def _add_all(unit: UnitOfWork, settlement: Settlement, closed: ClosedRows) -> Co
     if generation != unit.generation(source):
         return CommitResult(CommitStatus.FENCED)
     for new in settlement.adds:
-        unit.add_made(new, source)
+        if unit.add_made(new, source):
+            unit.count_success(made_by(settlement.service, new.collection), settlement.version, 1)
     unit.count_success(settlement.service, settlement.version, 1)
     return CommitResult(CommitStatus.COMMITTED)
 
@@ -180,8 +181,14 @@ class AppliedSettlement:
         for replacement in settlement.replaces:
             unit.replace((replacement.collection, replacement.id), replacement.body, replacement.keys)
         for new in settlement.adds:
-            if unit.add_made(new, row.source) and new.failure is not None:
-                unit.failures.append(CountedFailure(row.service, new.collection, new.failure, 1, settlement.began))
+            if not unit.add_made(new, row.source):
+                continue
+            by = made_by(row.service, new.collection)
+            if new.failure is None:
+                unit.count_success(by, settlement.version, 1)
+            else:
+                counted = CountedFailure(row.service, new.collection, new.failure, 1, settlement.began, by=by)
+                unit.failures.append(counted)
         for part in parts:
             match part:
                 case Processed():
