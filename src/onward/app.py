@@ -23,7 +23,8 @@ from onward.model.breaker import BreakerRules
 from onward.model.clock import Clock
 from onward.model.documents import Document, DocumentState
 from onward.model.events import Event
-from onward.model.failures import Failure, place_of
+from onward.model.failures import Failure
+from onward.model.fingerprints import place_of
 from onward.model.ledger import OutgoingEvents, Published
 from onward.retry import Classified, OnwardError, RetryPolicy, classify, redact_error
 from onward.retry.plain_data import context_json

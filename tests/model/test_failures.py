@@ -10,17 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onward import App, NotReady, Unavailable
-from onward.model.failures import (
-    KEPT_OUTCOMES,
-    MAX_MESSAGE,
-    Failure,
-    fingerprint,
-    kind_of,
-    outcomes,
-    place_of,
-    remember,
-    shape_of,
-)
+from onward.model.failures import KEPT_OUTCOMES, Failure, kind_of, outcomes, remember
+from onward.model.fingerprints import MAX_MESSAGE, fingerprint, place_of, shape_of
 from onward.retry import Classified, Kind, Malformed, Permanent, classify
 
 

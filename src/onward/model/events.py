@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from onward.model.documents import Document
-from onward.model.failures import message_of
+from onward.model.fingerprints import message_of
 from onward.retry import Malformed, OnwardError
 
 MAX_IDS = 500

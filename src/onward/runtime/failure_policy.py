@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from onward.ledger.store_errors import StoreUnavailable
 from onward.model.events import Envelope, dotted, new_id
-from onward.model.failures import MAX_CALL_VALUES, Failure, call_values
+from onward.model.failures import Failure
+from onward.model.fingerprints import MAX_CALL_VALUES, call_values
 from onward.model.ledger import (
     MAX_DEATHS,
     Charge,

@@ -18,7 +18,8 @@ from onward.console.api import schemas
 from onward.console.api.openapi import problems, reads
 from onward.console.problems import LISTED_ERRORS, Problem, describe_field_errors
 from onward.console.request_context import Onward
-from onward.model.failures import MAX_MESSAGE, MAX_SHAPE, MAX_TRACEBACK, Failure, shape_of
+from onward.model.failures import MAX_TRACEBACK, Failure
+from onward.model.fingerprints import MAX_MESSAGE, MAX_SHAPE, shape_of
 from onward.ops.text.format import iso
 from onward.retry import redact_error
 from onward.retry.plain_data import context_json
