@@ -11,7 +11,7 @@ from onward.model.failures import Failure
 from onward.model.ledger import Charge, DeadLettered, Processed, RetryLater, Settlement
 from onward.model.ledger_views import FailureGroup
 from onward.retry import Reason
-from tests.support.store_pages import NOON, Clock, Stage, page, settlement
+from tests.support.store_pages import NOON, Clock, Stage, page, settlement, word
 
 BROKEN = Failure(
     at=NOON,
@@ -200,3 +200,57 @@ def test_a_report_is_undone_with_its_transaction(stage: Stage) -> None:
     with pytest.raises(RuntimeError):
         stage.store.atomically(report_and_fail)
     assert stage.store.failure_groups() == []
+
+
+# -- what a diagnosis compares
+
+
+def test_a_forgotten_document_counts_no_more(stage: Stage) -> None:
+    give_up(stage, "kept")
+    stage.bring("gone", source="s")
+    failed = DeadLettered(["gone"], reason=Reason.NON_RETRYABLE, failure=BROKEN, final=True)
+    stage.settle(stage.take(), failed)
+    assert only_group(stage).documents == 2
+    stage.store.forget("s")
+    group = only_group(stage)
+    assert (group.documents, group.affected) == (1, 1)
+
+
+def test_an_event_that_fails_again_is_one_event(stage: Stage, clock: Clock) -> None:
+    stage.store.publish([stage.noticed("smoke")])
+    for _ in range(3):
+        again = RetryLater([], after=60.0, charge=Charge.TRY, failure=BROKEN)
+        stage.settle(stage.take(service="listening"), again)
+        clock.advance(61)
+    group = only_group(stage)
+    assert (group.failures, group.documents) == (3, 1)
+
+
+def test_successes_are_counted_by_service_and_version(stage: Stage, clock: Clock) -> None:
+    for version, id in (("1.0", "a"), ("1.0", "b"), ("1.1", "c")):
+        stage.bring(id)
+        clock.advance(1)
+        stage.settle(stage.take(), Processed([id]), version=version, service="reading")
+    stage.store.publish([stage.noticed("smoke")])
+    stage.settle(stage.take(service="listening"), Processed([]), version="1.1", service="listening")
+    found = {(one.service, one.version): one for one in stage.store.successes(["reading", "listening"])}
+    assert {name: one.count for name, one in found.items()} == {
+        ("reading", "1.0"): 2,
+        ("reading", "1.1"): 1,
+        ("listening", "1.1"): 1,
+    }
+    assert (found["reading", "1.0"].first_at, found["reading", "1.0"].last_at) == (NOON + 1, NOON + 2)
+
+
+def test_successes_of_a_transaction_come_before_its_failures(stage: Stage) -> None:
+    stage.bring("good")
+    good = settlement(stage.take(), Processed(["good"]), service="reading")
+    stage.store.settle([good, retried(stage, "bad")])
+    assert only_group(stage).succeeded_before == {"": 1}
+
+
+def test_documents_that_a_service_makes_are_compared_with_others_that_it_makes(stage: Stage) -> None:
+    stage.bring("a", "b")
+    bad = word("bad", failure=replace(BROKEN, fingerprint="bad"))
+    stage.settle(stage.take(), Processed(["a", "b"]), adds=[word("x"), word("y"), bad], service="reading")
+    assert only_group(stage).succeeded_now == {"": 2}, "words, not pages"
