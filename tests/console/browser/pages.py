@@ -39,6 +39,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "thread": ("/threads?q=tide", r"/threads/[^?]+"),
     "services": ("/services",),
     "service": ("/services", r"/services/.+"),
+    "simulate": ("/simulate",),
     "workers": ("/workers",),
     "settings": ("/settings",),
     "actions": ("/actions",),
