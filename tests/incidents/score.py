@@ -31,6 +31,7 @@ THEMES = (
     ),
     *("capacity", "pressure", "drivers", "mixed", "doubtful"),
     *("unseen_dependencies", "unseen_access", "unseen_bugs", "unseen_poison", "unseen_overload", "unseen_pairs"),
+    *("final_dependencies", "final_bugs", "final_poison", "final_overload", "final_pairs", "final_vague"),
 )
 LABELS = ("dependency", "overload", "poison document", "bug or bad deploy", "unclear")
 
