@@ -199,7 +199,7 @@ def _print_group(app: App, evidence: Evidence, verdict: Diagnosis) -> None:
         out.write("The cause is unclear:", style="bold")
     else:
         out.write("Probably: ", (str(verdict.kind), f"bold {_STYLES[verdict.kind]}"))
-    for sentence in diagnosis_sentences(verdict):
+    for sentence in diagnosis_sentences(verdict, group.versions):
         out.write(f"  {one_line(sentence)}")
     out.print()
     kinds = ", ".join(f"{number(count)} {kind.replace('_', ' ')}" for kind, count in group.kinds.items())

@@ -308,7 +308,8 @@ def serve(address: str | None, reference: str, work: bool) -> None:
     ended: list[int] = []
 
     def announce(url: str) -> None:
-        start = "" if work else " Start a worker with: onward worker."
+        own = "" if reference == PIPELINE else f" --app {reference}"
+        start = "" if work else f" Start a worker with: onward worker{own}."
         click.echo(f"The console is at {url} (API: {url}docs).{start} Stop it with Ctrl-C.", err=True)
 
     with closing(load_app(reference)) as app:

@@ -17,7 +17,7 @@ from onward.ops.lookup import PIPELINE_SERVICES
 from onward.ops.queries.policies import Rung
 from onward.ops.queries.status import StageStatus, SystemStatus
 from onward.ops.text.format import be, counted, duration, number
-from onward.recovery.evidence import Evidence
+from onward.recovery.evidence import Evidence, Version
 from onward.retry.policy import RetryPolicy
 from onward.retry.redact import redact
 
@@ -141,7 +141,7 @@ def _trouble(stage: StageStatus, subscription: Subscription | None, down: set[st
 
 # -- time lines: what was true when
 
-END_STEP_SECONDS = 300.0  # the end of a time line moves in such steps: a live page is not sent every second
+END_STEP_SECONDS = 60.0  # the end of a time line moves in such steps: a live page is not sent every second
 MIN_SPAN_WIDTH = 0.6
 HOUR = 3600.0
 WINDOWS = (HOUR, 6 * HOUR, 24 * HOUR, 7 * 24 * HOUR, 30 * 24 * HOUR)
@@ -206,6 +206,12 @@ def breaker_timeline(openings: Sequence[Mapping[str, Any]], names: Sequence[str]
     return timeline(end - window, end, found.items())
 
 
+def _ran_until(version: Version, evidence: Evidence) -> float | None:
+    """Return when the next version took over; None if there is none. A version is seen when its workers start."""
+    later = (one.first_seen for one in evidence.versions if one.first_seen > version.last_seen)
+    return min(later, default=None)
+
+
 def failure_timeline(evidence: Evidence, now: float) -> Timeline:
     """Return when a failure group was seen, which versions ran, and which breakers were open."""
     group, end = evidence.group, _end(now)
@@ -216,7 +222,7 @@ def failure_timeline(evidence: Evidence, now: float) -> Timeline:
         span = TimeSpan(one.opened_at, one.closed_at, "warn", redact(one.reason))
         opened.setdefault(f"{one.dependency} open", []).append(span)
     shown = [version for version in evidence.versions if version.last_seen > start][-MAX_VERSIONS:]
-    ran = [(one.name, [TimeSpan(one.first_seen, one.last_seen, "busy", "running")]) for one in shown]
+    ran = [(one.name, [TimeSpan(one.first_seen, _ran_until(one, evidence), "busy", "running")]) for one in shown]
     return timeline(start, end, [("failures", [failed]), *opened.items(), *ran])
 
 

@@ -111,6 +111,7 @@ class OperationRun(ActionProgress):
 
     def _end(self, outcome: ActionOutcome) -> None:
         status, problem = OperationStatus.DONE, ""
+        text = "\n".join(sentence.text for sentence in outcome.sentences)
         if outcome.error is not None:
             status = OperationStatus.FAILED
             problem = redact_error(f"{type(outcome.error).__name__}: {outcome.error}")
@@ -119,8 +120,8 @@ class OperationRun(ActionProgress):
         elif outcome.stopped:
             status, problem = OperationStatus.STOPPED, STOPPED
         elif outcome.completion is Completion.FAILED:
-            status, problem = OperationStatus.FAILED, outcome.text
-        self._store_end(status, outcome.text, problem)
+            status, problem = OperationStatus.FAILED, text
+        self._store_end(status, text, problem)
 
     def _counts(self) -> tuple[int, int]:
         """Return how many things are done in all runs, and how many there are."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from onward.model.group_life import GroupState
 from onward.recovery.diagnosis import Cause, Diagnosis
 from onward.recovery.evidence import Evidence
 
@@ -42,6 +43,9 @@ class Remedy:
     count: int = 0  # how many are retried anyway
     at: float | None = None  # when the next of them is
     text: str = ""
+    version: str = ""  # the one that has the fix, if a person has said it
+    ready: bool = False  # a person has said that it is fixed, and a worker of that version was seen
+    again: bool = False  # it was fixed before, and came back
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +90,7 @@ def _remedies(evidence: Evidence, diagnosis: Diagnosis, *, example: bool, own: O
         case Cause.OVERLOAD if not all_anyway:
             yield Remedy(RemedyKind.RETRY_SLOWLY, rate=1.0)
         case Cause.BUG:
-            yield Remedy(RemedyKind.CLOSE)
-            yield Remedy(RemedyKind.RETRY_WHEN_FIXED, growing=True)
+            yield from _fix(evidence)
         case Cause.POISON:
             yield Remedy(RemedyKind.RETRY_ONCE)
             yield Remedy(RemedyKind.DISCARD)
@@ -95,6 +98,18 @@ def _remedies(evidence: Evidence, diagnosis: Diagnosis, *, example: bool, own: O
             yield Remedy(RemedyKind.RETRY_FEW, canary=3)
     if example and cause is Cause.OVERLOAD:
         yield Remedy(RemedyKind.SHOW_EXAMPLE)
+
+
+def _fix(evidence: Evidence) -> Iterator[Remedy]:
+    """Say which version has the fix, unless that was said; then put it back when that version runs."""
+    life = evidence.group.life
+    state = life.state({version.name: version.first_seen for version in evidence.versions})
+    if life.closing is None or state is GroupState.REGRESSION:
+        yield Remedy(RemedyKind.CLOSE, again=state is GroupState.REGRESSION)
+        yield Remedy(RemedyKind.RETRY_WHEN_FIXED, growing=True)
+    else:
+        fixed_in, ready = life.closing.version, state is GroupState.CLOSED
+        yield Remedy(RemedyKind.RETRY_WHEN_FIXED, growing=True, version=fixed_in, ready=ready)
 
 
 def _access_remedy(evidence: Evidence) -> str:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
+from pydantic import BeforeValidator
 from starlette.responses import JSONResponse
 
 from onward.app import App
@@ -69,6 +70,7 @@ status_call = partial(reads, router, tag="Status")
 Skip = Annotated[int, Query(ge=0, le=100_000, description="`next` of the page before.")]
 Row = Annotated[int, Query(ge=0, lt=2**63, description="`next` of the page before.")]
 Facts = dict[str, Any]
+EMPTY_IS_NONE = BeforeValidator(lambda given: given or None)  # null in a query is an empty value
 MOST_DOCUMENTS = 100  # documents of a group that are listed; `GET /v3/documents` has all
 
 
@@ -92,7 +94,9 @@ def list_failures(
         bool, Query(alias="all", description="Also those that are closed, or affect nothing any more.")
     ] = False,
     state: Annotated[
-        GroupState | None, Query(description="Only those in this state; `closed` includes `fix_expected`.")
+        GroupState | None,
+        EMPTY_IS_NONE,
+        Query(description="Only those in this state; `closed` includes `fix_expected`."),
     ] = None,
     owner: Annotated[str | None, Query(min_length=1, max_length=MAX_NAME_CHARACTERS)] = None,
     limit: Limit = 50,
@@ -273,7 +277,7 @@ def get_status(request: Request, app: Onward) -> Facts:
     return status.as_dict()
 
 
-Status = Annotated[OperationStatus | None, Query(description="Only those with this status.")]
+Status = Annotated[OperationStatus | None, EMPTY_IS_NONE, Query(description="Only those with this status.")]
 Before = Annotated[str | None, Query(description="Only those that were begun before the one with this id.")]
 
 

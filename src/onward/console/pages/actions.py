@@ -26,6 +26,7 @@ router = APIRouter()
 
 PAGE = 50
 MOST_ID = 2**63
+GROUP_RETRIES = ("RetryFailureGroup", "RetryGroupInSteps", "RetryFailureGroups")
 MAX_NAMED = 5  # of the things that an action was about
 
 
@@ -109,7 +110,8 @@ def operation_part(web: FastAPI, which: str) -> str:
 
 
 def _operation(app: App, operation: Operation) -> str:
-    return fragment("operation_part.html", operation=operation, about=operation_about(app, operation))
+    about = operation_about(app, operation)
+    return fragment("operation_part.html", operation=operation, about=about, retries=GROUP_RETRIES)
 
 
 @dataclass(slots=True)

@@ -94,6 +94,10 @@ class GroupListFilter:
             offset=first,
         )
 
+    def closed(self, app: App) -> FailureGroupPage:
+        """Return the first of those that are closed; what they affect may still have to be put back."""
+        return replace(self, everything=False, state=GroupState.CLOSED).groups(app, 0)
+
 
 @router.get("/failures")
 def show(request: Request, app: Onward) -> Response:
@@ -118,7 +122,7 @@ def show(request: Request, app: Onward) -> Response:
         services=services,
         states=[(str(state), STATE_WORDS[state]) for state in GroupState],
         owners=[owner for owner in owners if owner],
-        part=_list(listing, found),
+        part=_list(app, listing, found),
     )
 
 
@@ -133,17 +137,20 @@ def list_part(web: FastAPI, which: str) -> str:
     everything, state = state == "all", state if state in list(GroupState) else ""
     at = page_number(number, MAX_PAGES)
     listing = GroupListFilter(at, everything, clean(service), state, clean(unquote(owner)))
-    return _list(listing, listing.groups(web.state.onward, (at - 1) * PAGE))
+    app = web.state.onward
+    return _list(app, listing, listing.groups(app, (at - 1) * PAGE))
 
 
-def _list(listing: GroupListFilter, found: FailureGroupPage) -> str:
+def _list(app: App, listing: GroupListFilter, found: FailureGroupPage) -> str:
     first = (listing.number - 1) * PAGE
     entries = [_entry(one, found.short[one.group.fingerprint]) for one in found.page]
+    closed = listing.closed(app).page if found.closed else ()
     return fragment(
         "failures_part.html",
         listing=listing,
         found=found,
         entries=entries,
+        unfinished=[_entry(one, found.short[one.group.fingerprint]) for one in closed if weight(one.group)],
         heaviest=max((entry["weight"] for entry in entries), default=0),
         shown=f"{first + 1}–{first + len(entries)}",
         more=first + len(entries) < found.total,
@@ -239,8 +246,9 @@ def _show(app: App, group: FailureGroup) -> str:
         context=context_text(group),
         evidence=evidence,
         diagnosis=diagnosis,
-        sentences=diagnosis_sentences(diagnosis),
+        sentences=diagnosis_sentences(diagnosis, group.versions),
         tone=TONES[diagnosis.kind],
+        past=diagnosis.kind is Cause.UNCLEAR and not weight(group) and not evidence.waiting,
         remedies=[_remedy(one, group.fingerprint, example, app.store.now()) for one in found],
         openings=[replace(opening, reason=redact(opening.reason)) for opening in evidence.openings[-OPENINGS:]],
         chart=failure_timeline(evidence, app.store.now()),
@@ -268,7 +276,7 @@ def _documents(app: App, group: FailureGroup, after: tuple[str, str]) -> dict[st
     }
 
 
-def _remedy(remedy: Remedy, fingerprint: str, example: str, now: float) -> dict[str, str]:
+def _remedy(remedy: Remedy, fingerprint: str, example: str, now: float) -> dict[str, Any]:
     """Return what to do next, with the page where it is done."""
     path, button = "", ""
     match remedy.kind:
@@ -287,4 +295,7 @@ def _remedy(remedy: Remedy, fingerprint: str, example: str, now: float) -> dict[
             pace["rate"] = f"{remedy.rate:g}" if remedy.rate else ""
             path = f"/confirm/retry-group?{urlencode({'fingerprint': fingerprint, **pace})}"
             button = "Put it back…"
-    return {"why": remedy_text(remedy, now), "path": path, "button": button, "kind": str(remedy.kind)}
+    # A step that is not due yet does not invite.
+    main = remedy.kind.startswith("retry") and not (remedy.version and not remedy.ready)
+    kind = str(remedy.kind)
+    return {"why": remedy_text(remedy, now), "path": path, "button": button, "kind": kind, "main": main}

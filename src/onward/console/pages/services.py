@@ -12,7 +12,7 @@ from onward.console.page_templates import fragment, page, page_path
 from onward.console.request_context import Onward
 from onward.ops.bad_input import NotFound
 from onward.ops.queries.service_history import read_history
-from onward.ops.queries.services import service_facts
+from onward.ops.queries.services import breaker_facts, service_facts
 from onward.ops.text.format import one_line
 
 router = APIRouter()
@@ -48,5 +48,13 @@ def show_service(request: Request, app: Onward, service: str) -> Response:
     if facts is None or service not in known:
         raise NotFound(f"there is no service {one_line(service, 60)!r}; /services lists them")
     chart = read_chart(app, request.query_params.get("range", ""), service)
-    needs = known[service].needs
-    return page(request, "service.html", one=facts, needs=needs, chart=chart, part=chart_html(chart, service))
+    down = {one["dependency"]: one["state"] for one in breaker_facts(app) if one["state"] != "closed"}
+    return page(
+        request,
+        "service.html",
+        one=facts,
+        needs=known[service].needs,
+        down=down,
+        chart=chart,
+        part=chart_html(chart, service),
+    )

@@ -37,6 +37,7 @@ from onward.ops.actions.dead_letters import (
     skipped_sentence,
 )
 from onward.ops.actions.document_retries import schedule, touched
+from onward.ops.actions.group_life import fix_expected
 from onward.ops.bad_input import BadInput
 from onward.ops.lookup import PAGE, pages
 from onward.ops.queries.failure_groups import affected, documents_in, error_text, find_batch, find_group
@@ -123,7 +124,8 @@ class RetryFailureGroup(Action):
             text = f"Up to {_amount(group.affected, group.dead_letters)} would go back."
             skipped = "What has recovered, or is being tried, is skipped."
             most = max(group.dead_letters, group.affected)
-            return ActionPlan(title, most, example + say(text, skipped), undo=undo, slow=True)
+            sentences = say(text, skipped) + fix_expected(app, group)
+            return ActionPlan(title, most, example + sentences, undo=undo, slow=True)
         events = event_classes(app, self.events)
         letters, documents = plan_group_retry(app.store, group.fingerprint, events)
         first = f", {number(self.canary)} of them first" if self.canary else ""
@@ -134,6 +136,8 @@ class RetryFailureGroup(Action):
         if letters.requeued:
             count = counted(letters.requeued, "dead letter")
             sentences = say(f"{count} would be put back{first}.") + sentences
+        if sentences:
+            sentences += fix_expected(app, group)
         return ActionPlan(
             title,
             letters.requeued + len(documents),

@@ -30,7 +30,7 @@ from onward.ops.actions.dead_letters import (
     refusal_sentences,
 )
 from onward.ops.actions.failure_groups import plan_group_retry
-from onward.ops.actions.group_life import about_group, group_name
+from onward.ops.actions.group_life import about_group, fix_expected, group_name
 from onward.ops.bad_input import BadInput
 from onward.ops.queries.failure_groups import error_text, find_group
 from onward.ops.text.format import SHORT_ID, number, one_line
@@ -69,10 +69,10 @@ class RetryGroupInSteps(Action):
         else:
             letters, documents = plan_group_retry(app.store, group.fingerprint, event_classes(app, self.events))
             count, amount, refused = letters.requeued + len(documents), "", refusal_sentences(letters.refused)
-        steps = ", then ".join(number(one) for one in STEPS)
         part = "was processed" if self.share == 1 else f"was processed to at least {100 * self.share:g} %"
-        order = f"{amount}{number(count)} would be put back: {steps}, then the rest.".capitalize()
-        sentences = say(order, f"Each step goes only if the one before {part}.") if count else _NOTHING
+        order = f"{amount}{number(count)} would be put back{_steps(count)}.".capitalize()
+        each = f"Each step goes only if the one before {part}." if count > STEPS[0] else ""
+        sentences = say(order, each) + fix_expected(app, group) if count else _NOTHING
         return ActionPlan(
             f"Put {group_name(group)} back in steps",
             count,
@@ -147,6 +147,17 @@ _NOTHING = say("Nothing of this group is left to put back.")
 def _step_name(canary: GroupCanary) -> str:
     step, steps = canary.cursor.step, len(canary.steps)
     return f"step {step + 1} of {steps + 1}" if step < steps else "the rest"
+
+
+def _steps(count: int) -> str:
+    """Say how many go in each step."""
+    steps, left = list[str](), count
+    for step in STEPS:
+        if left > 0:
+            steps.append(number(min(step, left)))
+        left -= step
+    order = ", then ".join([*steps, "the rest"] if left > 0 else steps)
+    return f": {order}" if len(steps) > 1 else ""
 
 
 def _progress_text(canary: GroupCanary, hint: str) -> str:

@@ -31,6 +31,15 @@ def group_name(group: FailureGroup) -> str:
     return one_line(f"{group.error_type or 'failures'} of {group.service or 'no service'}", 80)
 
 
+def fix_expected(app: App, group: FailureGroup) -> Messages:
+    """Warn before a retry if the version with the fix was not seen yet."""
+    closing = group.life.closing
+    if closing is None or group.life.state(app.store.first_seen_versions()) is not GroupState.FIX_EXPECTED:
+        return ()
+    text = f"No worker of {one_line(redact(closing.version), 40)}, which has the fix, was seen yet"
+    return say(f"{text}: what is put back now will probably fail again.", tone=Tone.WARNING)
+
+
 def cleaned(text: str, what: str, most: int) -> str:
     """Return a typed text as every database stores it, without secrets; refuse one that is empty or too long."""
     found = redact(printable(text).replace("\0", "").strip())

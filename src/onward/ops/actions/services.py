@@ -127,7 +127,8 @@ class CloseBreaker(Action):
             return ActionPlan(title, 0, say(f"{one_line(self.name)} is not down: nothing to close"))
         waiting = counted(breaker["waiting"], "event")
         sentence = f"{waiting} of {_services(breaker)} may go on: one at first, then more and more."
-        return ActionPlan(title, 1, say(sentence), undo="open its breaker again.")
+        probed = "" if breaker["by_hand"] else "If it is still down, the first one waits again, and loses no try."
+        return ActionPlan(title, 1, say(sentence, probed), undo="open its breaker again.")
 
     def run(self, app: App, progress: ActionProgress, actor: Actor) -> ActionOutcome:
         failing = _breaker(app, self.name)["since"] is not None

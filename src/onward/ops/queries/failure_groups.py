@@ -169,7 +169,7 @@ def group_facts(evidence: Evidence, diagnosis: Diagnosis) -> dict[str, Any]:
         "traceback": redact(group.traceback),
         "first_seen": iso(group.first_seen),
         "last_seen": iso(group.last_seen),
-        "verdict": {"kind": str(diagnosis.kind), "sentences": diagnosis_sentences(diagnosis)},
+        "verdict": {"kind": str(diagnosis.kind), "sentences": diagnosis_sentences(diagnosis, group.versions)},
     }
 
 

@@ -58,6 +58,8 @@ def operation_about(app: App, operation: Operation) -> list[tuple[str, str]]:
             named = titled_ids(app, ["/".join(key) for key in value[:MAX_NAMED]])
             pairs.append(("documents", ", ".join(named) + more))
             continue
+        if name == "quick_plan":  # how the confirmation counted, not what was done
+            continue
         inner = value.items() if isinstance(value, dict) else [(name, value)]
         pairs += [(key, redact(_shown(one))) for key, one in inner if one not in (None, False, [], "")]
     return pairs

@@ -260,7 +260,7 @@ def _failures(store: Store, known: Sequence[FailureGroup]) -> tuple[list[dict[st
                 "dead_letters": group.dead_letters,
                 "error": describe_error({"error_type": group.error_type, "message": group.message}),
                 "verdict": str(diagnosis.kind),
-                "why": diagnosis_sentences(diagnosis),
+                "why": diagnosis_sentences(diagnosis, group.versions),
                 "last_seen": iso(group.last_seen),
                 "regression": _came_back(group),
                 "owner": redact(group.life.owner) or None,

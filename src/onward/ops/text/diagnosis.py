@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from onward.ops.text.format import counted, whole_duration
+from onward.ops.text.format import counted, one_line, whole_duration
 from onward.recovery.diagnosis import SEVERAL, Diagnosis, Finding
 from onward.recovery.diagnosis import FindingKind as Kind
 from onward.recovery.remedies import Remedy, RemedyKind
@@ -49,11 +49,15 @@ _REMEDIES = {
 }
 
 
-def diagnosis_sentences(diagnosis: Diagnosis) -> list[str]:
-    return [_sentence(finding) for finding in diagnosis.findings]
+def diagnosis_sentences(diagnosis: Diagnosis, failing: Iterable[str] = ()) -> list[str]:
+    """Return the findings as sentences; `failing` are the versions under which the group failed."""
+    # Documents whose events wait for their dependency do not fail, but have not recovered either.
+    waits = any(finding.kind is Kind.EVENTS_WAIT for finding in diagnosis.findings)
+    found = [one for one in diagnosis.findings if not (waits and one.kind is Kind.RECOVERED)]
+    return [_sentence(finding, list(failing)) for finding in found]
 
 
-def _sentence(finding: Finding) -> str:
+def _sentence(finding: Finding, failing: Sequence[str]) -> str:
     count, total, names = finding.count, finding.total, finding.names
     documents = counted(count, "document")
     match finding.kind:
@@ -92,7 +96,8 @@ def _sentence(finding: Finding) -> str:
             return f"{count} of the {total} documents {'has' if count == 1 else 'have'} recovered since."
         case Kind.VERSION_FAILS:
             good = f"{counted(total, 'other')} succeeded" if total else "nothing has succeeded"
-            return f"Under version {names[0]}, {documents} failed this way, and {good}."
+            under = _versions(failing if names[0] in failing else names)
+            return f"Under {under}, {documents} failed this way, and {good}."
     return _SENTENCES[finding.kind].format(
         documents=documents,
         of_failures=f"{count} of {counted(total, 'failure')}",
@@ -122,6 +127,14 @@ def remedy_text(remedy: Remedy, now: float) -> str:
         one = remedy.count == 1
         who = "One is" if one else f"{remedy.count} are"
         return f"{who} retried without your help, {'' if one else 'the first '}{when}."
+    if remedy.kind is RemedyKind.CLOSE and remedy.again:
+        return "roll back, or fix it again and say which version has the fix"
+    if remedy.kind is RemedyKind.RETRY_WHEN_FIXED and remedy.version:
+        fixed_in = one_line(redact(remedy.version), 40)
+        seen = f"{fixed_in} runs, which has the fix"
+        return seen if remedy.ready else f"when {fixed_in} runs (no worker of it was seen yet)"
+    if remedy.kind is RemedyKind.RETRY_WHEN_FIXED and remedy.ready:
+        return "it is fixed"
     if remedy.kind is RemedyKind.WAIT:
         return f"Nothing: waiting events go on by themselves when {remedy.dependency} is back."
     return _REMEDIES[remedy.kind]
