@@ -219,6 +219,8 @@ def test_what_is_overdue_is_told_always_and_counted_once_in_a_while(
 
 
 def test_an_operation_that_is_not_known_is_said(shop: Shop) -> None:
+    assert shop.site.client.get("/v3/operations?status=").status_code == 200, "an empty value is none"
+    assert_problem(shop.site.client.get("/v3/operations?status=lost"), 422, "'lost'")
     assert_problem(shop.site.client.get("/v3/operations/nothing"), 404, "'nothing'")
     assert_problem(shop.site.client.post("/v3/operations/nothing/stop"), 404, "'nothing'")
 

@@ -11,9 +11,12 @@ from onward.console.charts import (
     TimeSpan,
     batch_retries,
     breaker_timeline,
+    failure_timeline,
     timeline,
 )
 from onward.model.ledger import FailedBatch
+from onward.model.ledger_views import FailureGroup
+from onward.recovery.evidence import Evidence, Version
 from onward.retry.policy import Ladder
 
 NOW = 1_800_000_000.0
@@ -73,6 +76,14 @@ def test_a_drawing_that_ends_now_moves_rarely() -> None:
     start = NOW - NOW % END_STEP_SECONDS + 1
     drawn = {breaker_timeline([opening(start - 60, None)], ["printer"], start + s) for s in range(0, 50, 10)}
     assert len(drawn) == 1
+
+
+def test_a_version_runs_until_the_next_one_appears() -> None:
+    """The store sees a version when its workers start, not while they run."""
+    group = FailureGroup("beef", "reading", "pages", "KeyError", "vat", "", "", NOW - 500, NOW - 400, 3, 3)
+    versions = (Version("1.0", NOW - 520, NOW - 520), Version("1.1", NOW - 500, NOW - 500))
+    _, (_, (old,)), (_, (new,)) = failure_timeline(Evidence(group, versions=versions), NOW).rows
+    assert (old.span.end, new.span.end) == (NOW - 500, None)
 
 
 def test_retries_made_next_and_to_come() -> None:

@@ -95,11 +95,27 @@ def test_one_that_is_down_already_can_be_taken_in_hand(shop: Shop) -> None:
     assert "It is down already (it burns)" in shop.words("/confirm/open-breaker?name=printer")
 
 
+def test_an_outage_is_left_to_the_probes(shop: Shop) -> None:
+    """The button is there for whoever knows that the dependency works; only a breaker in hand needs it."""
+    probed = "Repair printer. Nothing else has to be done: it is asked by itself"
+    shop.on.store.open_breaker("printer", "it burns")
+    page = shop.page("/workers")
+    assert probed in page
+    assert 'class="button" href="/confirm/close-breaker?name=printer"' in page
+    shop.site.do("open-breaker", {"name": "printer", "reason": "new paper"})
+    page = shop.page("/workers")
+    assert probed not in page
+    assert 'class="button main" href="/confirm/close-breaker?name=printer"' in page
+
+
 def test_a_breaker_is_closed(shop: Shop) -> None:
     assert "nothing to close" in shop.words("/confirm/close-breaker?name=printer")
     shop.on.store.open_breaker("printer", "it burns")
-    assert "may go on: one at first" in shop.words("/confirm/close-breaker?name=printer")
-    assert "printer is in service again" in shop.site.do("close-breaker", {"name": "printer"})
+    asked = shop.words("/confirm/close-breaker?name=printer")
+    assert "may go on: one at first" in asked
+    assert "If it is still down, the first one waits again, and loses no try." in asked
+    done = shop.site.do("close-breaker", {"name": "printer"})
+    assert "printer is in service again; if it is still down, its breaker opens again" in done
     assert not any(one.open for one in shop.on.store.breakers())
     assert shop.actions() == [("console", "breakers close", 1)]
 

@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onward.model.failures import Outcome
+from onward.ops.text.diagnosis import diagnosis_sentences
 from onward.ops.text.format import counted, shell_command
 from onward.ops.text.history import entry_text, outcome_text
+from onward.recovery.diagnosis import Cause, Diagnosis, Finding, FindingKind
 from onward.recovery.history import FAILED_FOR_GOOD, HistoryEntry
 
 
@@ -50,3 +52,23 @@ def test_every_outcome_has_words(outcome: str) -> None:
     """`processed` is a word; a code with an underscore is none."""
     assert outcome_text(outcome) != outcome or outcome == Outcome.PROCESSED
     assert "_" not in entry_text(HistoryEntry("outcome", outcome=outcome)).text
+
+
+def test_documents_that_wait_for_their_dependency_have_not_recovered() -> None:
+    waits, recovered = Finding(FindingKind.EVENTS_WAIT, 120), Finding(FindingKind.RECOVERED, 4, 4)
+    assert diagnosis_sentences(Diagnosis(Cause.DEPENDENCY, (waits, recovered))) == [
+        "120 events wait, and lose no tries."
+    ]
+    assert diagnosis_sentences(Diagnosis(Cause.DEPENDENCY, (recovered,))) == [
+        "4 of the 4 documents have recovered since."
+    ]
+
+
+def test_a_bug_that_came_back_names_every_version_that_fails() -> None:
+    diagnosis = Diagnosis(Cause.BUG, (Finding(FindingKind.VERSION_FAILS, 220, 160, ("1.1",)),))
+    assert diagnosis_sentences(diagnosis, {"1.1": 201, "1.3": 20}) == [
+        "Under versions 1.1 and 1.3, 220 documents failed this way, and 160 others succeeded."
+    ]
+    assert diagnosis_sentences(diagnosis) == [
+        "Under version 1.1, 220 documents failed this way, and 160 others succeeded."
+    ]

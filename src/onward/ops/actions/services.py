@@ -131,11 +131,14 @@ class CloseBreaker(Action):
         return ActionPlan(title, 1, say(sentence, probed), undo="open its breaker again.")
 
     def run(self, app: App, progress: ActionProgress, actor: Actor) -> ActionOutcome:
-        failing = _breaker(app, self.name)["since"] is not None
+        before = _breaker(app, self.name)
+        failing = before["since"] is not None
         if failing:
             app.store.close_breaker(self.name)
             actor.log(app, "breakers close", {"dependency": self.name}, 1)
         result = "is in service again" if failing else "is not down: nothing to close"
+        if failing and not before["by_hand"]:
+            result += "; if it is still down, its breaker opens again"
         return ActionOutcome(int(failing), say(f"{one_line(self.name)} {result}"), _breaker(app, self.name))
 
 
