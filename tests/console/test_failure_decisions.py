@@ -261,6 +261,9 @@ def test_a_group_is_put_back_in_growing_steps(shop: Shop) -> None:
     assert shop.finish(10) == 2
     said = shop.wait_for(where, "3 put back in all")
     assert "Processed in steps: 3." in said
+    assert "What fails again is back in its failure group." in said
+    assert "Quick plan" not in said
+    assert f'href="/failures/{GROUP}"' in shop.page(where)
 
 
 def test_growing_steps_are_instead_of_a_number(shop: Shop) -> None:
