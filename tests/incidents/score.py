@@ -31,17 +31,16 @@ THEMES = (
     ),
     *("capacity", "pressure", "drivers", "mixed", "doubtful"),
     *("unseen_dependencies", "unseen_access", "unseen_bugs", "unseen_poison", "unseen_overload", "unseen_pairs"),
+    *("final_dependencies", "final_bugs", "final_poison", "final_overload", "final_pairs", "final_vague"),
 )
-FINAL_THEMES = tuple(f"final_{name}" for name in ("dependencies", "bugs", "poison", "overload", "pairs", "vague"))
-"""Scored by the command alone: the tables of the page are about `THEMES`."""
 LABELS = ("dependency", "overload", "poison document", "bug or bad deploy", "unclear")
 
 
-def incidents(themes: Sequence[str] = THEMES) -> list[Incident]:
-    """Return the staged incidents of these themes."""
-    for theme in themes:
+def incidents() -> list[Incident]:
+    """Return all staged incidents."""
+    for theme in THEMES:
         importlib.import_module(f"tests.incidents.{theme}")
-    return [one for one in INCIDENTS if one.theme in themes]
+    return INCIDENTS
 
 
 def table(causes: Sequence[CauseResult]) -> str:
@@ -74,7 +73,7 @@ def describe(cause: CauseResult) -> str:
 
 def main(chosen: Sequence[str]) -> int:
     logging.disable(logging.CRITICAL)
-    known = incidents((*THEMES, *FINAL_THEMES))
+    known = incidents()
     if unknown := set(chosen) - {one.name for one in known}:
         print(f"there is no incident {', '.join(sorted(unknown))}", file=sys.stderr)
         return 2

@@ -161,7 +161,7 @@ def _deploy(evidence: Evidence) -> Judgement | None:
         if evidence.documents < SEVERAL or share < LEAST_SHARE or first * share > MANY_TIMES:
             return None
         chance = PROGRAM_CHANCE if group.error_type in PROGRAMMING_ERRORS else CHANCE
-        if (1 - share) ** successes > chance or evidence.traits:
+        if (1 - share) ** successes > chance or (evidence.traits and not _part_changed(evidence)):
             return None
     elif successes < MANY_TIMES and evidence.documents < SEVERAL:
         return None
@@ -190,8 +190,14 @@ def _refusal(evidence: Evidence) -> Judgement | None:
         return None
     outside = bool(evidence.needs or evidence.group.dependencies)
     many = evidence.since >= MANY_TIMES * evidence.documents
-    if many and _is_stuck(evidence) and (evidence.documents <= ALONE or not outside):
+    if (
+        many
+        and _is_stuck(evidence)
+        and (evidence.documents <= ALONE or not outside)
+        and not _part_changed(evidence)
+    ):
         return Cause.POISON, _only_these(evidence)
+    outside = outside or _part_changed(evidence)
     if evidence.since and not evidence.recovered and evidence.during > evidence.documents and not outside:
         return None
     if not outside and evidence.documents <= ALONE and evidence.before:
@@ -215,7 +221,7 @@ def _network(evidence: Evidence) -> Judgement | None:
     if evidence.share("unavailable", "unreached", "refused") <= 0.5 or evidence.kind == "refused":
         return None
     many = evidence.since >= MANY_TIMES * evidence.documents
-    outside = bool(evidence.needs or evidence.group.dependencies)
+    outside = bool(evidence.needs or evidence.group.dependencies or _part_changed(evidence))
     own = _is_stuck(evidence) and not evidence.openings and not evidence.unreached_beside
     if many and own and evidence.retried and (evidence.documents <= ALONE or not outside):
         return Cause.POISON, _only_these(evidence)
@@ -313,6 +319,11 @@ def _is_older(version: Version, new: Version) -> bool:
 def _is_stuck(evidence: Evidence) -> bool:
     """Return whether the documents fail in every try, and few have recovered."""
     return evidence.always and evidence.recovered * 2 < evidence.documents
+
+
+def _part_changed(evidence: Evidence) -> bool:
+    """Return whether those that fail belong to a part, such as a tenant, of which documents succeeded before."""
+    return any(trait.changed for trait in evidence.traits)
 
 
 def _recovered_under_others(evidence: Evidence) -> tuple[str, ...]:

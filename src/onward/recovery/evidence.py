@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from onward.ledger.store import Store
 
 MAX_FAILED_READ = 20  # of the affected documents, for one diagnosis
-MAX_PROCESSED_READ = 60  # of the documents that they are compared with
+MAX_PROCESSED_READ = 100  # of the documents that they are compared with
 SLACK_SECONDS = 60.0  # a breaker may open this long after the last failure: probing a dependency takes time
 MOST, FEW = 0.9, 0.1  # a trait is shared by most that fail, and by few that succeed
 MIN_COMPARED = 3  # documents on each side, for a trait
@@ -56,6 +56,13 @@ class Trait:
     of_failing: int
     succeeding: int
     of_succeeding: int
+    before: int = 0  # how many with it succeeded before the failures began
+    during: int = 0  # and between the first failure and the last
+
+    @property
+    def changed(self) -> bool:
+        """Whether documents with it succeeded before, and none since: something about this part has changed."""
+        return self.before > 0 and not self.during
 
 
 @dataclass(frozen=True)
@@ -242,9 +249,18 @@ def _traits(store: Store, group: FailureGroup, failed: Sequence[DocumentState]) 
     found = []
     for name in dict.fromkeys(name for fields in failing for name in fields):
         value, count = Counter(fields.get(name, "") for fields in failing).most_common(1)[0]
-        others = sum(fields.get(name, "") == value for fields in succeeding)
-        if count >= MOST * len(failing) and others <= FEW * len(succeeding):
-            found.append(Trait(name, value, count, len(failing), others, len(succeeding)))
+        others = [
+            one.updated_at or 0.0
+            for one, fields in zip(done, succeeding, strict=True)
+            if fields.get(name, "") == value
+        ]
+        before = sum(at < group.first_seen for at in others)
+        during = sum(group.first_seen <= at <= group.last_seen for at in others)
+        trait = Trait(name, value, count, len(failing), len(others), len(succeeding), before, during)
+        if count >= MOST * len(failing) and (
+            len(others) <= FEW * len(done) or (trait.changed and len(others) < len(done))
+        ):
+            found.append(trait)
     sizes = [[len(bodies.get(state.id, "")) for state in some] for some in (failed, done)]
     smallest, largest = min(sizes[0]), max(sizes[1])
     if smallest > TIMES_LARGER * largest:
