@@ -359,6 +359,8 @@ def test_every_query_of_every_dashboard_has_an_answer(
         for turn in count():
             bustling.publish(app, turn * 10, 10)
             bustling.hurry_batches(app)
+            for group in app.store.failure_groups(limit=3):  # what comes back is a regression
+                app.store.close_group(group.fingerprint, "ada")
             for name, expression in list(open_questions.items()):
                 if has_data(server, expression):
                     del open_questions[name]

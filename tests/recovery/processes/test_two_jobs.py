@@ -20,7 +20,15 @@ import pytest
 from onward.ledger.store import Store
 from onward.model.events import Envelope
 from onward.model.failures import Failure
-from onward.model.ledger import Charge, DeadLettered, InFailedBatch, NewDocument, Settlement, SettlementPart
+from onward.model.ledger import (
+    Charge,
+    DeadLettered,
+    InFailedBatch,
+    NewDocument,
+    Processed,
+    Settlement,
+    SettlementPart,
+)
 from onward.recovery.requeue_documents import DocumentRequeue
 from tests.recovery.processes import children
 from tests.recovery.processes.children import (
@@ -69,8 +77,11 @@ class Garden:
             aside = [f"{name}-aside-{n}" for n in range(ASIDE)]
             self._fail(store, aside, InFailedBatch(aside, _failure(store.now())), source=name)
             done = [f"{name}-done-{n}" for n in range(EXHAUSTED)]
-            for _ in range(5):
+            for number in range(5):
                 self._fail(store, done, DeadLettered(done, failure=_failure(store.now()), charge=Charge.TRY))
+                if number == 0:  # something succeeds meanwhile: what fails is their own fault
+                    good = [f"{name}-good"]
+                    self._fail(store, good, Processed(good))
 
     def _fail(self, store: Store, ids: list[str], part: SettlementPart, source: str | None = None) -> None:
         store.add_documents([_leaf(id, source) for id in ids])
@@ -118,6 +129,9 @@ class Garden:
         for id, status, attempts, round, row in docs:
             kind = id.split("-")[1]
             self.counts[kind] += 1
+            if kind == "good":
+                assert (status, round) == ("processed", 1), id
+                continue
             if kind == "done":
                 assert (status, attempts, round, row) == ("failed_max_retries", 5, 5, None), id
                 continue
