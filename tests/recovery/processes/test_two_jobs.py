@@ -139,7 +139,7 @@ class Garden:
             assert (status, attempts, round) == ("pending", rounds, rounds), f"{id}: its next round, once"
             assert named.pop((id, round)) == [row], f"{id}: one live row, at this round"
         assert not [key for key in named if key[0].startswith(f"{name}-")], "and none at an older one"
-        assert len(docs) == FAILED + ASIDE + NEVER_BEGUN + EXHAUSTED
+        assert len(docs) == FAILED + ASIDE + NEVER_BEGUN + EXHAUSTED + 1  # the good one
         assert retried == [(1,)], "the failed batch is retried once"
 
     def totals(self) -> dict[str, float]:
