@@ -254,9 +254,7 @@ def _unreadable(evidence: Evidence) -> Judgement | None:
     """A message of another program that no service could be found for: it is the message's own fault."""
     if evidence.kind != "malformed" or evidence.group.service:
         return None
-    return Cause.POISON, [
-        Finding(FindingKind.FAILURE_KINDS, evidence.group.failures, 0, counts=(("malformed", 1),))
-    ]
+    return Cause.POISON, [_failure_kinds(evidence)]
 
 
 def _own(evidence: Evidence) -> Judgement | None:
@@ -418,11 +416,16 @@ def _failed(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(FindingKind.SEVERAL_VERSIONS, names=tuple(group.versions))
 
 
+def _failure_kinds(evidence: Evidence) -> Finding:
+    group = evidence.group
+    kinds = tuple(sorted(group.kinds.items(), key=lambda kind: (-kind[1], kind[0])))
+    return Finding(FindingKind.FAILURE_KINDS, group.failures, group.documents, counts=kinds)
+
+
 def _known(evidence: Evidence) -> Iterator[Finding]:
     """Yield what is known where no cause follows from it."""
     group = evidence.group
-    kinds = tuple(sorted(group.kinds.items(), key=lambda kind: (-kind[1], kind[0])))
-    yield Finding(FindingKind.FAILURE_KINDS, group.failures, group.documents, counts=kinds)
+    yield _failure_kinds(evidence)
     if not group.affected and not group.dead_letters:
         yield Finding(FindingKind.NONE_AFFECTED)
     elif not evidence.since:
