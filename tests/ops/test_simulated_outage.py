@@ -169,6 +169,7 @@ def two(app: App, **given: Any) -> tuple[Outcome, Outcome]:
     return first, second
 
 
+@pytest.mark.prove
 def test_more_frequent_probes_find_the_end_sooner_and_cost_calls() -> None:
     now, changed = two(reading(), changes=["breaker.probe_max=30s"])
     assert changed.settings == {"breaker_probe_max_seconds": 30.0}
@@ -177,6 +178,7 @@ def test_more_frequent_probes_find_the_end_sooner_and_cost_calls() -> None:
     assert changed.resumed_after <= 31
 
 
+@pytest.mark.prove
 def test_without_a_breaker_the_dependency_is_called_for_nothing_all_the_time() -> None:
     load = LOAD | {"failed_duration": "5ms", "failing": "10%", "load": "2/min"}
     now, without = two(reading(), outage="3h", load=load, what_if=["no-breaker"])
@@ -187,6 +189,7 @@ def test_without_a_breaker_the_dependency_is_called_for_nothing_all_the_time() -
     assert without.calls_in_outage > 100 * now.calls_in_outage
 
 
+@pytest.mark.prove
 def test_a_rate_limit_stays_below_the_capacity_and_takes_longer() -> None:
     now, slower = two(reading(), capacity="3/s", changes=["rate=2/s"])
     assert now.peak_per_second == pytest.approx(6.0)
@@ -196,6 +199,7 @@ def test_a_rate_limit_stays_below_the_capacity_and_takes_longer() -> None:
     assert (slower.drained_after or 0) > (now.drained_after or 0)
 
 
+@pytest.mark.prove
 def test_a_slower_restart_begins_with_few_calls() -> None:
     now, slow = two(reading(), load=LOAD | {"workers": "4"}, what_if=["slower-restart"])
     assert slow.settings == {"breaker_restart_seconds": 300.0}
