@@ -163,7 +163,7 @@ class AppliedSettlement:
     notices: list[tuple[RowRecord | None, Envelope]] = field(default_factory=list)
     first_failures: int = 0  # Documents with a new fingerprint since the last call of `_count_failure`
     _row_used: bool = False
-    _fails_anew: bool = True  # The row of the last call of `_row_for` has not failed like this before
+    _row_fails_anew: bool = True  # The row of the last call of `_row_for` has not failed like this before
 
     def apply(self) -> CommitResult:
         unit, settlement, row = self.unit, self.settlement, self.row
@@ -321,7 +321,7 @@ class AppliedSettlement:
         row.not_ready += part.charge is Charge.NOT_READY
         if part.failure is not None:
             known = outcomes(read_history(row.errors))
-            self._fails_anew = all(one.get("fingerprint") != part.failure.fingerprint for one in known)
+            self._row_fails_anew = all(one.get("fingerprint") != part.failure.fingerprint for one in known)
             row.record(part.failure.as_dict())
         return row
 
@@ -454,7 +454,7 @@ class AppliedSettlement:
 
     def _count_failure(self, failure: Failure, ids: Sequence[str]) -> None:
         first_failures, self.first_failures = self.first_failures, 0
-        documents = first_failures if ids else int(self._fails_anew)
+        documents = first_failures if ids else int(self._row_fails_anew)
         about = (self.row.service, self.row.collection, failure, documents, self.settlement.began)
         self.unit.failures.append(CountedFailure(*about))
 
