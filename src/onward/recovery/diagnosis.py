@@ -34,6 +34,30 @@ LOCAL_ERRORS = frozenset(
         *("SyntaxError", "TemplateSyntaxError", "UnboundLocalError"),
     }
 )
+# Errors that a program makes with what it was given: a dependency may have answered something else.
+USE_ERRORS = PROGRAMMING_ERRORS | {"ArithmeticError", "LookupError", "OverflowError", "ValidationError"}
+FILE_ERRORS = frozenset(
+    {
+        "FileExistsError",
+        "FileNotFoundError",
+        "IsADirectoryError",
+        "NotADirectoryError",
+        "OSError",
+        "PermissionError",
+    }
+)
+# Parts of the names of errors that say that something read has not the form it should have.
+FORMAT_ERRORS = (
+    "BadGzip",
+    "BadZip",
+    "Decode",
+    "Encoding",
+    "Format",
+    "Parse",
+    "Syntax",
+    "Unidentified",
+    "Validation",
+)
 OWN_TIME_LIMIT = "HandlerTimeout"
 
 
@@ -265,8 +289,11 @@ def _own(evidence: Evidence) -> Judgement | None:
     block = evidence.documents + evidence.failing_beside >= SEVERAL and not evidence.during and evidence.before
     if block and not evidence.traits and (evidence.documents >= SEVERAL or not evidence.after):
         return None
+    if _part_changed(evidence) and not _is_of_the_text(evidence):
+        return None  # something about this part has changed: it may as well be a setting, or what it depends on
     same = sum(evidence.group.succeeded_before.get(name, 0) for name in evidence.group.versions)
-    compared = evidence.since if evidence.documents >= SEVERAL else max(evidence.since, same)
+    first = evidence.documents < SEVERAL and (_is_of_the_text(evidence) or not evidence.needs)
+    compared = max(evidence.since, same) if first else evidence.since
     if compared < MANY_TIMES * evidence.documents:
         return None
     return Cause.POISON, _only_these(evidence)
@@ -278,10 +305,15 @@ def _all_fail(evidence: Evidence) -> Judgement | None:
     if not evidence.before or failing < SEVERAL or evidence.during * 10 > failing or evidence.kind == "not_ready":
         return None
     found = [*_what_succeeded(evidence), *_healing(evidence), *_same_version(evidence)]
-    outside = bool(evidence.needs or evidence.group.dependencies)
+    group, outside = evidence.group, bool(evidence.needs or evidence.group.dependencies)
     # A dependency that rejects what it is sent works: we send the wrong thing.
-    if _recovered_under_others(evidence) or evidence.kind == "rejected" or not outside:
+    if _recovered_under_others(evidence) or evidence.kind == "rejected":
         return Cause.BUG, [*_failed(evidence), *_kinds(evidence), *found]
+    if not outside:  # a file or a library may depend on something that the service does not name
+        elsewhere = group.error_type in FILE_ERRORS or (group.library and group.error_type not in USE_ERRORS)
+        return None if elsewhere else (Cause.BUG, [*_failed(evidence), *_kinds(evidence), *found])
+    if group.error_type in USE_ERRORS and not evidence.openings:
+        return None  # the dependency answers something else, or the program has met its own limit
     return Cause.DEPENDENCY, [*_dependency(evidence), *found]
 
 
@@ -290,7 +322,7 @@ def _never_worked(evidence: Evidence) -> Judgement | None:
     if evidence.before or evidence.since or evidence.kind == "not_ready":
         return None
     program = evidence.group.error_type in PROGRAMMING_ERRORS
-    if not program and (evidence.documents < MANY or evidence.needs):
+    if not program and (evidence.documents < MANY or evidence.needs or evidence.group.error_type in FILE_ERRORS):
         return None
     return Cause.BUG, [*_failed(evidence), Finding(FindingKind.NONE_EVER, names=(evidence.group.service,))]
 
@@ -300,7 +332,7 @@ def _mixed(evidence: Evidence) -> Judgement | None:
     if evidence.documents < SEVERAL or not evidence.since or evidence.kind == "not_ready":
         return None
     some = Finding(FindingKind.SOME_SUCCEED, evidence.documents, evidence.since)
-    if evidence.traits and _is_stuck(evidence):
+    if evidence.traits and _is_stuck(evidence) and (_is_of_the_text(evidence) or not _part_changed(evidence)):
         return Cause.POISON, [*_failed(evidence), some, *_traits(evidence)]
     if evidence.group.error_type in PROGRAMMING_ERRORS and _is_stuck(evidence):
         return Cause.BUG, [*_failed(evidence), some]
@@ -322,6 +354,13 @@ def _is_stuck(evidence: Evidence) -> bool:
 def _part_changed(evidence: Evidence) -> bool:
     """Return whether those that fail belong to a part, such as a tenant, of which documents succeeded before."""
     return any(trait.changed for trait in evidence.traits)
+
+
+def _is_of_the_text(evidence: Evidence) -> bool:
+    """Return whether the error is about the form of what was read, and nothing but the document was."""
+    wrong = evidence.kind in ("malformed", "permanent") and evidence.group.error_type not in PROGRAMMING_ERRORS
+    named = any(part in evidence.group.error_type for part in FORMAT_ERRORS)
+    return not evidence.needs and (wrong or named)
 
 
 def _recovered_under_others(evidence: Evidence) -> tuple[str, ...]:
