@@ -34,7 +34,9 @@ KEPT_OUTCOMES = 20  # Outcomes of a document that are kept: the first and the la
 _TIMEOUTS = ("timeout", "deadlineexceeded")
 _TIMED_OUT = re.compile(r"\btime[d -]?out\b|deadline exceeded|took too long", re.IGNORECASE)
 _CONNECTING = re.compile(
-    r"connect call failed|connect(?:ion)? timed? ?out|timed out while connecting|\[errno (?:110|60)\]",
+    r"connect call failed|connect(?:ion)? timed? ?out|timed out while connecting|\[errno (?:110|60)\]"
+    r"|failed to establish a new connection|failed to resolve|name or service not known|nodename nor servname"
+    r"|no route to host|network is unreachable|connection refused",
     re.IGNORECASE,
 )
 

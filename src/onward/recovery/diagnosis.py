@@ -58,6 +58,14 @@ FORMAT_ERRORS = (
     "Unidentified",
     "Validation",
 )
+# Libraries that only compute, read and write: they ask no server.
+LOCAL_LIBRARIES = frozenset(
+    {
+        *("PIL", "bs4", "docx", "jinja2", "jsonschema", "lxml", "mako", "markdown", "marshmallow", "msgspec"),
+        *("numpy", "openpyxl", "orjson", "pandas", "polars", "pyarrow", "pydantic", "pydantic_core", "pypdf"),
+        *("shapely", "tokenizers", "yaml"),
+    }
+)
 OWN_TIME_LIMIT = "HandlerTimeout"
 
 
@@ -172,20 +180,23 @@ def _deploy(evidence: Evidence) -> Judgement | None:
     successes = sum(group.succeeded_now.get(one.name, 0) for one in older)
     failing = [name for name in group.versions if name in {version.name for version in evidence.versions}]
     good = sum(group.succeeded_now.get(name, 0) for name in failing)
-    healed = good and not any(group.succeeded_before.get(name) for name in failing) and evidence.recovered
-    if healed and evidence.recovered * 2 >= evidence.documents and not _recovered_under_others(evidence):
-        return None  # the same version does it again: it was something else
+    healed = good and not any(group.succeeded_before.get(name) for name in failing)
+    healed = healed and evidence.recovered * 2 >= evidence.documents and evidence.during < evidence.documents
+    if healed and not _recovered_under_others(evidence):
+        return None  # all failed, and the same version does it again: it was something else
     meanwhile = sum(evidence.since_under(one.name) for one in older)
-    answered = evidence.kind == "unavailable" or (evidence.kind == "timeout" and evidence.needs)
-    if answered and meanwhile < SEVERAL and not _recovered_under_others(evidence):
-        return None  # the new version has reached a server that has errors of its own, or is slow
+    silent = "timed out" in group.message.lower()
+    outside = evidence.kind == "unavailable" or (evidence.kind in ("timeout", "unreached") and silent)
+    outside = outside or (evidence.kind == "timeout" and bool(evidence.needs))
+    if outside and meanwhile < SEVERAL and not _recovered_under_others(evidence):
+        return None  # the new version has reached a server that has errors of its own, is slow, or does not answer
     if good:
         share = evidence.documents / (evidence.documents + good)
         first = sum(group.succeeded_before.get(name, 0) for name in failing)  # succeeded under it before the first
         if evidence.documents < SEVERAL or share < LEAST_SHARE or first * share > MANY_TIMES:
             return None
         chance = PROGRAM_CHANCE if group.error_type in PROGRAMMING_ERRORS else CHANCE
-        if (1 - share) ** successes > chance or (evidence.traits and not _part_changed(evidence)):
+        if (1 - share) ** successes > chance or (evidence.traits and not _version_changed_a_part(evidence)):
             return None
     elif successes < MANY_TIMES and evidence.documents < SEVERAL:
         return None
@@ -310,7 +321,8 @@ def _all_fail(evidence: Evidence) -> Judgement | None:
     if _recovered_under_others(evidence) or evidence.kind == "rejected":
         return Cause.BUG, [*_failed(evidence), *_kinds(evidence), *found]
     if not outside:  # a file or a library may depend on something that the service does not name
-        elsewhere = group.error_type in FILE_ERRORS or (group.library and group.error_type not in USE_ERRORS)
+        elsewhere = group.library and group.library not in LOCAL_LIBRARIES and group.error_type not in USE_ERRORS
+        elsewhere = elsewhere or group.error_type in FILE_ERRORS
         return None if elsewhere else (Cause.BUG, [*_failed(evidence), *_kinds(evidence), *found])
     if group.error_type in USE_ERRORS and not evidence.openings:
         return None  # the dependency answers something else, or the program has met its own limit
@@ -334,7 +346,7 @@ def _mixed(evidence: Evidence) -> Judgement | None:
     some = Finding(FindingKind.SOME_SUCCEED, evidence.documents, evidence.since)
     if evidence.traits and _is_stuck(evidence) and (_is_of_the_text(evidence) or not _part_changed(evidence)):
         return Cause.POISON, [*_failed(evidence), some, *_traits(evidence)]
-    if evidence.group.error_type in PROGRAMMING_ERRORS and _is_stuck(evidence):
+    if evidence.group.error_type in PROGRAMMING_ERRORS and _is_stuck(evidence) and evidence.during:
         return Cause.BUG, [*_failed(evidence), some]
     return None
 
@@ -354,6 +366,12 @@ def _is_stuck(evidence: Evidence) -> bool:
 def _part_changed(evidence: Evidence) -> bool:
     """Return whether those that fail belong to a part, such as a tenant, of which documents succeeded before."""
     return any(trait.changed for trait in evidence.traits)
+
+
+def _version_changed_a_part(evidence: Evidence) -> bool:
+    """Return whether a part that worked before fails, and nothing outside can be the cause."""
+    outside = evidence.needs and evidence.group.error_type not in USE_ERRORS
+    return _part_changed(evidence) and not outside
 
 
 def _is_of_the_text(evidence: Evidence) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -62,6 +63,7 @@ _JUDGED = frozenset({"ProgrammingError", "DataError", "SyntaxError"})  # by thei
 _HTTP_NAMES = ("http", "statuserror", "responseerror", "apicallerror", "apierror")
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
 _OVERLOADED_STATUSES = frozenset({429, 529})
+_LIMIT_WORDS = re.compile(r"(?:rate|daily|user|usage|request)[ _]?limit|quota", re.IGNORECASE)
 _CREDIT_WORDS = ("insufficient_quota", "exceeded your current quota")
 
 
@@ -159,6 +161,8 @@ def _classify_status(status: int, error: BaseException, now: float | None) -> Cl
     text = _text(error).lower()
     if any(words in text for words in _CREDIT_WORDS) or status == 402:
         return NO_CREDIT
+    if status == 403 and _LIMIT_WORDS.search(text):
+        return RATE_LIMITED  # GitHub, Google and others answer so
     if status in (401, 403):
         # It may be about one page only: the breaker opens if the handler raises `Unavailable(…, opens=True)`.
         return refused(f"The server answered {status}: check the key or token, and what it is allowed to do.")

@@ -33,6 +33,7 @@ NO_CREDIT = refused("The account has no credit or quota left: raise its limit, o
 BAD_CERTIFICATE = refused(
     "The certificate is not accepted: renew it, or correct the trust store or the host name."
 )
+WRONG_CLOCK = refused("The clock of our machine differs from the server's: set it, and keep it in time.")
 
 _THROTTLED = frozenset(
     {
@@ -46,6 +47,8 @@ _REFUSED = frozenset(
     {
         *("AccessDenied", "AccessDeniedException", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken"),
         *("ExpiredTokenException", "UnrecognizedClientException", "InvalidClientTokenId", "AuthFailure"),
+        *("KMS.DisabledException", "KMSDisabledException", "DisabledException", "AccountProblem", "OptInRequired"),
+        *("NotSignedUp", "AllAccessDisabled", "InvalidSecurity", "AuthorizationHeaderMalformed"),
         *("RequestExpired", "InvalidToken", "TokenRefreshRequired", "invalid_api_key", "authentication_error"),
     }
 )
@@ -88,10 +91,9 @@ _MEANINGS: tuple[tuple[re.Pattern[str], Classified], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), meaning)
     for pattern, meaning in (
         (r"insufficient[_ ]quota|exceeded your current quota|billing|out of credit|payment required", NO_CREDIT),
-        (
-            r"too many requests|rate.?limit|throttl|slow ?down|overloaded|quota exceeded|over capacity",
-            RATE_LIMITED,
-        ),
+        (r"too many requests|rate.?limit|rate exceeded|throttl|slow ?down|overloaded|over capacity", RATE_LIMITED),
+        (r"(?:daily|hourly|usage|request|concurrency) limit|quota (?:has been )?exceeded", RATE_LIMITED),
+        (r"too many (?:concurrent|parallel)", RATE_LIMITED),
         (r"database (?:table )?is locked|deadlock|lock (?:wait )?timeout|could not obtain lock", BUSY),
         (r"too many (?:clients|connections)|max\w* (?:number of )?(?:clients|connections)", BUSY),
         (r"connection slots|pool (?:limit|exhausted|timeout)|queuepool", BUSY),
@@ -110,10 +112,11 @@ _MEANINGS: tuple[tuple[re.Pattern[str], Classified], ...] = tuple(
             r"invalid_grant|account (?:has been |is )?(?:disabled|suspended|locked|closed)|login incorrect",
             KEY_REFUSED,
         ),
-        (
-            r"licen[cs]e (?:has |is )?(?:expired|invalid|exceeded)|subscription (?:has )?expired|not logged in",
-            KEY_REFUSED,
-        ),
+        (r"licen[cs]e (?:has |is )?(?:expired|invalid|exceeded)|flexnet|flexlm|not logged in", KEY_REFUSED),
+        (r"(?:key|token|trial|feature|account|session|secret|subscription)\b.{0,40}\bexpired", KEY_REFUSED),
+        (r"bad credentials|api[ _-]?key not valid|invalid_client|noauth|wrongpass|not authori[sz]ed", KEY_REFUSED),
+        (r"host key verification failed|blocklist|blacklist", KEY_REFUSED),
+        (r"self.signed certificate|untrusted certificate|unknown ca\b", BAD_CERTIFICATE),
         (r"password authentication failed|(?:access|permission) denied for user|login failed", KEY_REFUSED),
         (r"connection refused|name or service not known|name resolution|nodename nor servname", UNREACHED),
         (r"no route to host|network is unreachable|could not connect|cannot connect|failed to connect", UNREACHED),
@@ -128,6 +131,9 @@ _MEANINGS: tuple[tuple[re.Pattern[str], Classified], ...] = tuple(
         (r"service unavailable|bad gateway|gateway time-?out|internal server error|server error", UNAVAILABLE),
         (r"\btime[d -]?out\b|deadline exceeded|took too long", UNAVAILABLE),
     )
+)
+_SENDER_REFUSED = re.compile(
+    r"block(?:ed|list| list)|blacklist|(?:spf|dkim|dmarc)\b|poor reputation|spamhaus", re.IGNORECASE
 )
 _REJECTIONS = re.compile(
     r"sqlstate (?:22|23|42)|smtp 5(?!3[0458])"
@@ -243,6 +249,8 @@ def classify_code(code: str, message: str) -> Classified | None:
         case "aws" | "code":
             if value == "insufficient_quota":
                 return NO_CREDIT
+            if value == "RequestTimeTooSkewed":
+                return WRONG_CLOCK
             return RATE_LIMITED if value in _THROTTLED else KEY_REFUSED if value in _REFUSED else None
         case "grpc":
             return _GRPC.get(value)
@@ -265,6 +273,8 @@ def classify_code(code: str, message: str) -> Classified | None:
 def _classify_smtp(status: int, message: str) -> Classified:
     if status in (530, 534, 535, 538):
         return KEY_REFUSED
+    if _SENDER_REFUSED.search(message):
+        return refused("The mail server refuses us as a sender: see what its answer says, and ask to be let in.")
     if 400 <= status < 500:
         # 4.7.x: refused by policy for now, which is how mail servers limit rates; 421 and 45x alike.
         limited = re.search(r"\b4\.7\.\d|too many|rate|throttl|slow|limit", message, re.IGNORECASE)
