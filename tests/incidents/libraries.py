@@ -362,7 +362,7 @@ class UndefinedError(Exception):
     __module__ = "jinja2.exceptions"
 
 
-class OperationalError(Exception):
+class DBAPIError(Exception):
     """sqlalchemy wraps what a driver raises, and keeps it as `orig`."""
 
     __module__ = "sqlalchemy.exc"
@@ -375,7 +375,11 @@ class OperationalError(Exception):
         self.orig, self.statement = orig, statement
 
 
-class ProgrammingError(OperationalError):
+class OperationalError(DBAPIError):
+    __module__ = "sqlalchemy.exc"
+
+
+class ProgrammingError(DBAPIError):
     __module__ = "sqlalchemy.exc"
 
 

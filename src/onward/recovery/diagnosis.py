@@ -5,6 +5,7 @@ Each cause is a contrast: documents that fail and that succeed, before and after
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -66,6 +67,8 @@ LOCAL_LIBRARIES = frozenset(
         *("shapely", "tokenizers", "yaml"),
     }
 )
+TEMPLATE_LIBRARIES = frozenset({"jinja2", "mako"})
+_NOT_KNOWN = re.compile(r"\b(?:404|405|501)\b|NOT_FOUND|UNIMPLEMENTED|NoSuch")  # an address, a method or a place
 OWN_TIME_LIMIT = "HandlerTimeout"
 
 
@@ -100,6 +103,8 @@ class FindingKind(StrEnum):
     ONLY_THESE = "only_these"  # count documents, total tries
     DOCUMENTS_FAILED = "documents_failed"  # count documents, total failures
     SHARED_TRAIT = "shared_trait"  # names: field, value; count of total documents
+    PART_CHANGED = "part_changed"  # names: field, value; count of total documents
+    ROLLED_BACK = "rolled_back"  # names: newer versions
     NEW_VERSION = "new_version"  # names: the version, then the older ones; seconds until the first failure
     VERSION_FAILS = "version_fails"  # names: version; count documents that fail, total that succeed under it
     OLDER_SUCCEEDED = "older_succeeded"  # names: versions; count documents
@@ -139,7 +144,7 @@ def diagnose(evidence: Evidence) -> Diagnosis:
     """Return the first cause that the evidence supports."""
     rules: tuple[_Rule, ...] = (
         *(_crash, _rate_limit, _deploy, _local, _refusal, _capacity, _network, _timeout),
-        *(_unreadable, _own, _all_fail, _never_worked, _mixed),
+        *(_unreadable, _lacking, _part, _own, _all_fail, _passing, _never_worked, _mixed),
     )
     for rule in rules:
         if (found := rule(evidence)) is not None:
@@ -292,6 +297,34 @@ def _unreadable(evidence: Evidence) -> Judgement | None:
     return Cause.POISON, [_failure_kinds(evidence)]
 
 
+def _lacking(evidence: Evidence) -> Judgement | None:
+    """The program looked up a value that only the failing documents have, and does not know it."""
+    missing = evidence.group.message.strip("'\"") if evidence.group.error_type == "KeyError" else None
+    if missing is None or missing not in {trait.value for trait in evidence.traits}:
+        return None
+    return Cause.BUG, [*_failed(evidence), *_what_succeeded(evidence), *_traits(evidence)]
+
+
+def _part(evidence: Evidence) -> Judgement | None:
+    """A part fails that worked before: since an older version is back, or since what it needs is down."""
+    if not _part_changed(evidence) or not _is_stuck(evidence) or evidence.documents < SEVERAL:
+        return None
+    group = evidence.group
+    found = [*_failed(evidence), *_what_succeeded(evidence), *_traits(evidence)]
+    failing = [one for one in evidence.versions if one.name in group.versions]
+    newer = [
+        one.name
+        for one in evidence.versions
+        if failing and all(_is_older(two, one) for two in failing) and group.succeeded_before.get(one.name)
+    ]
+    if newer:
+        return Cause.BUG, [Finding(FindingKind.ROLLED_BACK, names=tuple(newer)), *found]
+    ours = group.library in LOCAL_LIBRARIES or group.error_type in USE_ERRORS or _names_a_format(group.error_type)
+    if ours or not evidence.needs or evidence.kind != "transient":
+        return None
+    return Cause.DEPENDENCY, [*_dependency(evidence), *found]
+
+
 def _own(evidence: Evidence) -> Judgement | None:
     """These documents fail in every try, while many times as many succeed."""
     if not _is_stuck(evidence):
@@ -318,15 +351,31 @@ def _all_fail(evidence: Evidence) -> Judgement | None:
     found = [*_what_succeeded(evidence), *_healing(evidence), *_same_version(evidence)]
     group, outside = evidence.group, bool(evidence.needs or evidence.group.dependencies)
     # A dependency that rejects what it is sent works: we send the wrong thing.
-    if _recovered_under_others(evidence) or evidence.kind == "rejected":
-        return Cause.BUG, [*_failed(evidence), *_kinds(evidence), *found]
+    bug = Cause.BUG, [*_failed(evidence), *_kinds(evidence), *found]
+    if _recovered_under_others(evidence):
+        return bug
+    if evidence.kind == "rejected":  # but what it does not know any more it may have lost
+        return None if outside and _NOT_KNOWN.search(group.message) else bug
+    if group.library in TEMPLATE_LIBRARIES:
+        return bug
     if not outside:  # a file or a library may depend on something that the service does not name
         elsewhere = group.library and group.library not in LOCAL_LIBRARIES and group.error_type not in USE_ERRORS
         elsewhere = elsewhere or group.error_type in FILE_ERRORS
-        return None if elsewhere else (Cause.BUG, [*_failed(evidence), *_kinds(evidence), *found])
-    if group.error_type in USE_ERRORS and not evidence.openings:
+        return None if elsewhere else bug
+    if (group.error_type in USE_ERRORS or group.library in LOCAL_LIBRARIES) and not evidence.openings:
         return None  # the dependency answers something else, or the program has met its own limit
     return Cause.DEPENDENCY, [*_dependency(evidence), *found]
+
+
+def _passing(evidence: Evidence) -> Judgement | None:
+    """Now and then it fails, the same documents succeed later: what the service needs does not always work."""
+    outside = bool(evidence.needs or evidence.group.dependencies)
+    few = evidence.documents < SEVERAL or evidence.recovered * 2 < evidence.documents
+    if few or not outside or not evidence.during or evidence.kind != "transient":
+        return None
+    if evidence.group.error_type in (*USE_ERRORS, "ValueError") or evidence.group.library in LOCAL_LIBRARIES:
+        return None
+    return Cause.DEPENDENCY, [*_dependency(evidence), *_what_succeeded(evidence)]
 
 
 def _never_worked(evidence: Evidence) -> Judgement | None:
@@ -377,8 +426,11 @@ def _version_changed_a_part(evidence: Evidence) -> bool:
 def _is_of_the_text(evidence: Evidence) -> bool:
     """Return whether the error is about the form of what was read, and nothing but the document was."""
     wrong = evidence.kind in ("malformed", "permanent") and evidence.group.error_type not in PROGRAMMING_ERRORS
-    named = any(part in evidence.group.error_type for part in FORMAT_ERRORS)
-    return not evidence.needs and (wrong or named)
+    return not evidence.needs and (wrong or _names_a_format(evidence.group.error_type))
+
+
+def _names_a_format(error_type: str) -> bool:
+    return any(part in error_type for part in FORMAT_ERRORS)
 
 
 def _recovered_under_others(evidence: Evidence) -> tuple[str, ...]:
@@ -460,7 +512,8 @@ def _only_these(evidence: Evidence) -> list[Finding]:
 
 def _traits(evidence: Evidence) -> Iterator[Finding]:
     for trait in evidence.traits[:SEVERAL]:
-        yield Finding(FindingKind.SHARED_TRAIT, trait.failing, trait.of_failing, (trait.name, trait.value))
+        kind = FindingKind.PART_CHANGED if trait.changed else FindingKind.SHARED_TRAIT
+        yield Finding(kind, trait.failing, trait.of_failing, (trait.name, trait.value))
 
 
 def _failed(evidence: Evidence) -> Iterator[Finding]:

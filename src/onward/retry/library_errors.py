@@ -95,9 +95,11 @@ _MEANINGS: tuple[tuple[re.Pattern[str], Classified], ...] = tuple(
         (r"(?:daily|hourly|usage|request|concurrency) limit|quota (?:has been )?exceeded", RATE_LIMITED),
         (r"too many (?:concurrent|parallel)", RATE_LIMITED),
         (r"database (?:table )?is locked|deadlock|lock (?:wait )?timeout|could not obtain lock", BUSY),
-        (r"too many (?:clients|connections)|max\w* (?:number of )?(?:clients|connections)", BUSY),
+        (r"too many (?:\w+ )?(?:clients|connections|queued|jobs|sessions)", BUSY),
+        (r"max\w* (?:number of )?(?:clients|connections)", BUSY),
         (r"connection slots|pool (?:limit|exhausted|timeout)|queuepool", BUSY),
-        (r"\b(?:is|are|too) busy\b|server busy|at capacity|queue (?:is )?full|rejected.execution|maxmemory", BUSY),
+        (r"\b(?:is|are|too) busy\b|server busy|at capacity|rejected.execution|maxmemory", BUSY),
+        (r"queue\w* (?:is )?(?:full|exceeded)", BUSY),
         (r"signals?\.sigkill|oom[- ]?kill|exit (?:status|code) 137", EXHAUSTED),
         (
             r"too many open files|no space left|disk quota|out of memory|cannot allocate|start new thread",
@@ -119,10 +121,22 @@ _MEANINGS: tuple[tuple[re.Pattern[str], Classified], ...] = tuple(
         (r"self.signed certificate|untrusted certificate|unknown ca\b", BAD_CERTIFICATE),
         (r"password authentication failed|(?:access|permission) denied for user|login failed", KEY_REFUSED),
         (r"connection refused|name or service not known|name resolution|nodename nor servname", UNREACHED),
-        (r"no route to host|network is unreachable|could not connect|cannot connect|failed to connect", UNREACHED),
+        (
+            r"no route to host|network is unreachable|could ?n.?o?t connect|cannot connect|failed to connect",
+            UNREACHED,
+        ),
         (
             r"getaddrinfo|could not translate host name|unknown host|failed to resolve|max retries exceeded",
             UNREACHED,
+        ),
+        (r"err_(?:connection_(?:refused|timed_out)|name_not_resolved|address_unreachable|internet)", UNREACHED),
+        (
+            r"temporarily (?:not available|unavailable)|under maintenance|clusterdown|loading the dataset",
+            UNAVAILABLE,
+        ),
+        (
+            r"eof occurred|unexpected eof|premature|not ?enough ?replicas|no leader|not ?leader|not primary",
+            UNAVAILABLE,
         ),
         (
             r"connection (?:was )?(?:reset|aborted|closed|lost)|broken pipe|server (?:closed|disconnected)",

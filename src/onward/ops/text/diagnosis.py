@@ -25,6 +25,10 @@ _SENTENCES = {
     Kind.WORKED_BEFORE: "Before it began, {documents} succeeded.",
     Kind.RECOVERED_UNDER: "It works again since another version runs: {versions}.",
     Kind.SHARED_TRAIT: "{count} of {total} that fail, and nearly none that succeed, share: {names[0]} = {value}.",
+    Kind.PART_CHANGED: (
+        "{count} of {total} that fail share: {names[0]} = {value}. Such ones succeeded before, and none since."
+    ),
+    Kind.ROLLED_BACK: "A newer version ran before: {versions}. What it wrote, an older one may not read.",
     Kind.OLDER_SUCCEEDED: "Under {versions}, {documents} succeeded, and none failed this way.",
     Kind.SAME_VERSION: "The same version, {names[0]}, worked before.",
     Kind.PROGRAMMING_ERROR: "{names[0]} is an error of the program, and the last one came from {names[1]}.",
