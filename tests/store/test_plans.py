@@ -161,7 +161,10 @@ SORTING = {
     "value_counts": ("keys_value (name=? AND value=?)",),
     "ordered_ids": ("keys_value (name=? AND value=?)",),
     "highest_beside": ("keys_value (name=? AND value=?)",),
-    "rollups": ("rollups USING PRIMARY KEY (step=? AND bucket>?)", "rollup_parts_bucket (bucket>?)"),
+    "rollups": (
+        "rollups USING PRIMARY KEY (step=? AND bucket>? AND bucket<?)",
+        "rollup_parts_bucket (bucket>? AND bucket<?)",
+    ),
     "status_counts_page": ("PRIMARY KEY (source>?)",),
     "terms_between": ("postings_term (space=? AND block=? AND term>? AND term<?)",),
     "vectors_of_parents": ("documents_parent (parent=?)", "sqlite_autoindex_vectors_1 (doc=? AND model=?)"),

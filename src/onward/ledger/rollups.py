@@ -14,6 +14,7 @@ from onward.model.clock import Clock
 from onward.model.rollups import MINUTE, STEPS, ServiceCounts, bucket_of
 
 Counts = Mapping[tuple[int, str], ServiceCounts]  # by the beginning of the bucket, and service
+_LAST = 2**62  # a bucket after all others
 
 
 class Rollups(TransactionalStore):
@@ -43,11 +44,12 @@ class Rollups(TransactionalStore):
                 unit.db.send("prune_rollups", step, bucket_of(unit.now - kept, step))
 
     def service_counts(
-        self, step: int, since: float, service: str | None = None
+        self, step: int, since: float, service: str | None = None, until: float | None = None
     ) -> dict[tuple[int, str], ServiceCounts]:
-        """Return what services did in the buckets of this step, from the one of `since` on."""
+        """Return what services did in the buckets of this step, from the one of `since` to the one of `until`."""
         counts: dict[tuple[int, str], ServiceCounts] = {}
-        for row in self.db.read_unlocked("rollups", step, bucket_of(since, step), service):
+        last = _LAST if until is None else bucket_of(until, step)
+        for row in self.db.read_unlocked("rollups", step, bucket_of(since, step), service, last):
             _add_row(counts, row, step)
         return counts
 
@@ -64,7 +66,7 @@ def _add_up(db: Database) -> None:
         for row in parts:
             _add_row(added, row, step)
         first = min(bucket for bucket, _ in added)
-        for row in db.read_unlocked("rollups", step, first, None):
+        for row in db.read_unlocked("rollups", step, first, None, _LAST):
             if (row[0], row[1]) in added:
                 _add_row(added, row, step)
         saved += [(step, *key, *_columns(one)) for key, one in added.items()]

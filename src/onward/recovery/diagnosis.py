@@ -14,6 +14,7 @@ from onward.recovery.evidence import Evidence, Version
 
 MANY_TIMES = 3  # what fails while this many times as many succeed is not the program's or a dependency's fault
 SEVERAL = 3  # different documents that fail one after the other, and none succeeds: that is not chance
+MORE_LOAD = 3.0  # times as much to do as before: more than usual ups and downs
 MANY = 5  # documents that fail alike, where nothing has ever succeeded: too many for an accident
 ALONE = 2  # up to this many documents may each have a failure of their own, even one that looks like a network's
 CHANCE = 0.01  # a version is not the cause if older ones had no such failure with a higher probability than this
@@ -69,6 +70,12 @@ LOCAL_LIBRARIES = frozenset(
 )
 TEMPLATE_LIBRARIES = frozenset({"jinja2", "mako"})
 _NOT_KNOWN = re.compile(r"\b(?:404|405|501)\b|NOT_FOUND|UNIMPLEMENTED|NoSuch")  # an address, a method or a place
+# A name that nobody knows, or no key at all: somebody has set the wrong thing.
+_WRONG_SETTING = re.compile(
+    r"name or service not known|getaddrinfo|nodename nor servname|failed to resolve|name resolution|not resolved"
+    r"|NoCredentials|PartialCredentials|KeyError",
+    re.IGNORECASE,
+)
 OWN_TIME_LIMIT = "HandlerTimeout"
 
 
@@ -86,6 +93,7 @@ class FindingKind(StrEnum):
     POINTS_AT = "points_at"  # count failures, total documents, names: dependency and, if inferred, the service
     ONE_OF = "one_of"  # names: dependencies
     BREAKER_OPENED = "breaker_opened"  # names: dependency; count openings; seconds of the last, None: still open
+    LOAD_ROSE = "load_rose"  # count: how many times as much there was to do
     NOT_REACHED = "not_reached"  # count of total failures
     REFUSED = "refused"  # count of total failures
     REJECTED = "rejected"  # count of total failures
@@ -170,7 +178,8 @@ def _crash(evidence: Evidence) -> Judgement | None:
 def _rate_limit(evidence: Evidence) -> Judgement | None:
     if evidence.kind != "rate_limited":
         return None
-    return Cause.OVERLOAD, [*_kinds(evidence), *_dependency(evidence), *_what_succeeded(evidence)]
+    found = [*_kinds(evidence), *_load(evidence), *_dependency(evidence), *_what_succeeded(evidence)]
+    return Cause.OVERLOAD, found
 
 
 def _deploy(evidence: Evidence) -> Judgement | None:
@@ -195,6 +204,13 @@ def _deploy(evidence: Evidence) -> Judgement | None:
     outside = outside or (evidence.kind == "timeout" and bool(evidence.needs))
     if outside and meanwhile < SEVERAL and not _recovered_under_others(evidence):
         return None  # the new version has reached a server that has errors of its own, is slow, or does not answer
+    if evidence.openings and evidence.kind in ("unreached", "refused") and meanwhile < SEVERAL:
+        if len(group.versions) > 1 and not _recovered_under_others(evidence):
+            return None  # several versions are refused, and none is served
+        if not _recovered_under_others(evidence) and not _WRONG_SETTING.search(
+            f"{group.error_type} {group.message}"
+        ):
+            return Cause.UNCLEAR, [*_dependency(evidence), *_kinds(evidence), *_what_succeeded(evidence)]
     if good:
         share = evidence.documents / (evidence.documents + good)
         first = sum(group.succeeded_before.get(name, 0) for name in failing)  # succeeded under it before the first
@@ -253,7 +269,13 @@ def _capacity(evidence: Evidence) -> Judgement | None:
     alone = evidence.documents <= ALONE and evidence.retried
     if (alone or large) and _is_stuck(evidence) and evidence.since >= MANY_TIMES * evidence.documents:
         return Cause.POISON, _only_these(evidence)
-    return Cause.OVERLOAD, [*_kinds(evidence), *_what_succeeded(evidence)]
+    found = [*_kinds(evidence), *_load(evidence), *_what_succeeded(evidence)]
+    if evidence.load is None or _load_rose(evidence) or not _only_newer(evidence):
+        return Cause.OVERLOAD, found
+    # Not more was asked of it, and older versions never ran out: it may keep what it should give back.
+    if _recovered_under_others(evidence):
+        return Cause.BUG, [*found, *_healing(evidence)]
+    return Cause.UNCLEAR, found
 
 
 def _network(evidence: Evidence) -> Judgement | None:
@@ -267,8 +289,9 @@ def _network(evidence: Evidence) -> Judgement | None:
         return Cause.POISON, _only_these(evidence)
     if own and evidence.since and evidence.documents <= ALONE and not (many and evidence.retried):
         return None  # too few to tell
-    if evidence.slow_beside >= SEVERAL and evidence.during > evidence.documents and evidence.kind == "unavailable":
-        return Cause.OVERLOAD, [*_kinds(evidence), *_what_succeeded(evidence)]  # it answers some, and others late
+    busy = evidence.slow_beside >= SEVERAL or (_load_rose(evidence) and not evidence.traits)
+    if busy and evidence.during > evidence.documents and evidence.kind == "unavailable":
+        return Cause.OVERLOAD, [*_kinds(evidence), *_load(evidence), *_what_succeeded(evidence)]
     return Cause.DEPENDENCY, [*_dependency(evidence), *_kinds(evidence), *_what_succeeded(evidence)]
 
 
@@ -280,7 +303,7 @@ def _timeout(evidence: Evidence) -> Judgement | None:
     large = any(trait.name == "size" for trait in evidence.traits)
     if many and _is_stuck(evidence) and evidence.retried and (evidence.documents <= ALONE or large):
         return Cause.POISON, _only_these(evidence)
-    found = [*_kinds(evidence), *_what_succeeded(evidence)]
+    found = [*_kinds(evidence), *_load(evidence), *_what_succeeded(evidence)]
     stopped = not evidence.during and (evidence.documents >= SEVERAL or evidence.openings or not evidence.after)
     never = not evidence.before and not evidence.since
     if never and evidence.group.error_type == OWN_TIME_LIMIT and evidence.documents >= SEVERAL:
@@ -368,13 +391,15 @@ def _all_fail(evidence: Evidence) -> Judgement | None:
 
 
 def _passing(evidence: Evidence) -> Judgement | None:
-    """Now and then it fails, the same documents succeed later: what the service needs does not always work."""
+    """Now and then it fails, the same documents succeed later: what is needed is busy, or does not always work."""
     outside = bool(evidence.needs or evidence.group.dependencies)
     few = evidence.documents < SEVERAL or evidence.recovered * 2 < evidence.documents
     if few or not outside or not evidence.during or evidence.kind != "transient":
         return None
     if evidence.group.error_type in (*USE_ERRORS, "ValueError") or evidence.group.library in LOCAL_LIBRARIES:
         return None
+    if _load_rose(evidence):
+        return Cause.OVERLOAD, [*_load(evidence), *_what_succeeded(evidence)]
     return Cause.DEPENDENCY, [*_dependency(evidence), *_what_succeeded(evidence)]
 
 
@@ -415,6 +440,17 @@ def _is_stuck(evidence: Evidence) -> bool:
 def _part_changed(evidence: Evidence) -> bool:
     """Return whether those that fail belong to a part, such as a tenant, of which documents succeeded before."""
     return any(trait.changed for trait in evidence.traits)
+
+
+def _load_rose(evidence: Evidence) -> bool:
+    return evidence.load is not None and evidence.load >= MORE_LOAD
+
+
+def _only_newer(evidence: Evidence) -> bool:
+    """Return whether it never happened under older versions, which did at least as much."""
+    failing = [one for one in evidence.versions if one.name in evidence.group.versions]
+    older = [one for one in evidence.versions if failing and all(_is_older(one, two) for two in failing)]
+    return sum(evidence.group.succeeded_now.get(one.name, 0) for one in older) >= evidence.documents
 
 
 def _version_changed_a_part(evidence: Evidence) -> bool:
@@ -479,6 +515,11 @@ def _kinds(evidence: Evidence) -> Iterator[Finding]:
     for finding, kinds in named.items():
         if count := sum(group.kinds.get(kind, 0) for kind in kinds):
             yield Finding(finding, count, group.failures)
+
+
+def _load(evidence: Evidence) -> Iterator[Finding]:
+    if evidence.load is not None and _load_rose(evidence):
+        yield Finding(FindingKind.LOAD_ROSE, round(evidence.load))
 
 
 def _what_succeeded(evidence: Evidence) -> Iterator[Finding]:

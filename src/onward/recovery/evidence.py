@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from onward.model.documents import DocumentState, Status
 from onward.model.failures import Outcome, outcomes
 from onward.model.ledger_views import FailureGroup
+from onward.model.rollups import HOUR, MINUTE, STEPS, bucket_of
 
 if TYPE_CHECKING:
     from onward.ledger.store import Store
@@ -23,6 +24,8 @@ MOST, FEW = 0.9, 0.1  # a trait is shared by most that fail, and by few that suc
 MIN_COMPARED = 3  # documents on each side, for a trait
 TIMES_LARGER = 2.0  # all that fail are larger than this many times the largest that succeeded
 MAX_TRAIT_CHARACTERS = 80
+COMPARED_BUCKETS = 60  # of the time before a group began, for the load
+MIN_BUSY = 5  # tries in a bucket: less is no load
 NETWORK = frozenset({"unavailable", "unreached", "refused", "rate_limited", "timeout"})
 
 
@@ -81,6 +84,9 @@ class Evidence:
     slow_beside: int = 0
     failing_beside: int = 0
     waiting: int = 0  # events of its service that wait because the suspected dependency is down
+    # How many times more of the service was tried when the group began than before, without what was retried;
+    # None: not known.
+    load: float | None = None
 
     @property
     def documents(self) -> int:
@@ -189,10 +195,25 @@ def evidence_of(store: Store, group: FailureGroup, beside: Sequence[FailureGroup
         _traits(store, group, failed),
         *_beside(group, beside),
     )
+    found = replace(found, load=_load(store, group)) if found.during else found
     down = any(opening.dependency in found.suspects and opening.closed_at is None for opening in found.openings)
     if not (down and found.kind in NETWORK):
         return found
     return replace(found, waiting=store.counts().get(group.service, {}).get("waiting", 0))
+
+
+def _load(store: Store, group: FailureGroup) -> float | None:
+    """Return how many times more was to be done when a group began than before."""
+    step = MINUTE if store.now() - group.first_seen < STEPS[MINUTE] - COMPARED_BUCKETS * MINUTE else HOUR
+    began = bucket_of(group.first_seen, step)
+    counts = store.service_counts(step, began - COMPARED_BUCKETS * step, group.service, began + step)
+    tried = {bucket: max(sum(one.latencies) - one.retries, 0) for (bucket, _), one in counts.items()}
+    earlier = [number for bucket, number in tried.items() if bucket < began]
+    now = max(tried.get(began, 0), tried.get(began + step, 0))
+    if not sum(earlier):
+        return None
+    usual = sum(earlier) / ((began - min(tried)) / step)  # a bucket without any counts is missing
+    return now / usual if now >= MIN_BUSY else 1.0
 
 
 def waiting_events(store: Store, groups: Iterable[FailureGroup]) -> dict[str, int]:

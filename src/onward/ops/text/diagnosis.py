@@ -28,6 +28,7 @@ _SENTENCES = {
     Kind.PART_CHANGED: (
         "{count} of {total} that fail share: {names[0]} = {value}. Such ones succeeded before, and none since."
     ),
+    Kind.LOAD_ROSE: "When it began, the service had {count} times as much to do as before.",
     Kind.ROLLED_BACK: "A newer version ran before: {versions}. What it wrote, an older one may not read.",
     Kind.OLDER_SUCCEEDED: "Under {versions}, {documents} succeeded, and none failed this way.",
     Kind.SAME_VERSION: "The same version, {names[0]}, worked before.",

@@ -21,10 +21,10 @@ ON CONFLICT (step, bucket, service) DO UPDATE SET
 -- name: rollups
 -- Parts that have not been added to the roll-ups yet count, too.
 SELECT bucket, service, events, documents, failures, retries, dead_letters, seconds, latencies, waiting
-FROM rollups WHERE step = $1::bigint AND bucket >= $2::bigint AND ($3::text IS NULL OR service = $3)
+FROM rollups WHERE step = $1::bigint AND bucket BETWEEN $2::bigint AND $4::bigint AND ($3::text IS NULL OR service = $3)
 UNION ALL
 SELECT bucket - bucket % $1, service, events, documents, failures, retries, dead_letters, seconds, latencies, waiting
-FROM rollup_parts WHERE bucket >= $2 AND ($3 IS NULL OR service = $3);
+FROM rollup_parts WHERE bucket BETWEEN $2 AND $4 + $1 - 1 AND ($3 IS NULL OR service = $3);
 
 -- name: sampled_services :column
 SELECT service FROM rollup_parts WHERE bucket = $1::bigint AND waiting IS NOT NULL

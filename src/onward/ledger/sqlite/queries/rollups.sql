@@ -21,10 +21,10 @@ ON CONFLICT (step, bucket, service) DO UPDATE SET
 SELECT json_group_array(json_array(bucket, service, events, documents, failures, retries, dead_letters, seconds,
                                    latencies, waiting))
 FROM (SELECT bucket, service, events, documents, failures, retries, dead_letters, seconds, latencies, waiting
-      FROM rollups WHERE step = ?1 AND bucket >= ?2 AND (?3 IS NULL OR service = ?3)
+      FROM rollups WHERE step = ?1 AND bucket BETWEEN ?2 AND ?4 AND (?3 IS NULL OR service = ?3)
       UNION ALL
       SELECT bucket - bucket % ?1, service, events, documents, failures, retries, dead_letters, seconds, latencies, waiting
-      FROM rollup_parts WHERE bucket >= ?2 AND (?3 IS NULL OR service = ?3));
+      FROM rollup_parts WHERE bucket BETWEEN ?2 AND ?4 + ?1 - 1 AND (?3 IS NULL OR service = ?3));
 
 -- name: sampled_services
 SELECT json_group_array(service)
