@@ -12,7 +12,8 @@ from onward.model.failures import Outcome
 from onward.ops.text.diagnosis import diagnosis_sentences
 from onward.ops.text.format import counted, shell_command
 from onward.ops.text.history import entry_text, outcome_text
-from onward.recovery.diagnosis import Cause, Diagnosis, Finding, FindingKind
+from onward.recovery.diagnosis import Cause, Diagnosis
+from onward.recovery.findings import Finding, FindingKind
 from onward.recovery.history import FAILED_FOR_GOOD, HistoryEntry
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from onward.model.ledger_views import FailureGroup
 from onward.ops.text.diagnosis import diagnosis_sentences
-from onward.recovery.diagnosis import Cause, Diagnosis, Finding, FindingKind, diagnose
+from onward.recovery.diagnosis import Cause, Diagnosis, diagnose
 from onward.recovery.evidence import Evidence, Opening, Trait, Version, evidence_of
+from onward.recovery.findings import Finding, FindingKind
 from onward.testing import Simulation
 from tests.support.page_app import DAY, HOUR, MINUTE, Page, PagesFound, bring_apart, new_app, statuses
 
@@ -18,6 +19,8 @@ NOON = 1_800_000_000.0
 NEW, OLD = Version("2.0", NOON - 5 * MINUTE, NOON + DAY), Version("1.0", NOON - 30 * DAY, NOON - 5 * MINUTE)
 OUTAGE = Opening("model", NOON + 1, NOON + 20 * MINUTE, "refused")
 FROM_ONE_SHOP = Trait("shop", "acme", 10, 10, 0, 60)
+ONE_SHOP_CHANGED = Trait("shop", "acme", 10, 10, 8, 60, before=8)
+FROM_ONE_COUNTRY = Trait("country", "tr", 10, 10, 0, 60)
 LARGE = Trait("size", "more than 4000 bytes", 10, 10, 0, 60)
 
 
@@ -156,6 +159,52 @@ CASES = (
         Cause.BUG,
         F(K.PROGRAMMING_ERROR, names=("KeyError", "pages:read")),
     ),
+    Case(
+        "a value that the program does not know",
+        evidence(
+            10,
+            "permanent",
+            during=60,
+            error_type="KeyError",
+            group={"message": "'tr'"},
+            traits=(FROM_ONE_COUNTRY,),
+        ),
+        Cause.BUG,
+        F(K.SHARED_TRAIT, 10, 10, ("country", "tr")),
+    ),
+    Case(
+        "what a newer version wrote",
+        evidence(
+            during=60,
+            before={"1.0": 50, "2.0": 50},
+            group={"versions": {"1.0": 20}},
+            versions=(OLD, NEW),
+            traits=(ONE_SHOP_CHANGED,),
+        ),
+        Cause.BUG,
+        F(K.ROLLED_BACK, names=("2.0",)),
+    ),
+    Case(
+        "files that a version did not close",
+        evidence(
+            10,
+            "capacity",
+            before={"1.0": 50, "2.0": 50},
+            during=40,
+            recovered=10,
+            group={"succeeded_now": {"1.0": 50, "2.0": 90, "2.1": 30}},
+            versions=(OLD, NEW),
+            load=1.0,
+        ),
+        Cause.BUG,
+        F(K.RECOVERED_UNDER, names=("2.1",)),
+    ),
+    Case(
+        "a template, since a moment",
+        evidence(needs=("model",), error_type="UndefinedError", group={"library": "jinja2"}),
+        Cause.BUG,
+        F(K.SAME_VERSION, names=("2.0",)),
+    ),
     Case("many that kill their processes", evidence(4, "crash"), Cause.BUG, F(K.CRASHED, 4)),
     # -- a dependency
     Case(
@@ -226,7 +275,31 @@ CASES = (
         Cause.DEPENDENCY,
         F(K.RECOVERED, 10, 10),
     ),
+    Case(
+        "one shop's, that worked before",
+        evidence(during=60, error_type="ShopError", needs=("shops",), traits=(ONE_SHOP_CHANGED,)),
+        Cause.DEPENDENCY,
+        F(K.PART_CHANGED, 10, 10, ("shop", "acme")),
+    ),
+    Case(
+        "now and then, and later it goes well",
+        evidence(during=30, recovered=9, error_type="ShopError", needs=("shops",), load=1.0),
+        Cause.DEPENDENCY,
+        F(K.OTHERS_PROCESSED, 30),
+    ),
     # -- overload
+    Case(
+        "now and then, since there is more to do",
+        evidence(during=30, recovered=9, error_type="ShopError", needs=("shops",), load=20.0),
+        Cause.OVERLOAD,
+        F(K.LOAD_ROSE, 20),
+    ),
+    Case(
+        "a server's errors, since there is more to do",
+        evidence(10, "unavailable", during=30, recovered=9, needs=("shops",), load=20.0),
+        Cause.OVERLOAD,
+        F(K.LOAD_ROSE, 20),
+    ),
     Case(
         "one refusal for too many requests",
         evidence(1, "rate_limited", tries=1, before=0),
@@ -253,6 +326,36 @@ CASES = (
         evidence(1, during=40, outcomes=((3, 5),)),
         Cause.UNCLEAR,
         F(K.NOT_EVERY_TRY),
+    ),
+    Case(
+        "one shop's, since a moment, and nothing is needed",
+        evidence(during=60, traits=(ONE_SHOP_CHANGED,)),
+        Cause.UNCLEAR,
+        F(K.PART_CHANGED, 10, 10, ("shop", "acme")),
+    ),
+    Case(
+        "an error of the program, where a dependency may have answered something else",
+        evidence(10, "permanent", needs=("model",), error_type="KeyError"),
+        Cause.UNCLEAR,
+        F(K.NO_OTHERS),
+    ),
+    Case(
+        "a dependency that does not know the address any more",
+        evidence(10, "rejected", needs=("model",), group={"message": "404 Not Found"}),
+        Cause.UNCLEAR,
+        F(K.NO_OTHERS),
+    ),
+    Case(
+        "files that are not there, since a moment",
+        evidence(error_type="FileNotFoundError"),
+        Cause.UNCLEAR,
+        F(K.NO_OTHERS),
+    ),
+    Case(
+        "a refusal that came with a version, while a breaker opened",
+        deployed(5, "refused", needs=("model",), openings=(OUTAGE,)),
+        Cause.UNCLEAR,
+        F(K.REFUSED, 10, 10),
     ),
     Case(
         "half of all, by an error that says nothing",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from onward.ops.text.format import counted, one_line, whole_duration
-from onward.recovery.diagnosis import SEVERAL, Diagnosis, Finding
-from onward.recovery.diagnosis import FindingKind as Kind
+from onward.recovery.diagnosis import SEVERAL, Diagnosis
+from onward.recovery.findings import Finding
+from onward.recovery.findings import FindingKind as Kind
 from onward.recovery.remedies import Remedy, RemedyKind
 from onward.retry.redact import redact
 
