@@ -143,6 +143,15 @@ class ReadTimeout(Exception):
         (Malformed("a"), "malformed"),
         (Unavailable("model"), "unavailable"),
         (ConnectionRefusedError("a"), "unreached"),
+        (
+            ConnectionError("Failed to establish a new connection: [Errno -2] Name or service not known"),
+            "unreached",
+        ),
+        (RuntimeError("net::ERR_CONNECTION_TIMED_OUT at https://a.example/"), "unreached"),
+        (RuntimeError("CLUSTERDOWN Hash slot not served"), "unavailable"),
+        (RuntimeError("Too many simultaneous connections."), "capacity"),
+        (RuntimeError("feature OCR_PAGES has expired"), "refused"),
+        (RuntimeError("Rate exceeded"), "rate_limited"),
         (TimeoutError("a"), "timeout"),
         (socket.timeout("a"), "timeout"),  # noqa: UP041 - an old name for it
         (ReadTimeout("a"), "timeout"),

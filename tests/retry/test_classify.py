@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import smtplib
 import socket
 import sqlite3
 import ssl
@@ -142,6 +143,45 @@ def test_a_bare_refusal_opens_nothing_but_says_what_to_do(status: int) -> None:
     assert not failure.opens, "it may be one page that is not for us"
     assert failure.remedy is not None
     assert str(status) in failure.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "limited"),
+    (
+        ("API rate limit exceeded for user 4711", True),  # GitHub
+        ("Quota exceeded for quota metric 'Queries'", True),  # Google
+        ("dailyLimitExceeded", True),
+        ("you are not allowed to read this page", False),
+    ),
+)
+def test_a_403_may_be_a_limit(text: str, limited: bool) -> None:
+    error = type("HTTPError", (Exception,), {})(f"403 Forbidden: {text}")
+    error.response = SimpleNamespace(status_code=403)
+    failure = classify(error)
+    assert failure.rate_limited is limited
+    assert failure.refused is not limited
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    (
+        (b"5.7.1 Client host [203.0.113.7] blocked, see https://mail.example/why", Kind.TRANSIENT),
+        (b"5.7.1 listed by Spamhaus", Kind.TRANSIENT),
+        (b"5.1.1 User unknown", Kind.PERMANENT),
+    ),
+)
+def test_a_mail_server_that_refuses_the_sender_may_change_its_mind(text: bytes, kind: Kind) -> None:
+    failure = classify(smtplib.SMTPSenderRefused(550, text, "us@example.org"))
+    assert failure.kind is kind
+    assert failure.refused is (kind is Kind.TRANSIENT)
+
+
+def test_a_wrong_clock_is_not_a_wrong_key() -> None:
+    error = type("ClientError", (Exception,), {})("RequestTimeTooSkewed")
+    error.response = {"Error": {"Code": "RequestTimeTooSkewed"}}
+    failure = classify(error)
+    assert failure.refused
+    assert "clock" in str(failure.remedy)
 
 
 @pytest.mark.parametrize(
