@@ -328,6 +328,7 @@ def _mixed(evidence: Evidence) -> Judgement | None:
     some = Finding(FindingKind.SOME_SUCCEED, evidence.documents, evidence.since)
     if evidence.traits and is_stuck(evidence) and (is_of_the_text(evidence) or not part_changed(evidence)):
         return Cause.POISON, [*findings.failed(evidence), some, *findings.traits(evidence)]
-    if evidence.group.error_type in PROGRAMMING_ERRORS and is_stuck(evidence) and evidence.during:
+    outside = evidence.needs and not evidence.during  # it may have passed by itself, as an outage does
+    if evidence.group.error_type in PROGRAMMING_ERRORS and is_stuck(evidence) and not outside:
         return Cause.BUG, [*findings.failed(evidence), some]
     return None
