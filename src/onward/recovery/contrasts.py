@@ -6,6 +6,7 @@ from onward.recovery.error_names import PROGRAMMING_ERRORS, USE_ERRORS, names_a_
 from onward.recovery.evidence import Evidence, Version
 
 MORE_LOAD = 3.0  # times as much to do as before: more than usual ups and downs
+SAME_LOAD = 1.5  # less than this many times as much: not more than before
 
 
 def is_older(version: Version, new: Version) -> bool:
@@ -26,6 +27,11 @@ def part_changed(evidence: Evidence) -> bool:
 def load_rose(evidence: Evidence) -> bool:
     """Return whether there was much more to do than before when the failures began."""
     return evidence.load is not None and evidence.load >= MORE_LOAD
+
+
+def load_is_same(evidence: Evidence) -> bool:
+    """Return whether there was not more to do than before when the failures began."""
+    return evidence.load is not None and evidence.load < SAME_LOAD
 
 
 def only_under_newer(evidence: Evidence) -> bool:

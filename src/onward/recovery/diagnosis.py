@@ -14,6 +14,7 @@ from onward.recovery.contrasts import (
     is_of_the_text,
     is_older,
     is_stuck,
+    load_is_same,
     load_rose,
     only_under_newer,
     part_changed,
@@ -21,11 +22,11 @@ from onward.recovery.contrasts import (
     version_changed_a_part,
 )
 from onward.recovery.error_names import (
-    FILE_ERRORS,
     LOCAL_ERRORS,
     LOCAL_LIBRARIES,
     OWN_TIME_LIMIT,
     PROGRAMMING_ERRORS,
+    SYSTEM_ERRORS,
     TEMPLATE_LIBRARIES,
     USE_ERRORS,
     names_a_format,
@@ -112,11 +113,13 @@ def _deploy(evidence: Evidence) -> Judgement | None:
     if healed and not recovered_under_others(evidence):
         return None  # all failed, and the same version does it again: it was something else
     meanwhile = sum(evidence.since_under(one.name) for one in older)
-    silent = "timed out" in group.message.lower()
-    outside = evidence.kind == "unavailable" or (evidence.kind in ("timeout", "unreached") and silent)
-    outside = outside or (evidence.kind == "timeout" and bool(evidence.needs))
-    if outside and meanwhile < SEVERAL and not recovered_under_others(evidence):
-        return None  # the new version has reached a server that has errors of its own, is slow, or does not answer
+    slow = "timed out" in group.message.lower() and evidence.kind in ("timeout", "unreached")
+    slow = slow or (evidence.kind == "timeout" and bool(evidence.needs))
+    if meanwhile < SEVERAL and not recovered_under_others(evidence):
+        if evidence.kind == "unavailable" or (slow and good):
+            return None  # the new version has reached a server that has errors of its own, or is slow
+        if slow:  # a wrong address, a wrong time limit, or a server that has stopped at that moment
+            return Cause.UNCLEAR, findings.trouble_outside(evidence)
     if good:
         share = evidence.documents / (evidence.documents + good)
         first = sum(group.succeeded_before.get(name, 0) for name in failing)  # succeeded under it before the first
@@ -195,8 +198,9 @@ def _network(evidence: Evidence) -> Judgement | None:
         return Cause.POISON, findings.only_these(evidence)
     if own and evidence.since and evidence.documents <= ALONE and not (many and evidence.retried):
         return None  # too few to tell
-    busy = evidence.slow_beside >= SEVERAL or (load_rose(evidence) and not evidence.traits)
-    if busy and evidence.during > evidence.documents and evidence.kind == "unavailable":
+    busy = evidence.slow_beside >= SEVERAL and evidence.kind == "unavailable"
+    busy = busy or (load_rose(evidence) and not evidence.traits)
+    if busy and evidence.during > evidence.documents:
         return Cause.OVERLOAD, findings.pressure(evidence)
     return Cause.DEPENDENCY, findings.trouble_outside(evidence)
 
@@ -216,6 +220,8 @@ def _timeout(evidence: Evidence) -> Judgement | None:
         return (Cause.BUG, found) if not evidence.needs else None
     if stopped and (evidence.needs or evidence.group.dependencies or evidence.group.library):
         return Cause.DEPENDENCY, [*findings.dependency(evidence), *found]
+    if evidence.needs and load_is_same(evidence):
+        return Cause.UNCLEAR, found  # others succeed, and not more was asked: it may as well be broken
     return (Cause.OVERLOAD, found) if evidence.documents > 1 or evidence.recovered else None
 
 
@@ -248,6 +254,8 @@ def _part(evidence: Evidence) -> Judgement | None:
     ]
     if newer:
         return Cause.BUG, [Finding(FindingKind.ROLLED_BACK, names=tuple(newer)), *found]
+    if group.library in TEMPLATE_LIBRARIES:
+        return Cause.BUG, found
     ours = group.library in LOCAL_LIBRARIES or group.error_type in USE_ERRORS or names_a_format(group.error_type)
     if ours or not evidence.needs or evidence.kind != "transient":
         return None
@@ -260,12 +268,18 @@ def _own(evidence: Evidence) -> Judgement | None:
         return None
     # Three or more in a row, with nothing in between, are no accident, unless they have something in common.
     block = evidence.documents + evidence.failing_beside >= SEVERAL and not evidence.during and evidence.before
-    if block and not evidence.traits and (evidence.documents >= SEVERAL or not evidence.after):
+    if (
+        block
+        and not evidence.traits
+        and not is_of_the_text(evidence)
+        and (evidence.documents >= SEVERAL or not evidence.after)
+    ):
         return None
     if part_changed(evidence) and not is_of_the_text(evidence):
         return None  # something about this part has changed: it may as well be a setting, or what it depends on
     same = sum(evidence.group.succeeded_before.get(name, 0) for name in evidence.group.versions)
-    first = evidence.documents < SEVERAL and (is_of_the_text(evidence) or not evidence.needs)
+    told = is_of_the_text(evidence) or evidence.kind == "rejected" or not evidence.needs
+    first = evidence.documents < SEVERAL and told
     compared = max(evidence.since, same) if first else evidence.since
     if compared < MANY_TIMES * evidence.documents:
         return None
@@ -289,7 +303,7 @@ def _all_fail(evidence: Evidence) -> Judgement | None:
         return bug
     if not outside:  # a file or a library may depend on something that the service does not name
         elsewhere = group.library and group.library not in LOCAL_LIBRARIES and group.error_type not in USE_ERRORS
-        elsewhere = elsewhere or group.error_type in FILE_ERRORS
+        elsewhere = elsewhere or group.error_type in SYSTEM_ERRORS
         return None if elsewhere else bug
     if (group.error_type in USE_ERRORS or group.library in LOCAL_LIBRARIES) and not evidence.openings:
         return None  # the dependency answers something else, or the program has met its own limit
@@ -308,7 +322,9 @@ def _passing(evidence: Evidence) -> Judgement | None:
         return None
     if load_rose(evidence):
         return Cause.OVERLOAD, [*findings.load(evidence), *findings.succeeded(evidence)]
-    return Cause.DEPENDENCY, [*findings.dependency(evidence), *findings.succeeded(evidence)]
+    if load_is_same(evidence):
+        return Cause.DEPENDENCY, [*findings.dependency(evidence), *findings.succeeded(evidence)]
+    return None
 
 
 def _never_worked(evidence: Evidence) -> Judgement | None:
@@ -316,7 +332,7 @@ def _never_worked(evidence: Evidence) -> Judgement | None:
     if evidence.before or evidence.since or evidence.kind == "not_ready":
         return None
     program = evidence.group.error_type in PROGRAMMING_ERRORS
-    if not program and (evidence.documents < MANY or evidence.needs or evidence.group.error_type in FILE_ERRORS):
+    if not program and (evidence.documents < MANY or evidence.needs or evidence.group.error_type in SYSTEM_ERRORS):
         return None
     return Cause.BUG, [*findings.failed(evidence), Finding(FindingKind.NONE_EVER, names=(evidence.group.service,))]
 

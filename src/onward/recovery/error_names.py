@@ -20,8 +20,10 @@ LOCAL_ERRORS = frozenset(
 )
 # Errors that a program makes with what it was given: a dependency may have answered something else.
 USE_ERRORS = PROGRAMMING_ERRORS | {"ArithmeticError", "LookupError", "OverflowError", "ValidationError"}
-FILE_ERRORS = frozenset(
+# Errors of files and other programs, which may be a part of something outside.
+SYSTEM_ERRORS = frozenset(
     {
+        *("CalledProcessError", "TimeoutExpired"),
         *("FileExistsError", "FileNotFoundError", "IsADirectoryError", "NotADirectoryError", "OSError"),
         "PermissionError",
     }

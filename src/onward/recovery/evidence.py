@@ -25,7 +25,8 @@ MIN_COMPARED = 3  # documents on each side, for a trait
 TIMES_LARGER = 2.0  # all that fail are larger than this many times the largest that succeeded
 MAX_TRAIT_CHARACTERS = 80
 COMPARED_BUCKETS = 60  # of the time before a group began, for the load
-MIN_BUSY = 5  # tries in a bucket: less is no load
+MIN_BUSY = 5  # tries in a bucket: less is no load, however much more than before
+MOST_OF_FEW = 2.0
 NETWORK = frozenset({"unavailable", "unreached", "refused", "rate_limited", "timeout"})
 
 
@@ -213,7 +214,7 @@ def _load(store: Store, group: FailureGroup) -> float | None:
     if not sum(earlier):
         return None
     usual = sum(earlier) / ((began - min(tried)) / step)  # a bucket without any counts is missing
-    return now / usual if now >= MIN_BUSY else 1.0
+    return now / usual if now >= MIN_BUSY else min(now / usual, MOST_OF_FEW)
 
 
 def waiting_events(store: Store, groups: Iterable[FailureGroup]) -> dict[str, int]:
