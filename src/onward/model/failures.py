@@ -33,6 +33,7 @@ KEPT_OUTCOMES = 20  # Outcomes of a document that are kept: the first and the la
 # By name, as drivers and HTTP libraries have errors of their own for this.
 _TIMEOUTS = ("timeout", "deadlineexceeded")
 _TIMED_OUT = re.compile(r"\btime[d -]?out\b|deadline exceeded|took too long", re.IGNORECASE)
+_FORMAT = re.compile("BadGzip|BadZip|Decode|Encoding|Format|Parse|Syntax|Unidentified|Validation")
 _CONNECTING = re.compile(
     r"connect call failed|connect(?:ion)? timed? ?out|timed out while connecting|\[errno (?:110|60)\]"
     r"|failed to establish a new connection|failed to resolve|name or service not known|nodename nor servname"
@@ -110,7 +111,8 @@ def kind_of(error: BaseException, classified: Classified) -> str:
         return "rejected"
     if classified.kind is not Kind.TRANSIENT:
         return str(classified.kind)
-    texts = [message_of(one) for one in chain_of(error)]
+    # An error about the form of something that was read may have any words.
+    texts = [message_of(one) for one in chain_of(error) if not names_a_format(type(one).__name__)]
     meaning = classified
     told = classified.rate_limited or classified.refused or classified.capacity
     if any(names_missing_schema(text) for text in texts) and not told:
@@ -135,6 +137,11 @@ def kind_of(error: BaseException, classified: Classified) -> str:
     if meaning.unavailable or any(status >= 500 for status in statuses):
         return "unavailable"
     return str(classified.kind)
+
+
+def names_a_format(error_type: str) -> bool:
+    """Return whether an error is about the form of something that was read."""
+    return _FORMAT.search(error_type) is not None
 
 
 def _has_meaning(error: BaseException) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from onward.recovery.error_names import PROGRAMMING_ERRORS, USE_ERRORS, names_a_format
+from onward.model.failures import names_a_format
+from onward.recovery.error_names import PROGRAMMING_ERRORS, USE_ERRORS
 from onward.recovery.evidence import Evidence, Version
 
 MORE_LOAD = 3.0  # times as much to do as before: more than usual ups and downs

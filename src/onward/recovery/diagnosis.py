@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from onward.model.failures import names_a_format
 from onward.recovery import findings
 from onward.recovery.contrasts import (
     is_of_the_text,
@@ -29,12 +30,12 @@ from onward.recovery.error_names import (
     SYSTEM_ERRORS,
     TEMPLATE_LIBRARIES,
     USE_ERRORS,
-    names_a_format,
     names_a_setting,
     names_something_unknown,
 )
 from onward.recovery.evidence import Evidence
 from onward.recovery.findings import Finding, FindingKind
+from onward.retry.library_errors import PLAIN, meaning_of
 
 MANY_TIMES = 3  # what fails while this many times as many succeed is not the program's or a dependency's fault
 SEVERAL = 3  # different documents that fail one after the other, and none succeeds: that is not chance
@@ -163,6 +164,8 @@ def _refusal(evidence: Evidence) -> Judgement | None:
     if many and is_stuck(evidence) and (evidence.documents <= ALONE or not outside) and not part_changed(evidence):
         return Cause.POISON, findings.only_these(evidence)
     outside = outside or part_changed(evidence)
+    if evidence.during and evidence.recovered * 2 >= evidence.documents:  # a key that is refused stays so
+        return (Cause.OVERLOAD if load_rose(evidence) else Cause.UNCLEAR), findings.pressure(evidence)
     if evidence.since and not evidence.recovered and evidence.during > evidence.documents and not outside:
         return None
     if not outside and evidence.documents <= ALONE and evidence.before:
@@ -179,9 +182,9 @@ def _capacity(evidence: Evidence) -> Judgement | None:
     if (alone or large) and is_stuck(evidence) and evidence.since >= MANY_TIMES * evidence.documents:
         return Cause.POISON, findings.only_these(evidence)
     found = findings.pressure(evidence)
-    if evidence.load is None or load_rose(evidence) or not only_under_newer(evidence):
+    if load_rose(evidence) or not only_under_newer(evidence):
         return Cause.OVERLOAD, found
-    # Not more was asked of it, and older versions never ran out: it may keep what it should give back.
+    # Older versions never ran out, and not more was asked of this one: it may keep what it should give back.
     if recovered_under_others(evidence):
         return Cause.BUG, [*found, *findings.healing(evidence)]
     return Cause.UNCLEAR, found
@@ -198,10 +201,10 @@ def _network(evidence: Evidence) -> Judgement | None:
         return Cause.POISON, findings.only_these(evidence)
     if own and evidence.since and evidence.documents <= ALONE and not (many and evidence.retried):
         return None  # too few to tell
-    busy = evidence.slow_beside >= SEVERAL and evidence.kind == "unavailable"
-    busy = busy or (load_rose(evidence) and not evidence.traits)
-    if busy and evidence.during > evidence.documents:
-        return Cause.OVERLOAD, findings.pressure(evidence)
+    slow = evidence.slow_beside >= SEVERAL and evidence.kind == "unavailable" and not load_is_same(evidence)
+    if (slow or load_rose(evidence)) and not evidence.traits and evidence.during * 4 > evidence.documents:
+        some = evidence.during > evidence.documents
+        return (Cause.OVERLOAD if some else Cause.UNCLEAR), findings.pressure(evidence)
     return Cause.DEPENDENCY, findings.trouble_outside(evidence)
 
 
@@ -220,8 +223,9 @@ def _timeout(evidence: Evidence) -> Judgement | None:
         return (Cause.BUG, found) if not evidence.needs else None
     if stopped and (evidence.needs or evidence.group.dependencies or evidence.group.library):
         return Cause.DEPENDENCY, [*findings.dependency(evidence), *found]
-    if evidence.needs and load_is_same(evidence):
-        return Cause.UNCLEAR, found  # others succeed, and not more was asked: it may as well be broken
+    if evidence.needs and load_is_same(evidence):  # not more was asked: it may as well be broken
+        opened = bool(evidence.openings)
+        return (Cause.DEPENDENCY, findings.trouble_outside(evidence)) if opened else (Cause.UNCLEAR, found)
     return (Cause.OVERLOAD, found) if evidence.documents > 1 or evidence.recovered else None
 
 
@@ -297,8 +301,9 @@ def _all_fail(evidence: Evidence) -> Judgement | None:
     bug = Cause.BUG, [*findings.failed(evidence), *findings.kinds(evidence), *found]
     if recovered_under_others(evidence):
         return bug
-    if evidence.kind == "rejected":  # but what it does not know any more it may have lost
-        return None if outside and names_something_unknown(group.message) else bug
+    if evidence.kind == "rejected":  # but what it does not know any more it may have lost, or not give us now
+        lost = names_something_unknown(group.message) or meaning_of(group.message) != PLAIN
+        return None if outside and lost else bug
     if group.library in TEMPLATE_LIBRARIES:
         return bug
     if not outside:  # a file or a library may depend on something that the service does not name

@@ -28,8 +28,6 @@ SYSTEM_ERRORS = frozenset(
         "PermissionError",
     }
 )
-# Parts of the names of errors that say that something read has not the form it should have.
-_FORMAT = re.compile("BadGzip|BadZip|Decode|Encoding|Format|Parse|Syntax|Unidentified|Validation")
 # Libraries that only compute, read and write: they ask no server.
 LOCAL_LIBRARIES = frozenset(
     {
@@ -46,11 +44,6 @@ _WRONG_SETTING = re.compile(
     re.IGNORECASE,
 )
 OWN_TIME_LIMIT = "HandlerTimeout"
-
-
-def names_a_format(error_type: str) -> bool:
-    """Return whether an error is about the form of something that was read."""
-    return _FORMAT.search(error_type) is not None
 
 
 def names_a_setting(error_type: str, message: str) -> bool:

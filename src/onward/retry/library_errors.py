@@ -93,13 +93,14 @@ _MEANINGS: tuple[tuple[re.Pattern[str], Classified], ...] = tuple(
         (r"insufficient[_ ]quota|exceeded your current quota|billing|out of credit|payment required", NO_CREDIT),
         (r"too many requests|rate.?limit|rate exceeded|throttl|slow ?down|overloaded|over capacity", RATE_LIMITED),
         (r"(?:daily|hourly|usage|request|concurrency) limit|quota (?:has been )?exceeded", RATE_LIMITED),
+        (r"exceed\w* (?:its|the|your|their) (?:\w+ )?quota|threshold reached|\bqosmax", RATE_LIMITED),
         (r"too many (?:concurrent|parallel)", RATE_LIMITED),
         (r"database (?:table )?is locked|deadlock|lock (?:wait )?timeout|could not obtain lock", BUSY),
         (r"too many (?:\w+ )?(?:clients|connections|queued|jobs|sessions)", BUSY),
         (r"max\w* (?:number of )?(?:clients|connections)", BUSY),
         (r"connection slots|pool (?:limit|exhausted|timeout)|queuepool", BUSY),
         (r"\b(?:is|are|too) busy\b|server busy|at capacity|rejected.execution|maxmemory", BUSY),
-        (r"queue\w* (?:is )?(?:full|exceeded)", BUSY),
+        (r"queue\w* (?:is )?(?:full|exceeded)|low on memory|(?:memory|resource) alarm", BUSY),
         (r"signals?\.sigkill|oom[- ]?kill|exit (?:status|code) 137", EXHAUSTED),
         (
             r"too many open files|no space left|disk quota|out of memory|cannot allocate|start new thread",
@@ -135,7 +136,7 @@ _MEANINGS: tuple[tuple[re.Pattern[str], Classified], ...] = tuple(
             UNAVAILABLE,
         ),
         (
-            r"eof occurred|unexpected eof|premature|not ?enough ?replicas|no leader|not ?leader|not primary",
+            r"eof occurred|unexpected eof|not ?enough ?replicas|no leader|not ?leader|not primary",
             UNAVAILABLE,
         ),
         (
