@@ -138,6 +138,7 @@ def test_policies(home: Path) -> None:
     text.check()
 
 
+@pytest.mark.prove
 def test_simulate(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("onward.ops.simulation.scenario.CALLS_IN_ALL", 600)
     text = Transcript("simulate", home, masked=False)

@@ -75,6 +75,7 @@ def test_a_model_that_cannot_be_used_is_named_and_the_others_are_listed(filled: 
     assert facts(filled, "status", more=MISSING)["upgrade"] is None
 
 
+@pytest.mark.prove
 def test_reembed_also_computes_the_better_vectors_and_ingest_leaves_them_to_workers(
     filled: Path, better: dict[str, str], tmp_path: Path
 ) -> None:

@@ -144,7 +144,9 @@ def passes(folder: Path, *check: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", ("invoice-reading", "a", LONG))
+@pytest.mark.parametrize(
+    "name", ("invoice-reading", *(pytest.param(one, marks=pytest.mark.prove) for one in ("a", LONG)))
+)
 def test_it_passes_its_own_tests_and_ruff(tmp_path: Path, name: str) -> None:
     make(tmp_path, name)
     assert "4 passed" in passes(tmp_path, "pytest", "-q", "-p", "no:cacheprovider", "-W", "error")

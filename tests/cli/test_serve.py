@@ -75,6 +75,7 @@ def test_it_says_where_it_is_and_how_to_stop_it(home: Path) -> None:
         assert "<h1>Overview</h1>" in httpx2.get(console.url, timeout=60.0).text
 
 
+@pytest.mark.prove
 def test_a_hundred_and_fifty_requests_at_once_share_a_few_descriptors(home: Path) -> None:
     at_once = httpx2.Limits(max_connections=150)
     with (
@@ -158,6 +159,7 @@ def test_with_a_worker_what_is_submitted_is_worked_at_and_both_end_together(home
         assert "Traceback" not in "".join(console.errors)
 
 
+@pytest.mark.prove
 def test_a_worker_does_not_outlive_a_console_that_is_killed(home: Path) -> None:
     with served(home, "--work") as console:
         submit_and_wait(console)

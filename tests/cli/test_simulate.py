@@ -36,6 +36,7 @@ def test_without_history_it_says_what_to_give(home: Path) -> None:
     assert "--load 20/s --duration 200ms" in done.stderr
 
 
+@pytest.mark.prove
 def test_the_load_is_that_of_the_last_day(home: Path) -> None:
     app = build(load_settings(environment(home)))
     counts = ServiceCounts(events=120)

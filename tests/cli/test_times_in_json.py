@@ -44,7 +44,7 @@ def objects(text: str) -> list[Any]:
         return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 
-@pytest.fixture(params=["pipeline", *STORES])
+@pytest.fixture(params=[pytest.param("pipeline", marks=pytest.mark.prove), *STORES])
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A store of the pipeline, and stores with dead letters, failed batches, breakers and workers."""
     if request.param != "pipeline":

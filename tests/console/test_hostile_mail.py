@@ -14,6 +14,8 @@ from tests.console.hostile import PAYLOADS, SCRIPT, crawl, ingest
 from tests.console.inspecting import harm_in
 from tests.support.console_client import Site, pipeline, serving
 
+pytestmark = pytest.mark.prove
+
 
 @pytest.fixture(scope="module")
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from onward.backend_urls import open_store
 from onward.gateway.inbox import INBOX
 from onward.model.events import Envelope
@@ -57,6 +59,7 @@ def test_a_worker_until_idle_ends_after_the_inbox_was_read_empty(tmp_path: Path,
     store.close()
 
 
+@pytest.mark.prove
 def test_a_worker_works_without_its_broker_and_reports_that_the_inbox_was_not_read(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path}/onward.db")
     store.subscribe([Subscription("answering", "Rang")])

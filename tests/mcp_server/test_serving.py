@@ -105,6 +105,7 @@ def test_it_ends_at_once(home: Path, how: str, code: int, said: str) -> None:
         assert process.stderr.read() == said
 
 
+@pytest.mark.prove
 def test_over_http_it_needs_the_token_of_the_console(home: Path) -> None:
     async def talk(url: str) -> None:
         async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}) as http:

@@ -88,6 +88,7 @@ def run(app: App, **changes: Any) -> RunResult:
     return OutageRun(plan(app, **changes)).run()
 
 
+@pytest.mark.prove
 def test_with_a_breaker_its_calls_are_those_of_the_engine() -> None:
     calls, given_up = simulated(reading(), HOUR)
     result = run(reading(), outage=HOUR)
@@ -212,6 +213,7 @@ def test_a_slower_restart_begins_with_few_calls() -> None:
     assert (slow.drained_after or 0) > (now.drained_after or 0)
 
 
+@pytest.mark.prove
 def test_the_same_seed_gives_the_same() -> None:
     given = {"what_if": ["longer-backoff"], "seed": 7}
     assert ask(reading(), **given).as_dict() == ask(reading(), **given).as_dict()

@@ -153,6 +153,7 @@ def test_only_mailboxes_that_share_a_mail_are_read_again(pipeline: Pipeline, fol
     assert len(pipeline.messages()) == len(pipeline.all(Summary)) == 29
 
 
+@pytest.mark.prove
 def test_more_files_than_a_commit_may_hold_go_back_to_what_they_were() -> None:
     with scratch_pipeline() as (pipeline, folder):
         for text in ("first", "second", "first"):

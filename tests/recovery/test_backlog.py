@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import pytest
+
 from onward import Work
 from onward.ledger.sqlite import SQLiteStore
 from onward.ledger.sqlite.dialect import SQLiteDatabase
@@ -69,6 +71,7 @@ class Archive:
         )
 
 
+@pytest.mark.prove
 def test_a_backlog_that_moves_slowly_for_more_than_a_day_is_left_alone() -> None:
     archive, runs = Archive(), list[RetryJobRun]()
     with Simulation(archive.app, retry_job=False) as world:

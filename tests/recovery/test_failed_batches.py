@@ -98,6 +98,7 @@ def test_the_schedule_is_1_5_10_20_40_and_then_every_60_minutes() -> None:
         assert {tuple(ids) for _, ids in press.calls} == {("a", "b")}, "together"
 
 
+@pytest.mark.prove
 def test_a_batch_is_persistent_from_its_tenth_retry_on_and_never_given_up() -> None:
     press, policy = Press(at_once=True), Ladder().failed_batch
     with press.world as world:

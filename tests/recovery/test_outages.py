@@ -87,6 +87,7 @@ def test_a_document_that_has_had_its_rounds_is_not_given_up_before_the_end() -> 
         assert (press.state().status, press.state().attempt_count) == ("failed_max_retries", 5)
 
 
+@pytest.mark.prove
 def test_a_failed_batch_waits_for_the_end_of_an_outage() -> None:
     press = Press(sets_aside=True)
     with press.world as world:
@@ -102,6 +103,7 @@ def test_a_failed_batch_waits_for_the_end_of_an_outage() -> None:
         assert world.store.failed_batches() == []
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("sets_aside", (False, True))
 def test_what_was_put_back_just_before_an_outage_waits_on_the_ledger(sets_aside: bool) -> None:
     press = Press(sets_aside=sets_aside)

@@ -247,7 +247,7 @@ def test_each_secret_in_a_megabyte_is_found(piece: str) -> None:
     assert redact(piece * times).count("***") == times
 
 
-# A pattern that reads the rest of the text again from each of its pieces would need hours for these, not
+# A pattern that reads the rest of the text again from each of its pieces would need an hour for these, not
 # a moment, and run into the time limit. The secret at the end shows that the whole text was gone through.
 @pytest.mark.parametrize(
     "piece",
@@ -300,8 +300,8 @@ def test_each_secret_in_a_megabyte_is_found(piece: str) -> None:
         *("a@", "a@b.", "a=b.", '"', '"a', "%40", "a.b-", "@[", "x@a.xn--", "1"),
     ),
 )
-def test_a_megabyte_of_anything_is_read_once(piece: str) -> None:
-    text = piece * (1_000_000 // len(piece)) + "\n-----\n password=hunter2"
+def test_a_long_text_of_anything_is_read_once(piece: str) -> None:
+    text = piece * (300_000 // len(piece)) + "\n-----\n password=hunter2"
     assert redact(text, addresses=True).endswith(" password=***")
 
 

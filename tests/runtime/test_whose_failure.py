@@ -113,6 +113,7 @@ def test_a_health_call_that_says_yes_makes_every_failure_the_documents_own(simul
         assert openings(world) == 0
 
 
+@pytest.mark.prove
 def test_what_fails_like_everything_else_keeps_being_retried_until_something_succeeds(simulate: Open) -> None:
     """An outage that is not recognised: each call fails in another way, and the health call says yes."""
     errors = (lambda: HTTPError(500), lambda: ValueError("no JSON"), lambda: RuntimeError("try later"))
@@ -329,6 +330,7 @@ def flapping(period: float, up: float, until: float) -> Callable[[float], bool]:
     return lambda now: now < until and now % period >= up
 
 
+@pytest.mark.prove
 def test_flapping_is_one_episode_that_needs_a_person_after_a_day() -> None:
     is_down = flapping(20 * MINUTE, 2 * MINUTE, 30 * HOUR)
 
