@@ -242,7 +242,7 @@ def test_a_page_shows_what_becomes_of_its_document(shop: Shop) -> None:
 def test_retrying_puts_a_failed_document_back(shop: Shop) -> None:
     asked = shop.words("/confirm/retry?collection=pages&id=broken")
     assert "1 document would be tried again now" in asked
-    assert "It can be undone" in asked
+    assert "If that was wrong" in asked
     assert shop.on.state("broken").retry_at is None, "a question changes nothing"
     done = shop.site.do("retry", {"collection": "pages", "id": "broken"})
     assert "1 document will be tried again now" in words(done)
@@ -282,7 +282,7 @@ def test_what_is_processed_is_left_alone(shop: Shop) -> None:
     for change in ("discard", "retry", "schedule"):
         asked = shop.page(f"/confirm/{change}?collection=pages&id=good")
         assert "processed already" in asked
-        assert "It can be undone" not in asked, "nothing is done"
+        assert "If that was wrong" not in asked, "nothing is done"
         assert f'<button class="main">{change.title()}' not in asked
         shop.site.do(change, {"collection": "pages", "id": "good"})
     assert shop.on.state("good").status == "processed"

@@ -77,7 +77,7 @@ def test_a_breaker_is_shown_with_reason_remedy_and_what_waits(shop: Shop) -> Non
 def test_a_breaker_is_opened_by_hand_with_a_reason(shop: Shop) -> None:
     asked = shop.page("/confirm/open-breaker?name=printer")
     assert 'name="reason"' in asked
-    assert "It can be undone" in asked
+    assert "If that was wrong" in asked
     done = shop.site.do("open-breaker", {"name": "printer", "reason": "new paper"})
     assert "printer is out of service" in done
     (breaker,) = shop.on.store.breakers()

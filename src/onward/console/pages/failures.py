@@ -234,9 +234,8 @@ def _show(app: App, group: FailureGroup) -> str:
     if not example and (letters := app.store.find_dead_letters(fingerprint=group.fingerprint, limit=1)):
         example = page_path("letters", letters[0].row)
     found = remedies(evidence, diagnosis, example=bool(example), own=own_retries(app, group))
-    # Whose fault it is not, they are not given up for.
-    blameless = diagnosis.kind in (Cause.DEPENDENCY, Cause.OVERLOAD)
-    if weight(group) and not blameless and Remedy(RemedyKind.DISCARD) not in found:
+    # Documents are not given up for what is not their fault; the list of groups can do that all the same.
+    if weight(group) and diagnosis.kind is Cause.UNCLEAR:
         found.append(Remedy(RemedyKind.DISCARD))
     return fragment(
         "failure_part.html",

@@ -90,12 +90,16 @@ def _simulate(app: App, given: dict[str, str], presets: list[str]) -> Comparison
         _one_at_a_time.release()
 
 
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds:.3g}s" if seconds >= 1 else f"{max(seconds * 1000, 0.1):.3g}ms"
+
+
 def _known(app: App, service: str) -> dict[str, str]:
     """Return what the history of a service says, as it is typed."""
     known = read_history(app.store, app.registry.services[service])
     typed = {
         "load": text.rate(known["per_second"]) if "per_second" in known else "",
-        "duration": f"{known['duration']:.3g}s" if "duration" in known else "",
+        "duration": _milliseconds(known["duration"]) if "duration" in known else "",
         "workers": str(known.get("workers", "")),
         "failing": f"{known['failing'] * 100:.3g}%" if known.get("failing") else "",
     }
