@@ -177,12 +177,28 @@ CASES = (
         evidence(
             during=60,
             before={"1.0": 50, "2.0": 50},
-            group={"versions": {"1.0": 20}},
+            group={
+                "versions": {"1.0": 20},
+                "succeeded_at_last": {"1.0": 110, "2.0": 50},
+                "succeeded_now": {"1.0": 110, "2.0": 50},
+            },
             versions=(OLD, NEW),
             traits=(ONE_SHOP_CHANGED,),
         ),
         Cause.BUG,
         F(K.ROLLED_BACK, names=("2.0",)),
+    ),
+    Case(
+        "machines that were left on an older version",
+        evidence(
+            before={"1.0": 50, "2.0": 5},
+            during=40,
+            recovered=9,
+            group={"versions": {"1.0": 20}},
+            versions=(OLD, NEW),
+        ),
+        Cause.BUG,
+        F(K.NEWER_SUCCEEDED, 40, names=("2.0",)),
     ),
     Case(
         "files that a version did not close",

@@ -176,6 +176,16 @@ def test_a_mail_server_that_refuses_the_sender_may_change_its_mind(text: bytes, 
     assert failure.refused is (kind is Kind.TRANSIENT)
 
 
+def test_an_index_that_is_read_only_is_not_a_limit() -> None:
+    error = type("ApiError", (Exception,), {})(
+        "ApiError(429, 'cluster_block_exception', 'index [pages] blocked by …')"
+    )
+    error.status_code = 429
+    failure = classify(error)
+    assert failure.unavailable
+    assert not failure.rate_limited
+
+
 def test_a_wrong_clock_is_not_a_wrong_key() -> None:
     error = type("ClientError", (Exception,), {})("RequestTimeTooSkewed")
     error.response = {"Error": {"Code": "RequestTimeTooSkewed"}}

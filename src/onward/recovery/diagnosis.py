@@ -68,7 +68,7 @@ def diagnose(evidence: Evidence) -> Diagnosis:
     """Return the first cause that the evidence supports."""
     rules: tuple[_Rule, ...] = (
         *(_crash, _rate_limit, _deploy, _local, _refusal, _capacity, _network, _timeout),
-        *(_unreadable, _lacking, _part, _own, _all_fail, _passing, _never_worked, _mixed),
+        *(_unreadable, _left_behind, _lacking, _part, _own, _all_fail, _passing, _never_worked, _mixed),
     )
     for rule in rules:
         if (found := rule(evidence)) is not None:
@@ -234,6 +234,23 @@ def _unreadable(evidence: Evidence) -> Judgement | None:
     if evidence.kind != "malformed" or evidence.group.service:
         return None
     return Cause.POISON, [findings.failure_kinds(evidence)]
+
+
+def _left_behind(evidence: Evidence) -> Judgement | None:
+    """Only machines with an older version fail, since a newer one runs beside them."""
+    group = evidence.group
+    failing = [one for one in evidence.versions if one.name in group.versions]
+    newer = [
+        one
+        for one in evidence.versions
+        if failing and all(is_older(two, one) for two in failing) and one.first_seen <= group.first_seen
+    ]
+    good = sum(evidence.since_under(one.name) for one in newer)
+    if evidence.documents < SEVERAL or good < evidence.documents:
+        return None
+    names = tuple(one.name for one in newer)
+    found = [Finding(FindingKind.NEWER_SUCCEEDED, good, names=names)]
+    return Cause.BUG, [*findings.failed(evidence), *found, *findings.succeeded(evidence)]
 
 
 def _lacking(evidence: Evidence) -> Judgement | None:

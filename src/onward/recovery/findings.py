@@ -42,6 +42,7 @@ class FindingKind(StrEnum):
     NEW_VERSION = "new_version"  # names: the version, then the older ones; seconds until the first failure
     VERSION_FAILS = "version_fails"  # names: version; count documents that fail, total that succeed under it
     OLDER_SUCCEEDED = "older_succeeded"  # names: versions; count documents
+    NEWER_SUCCEEDED = "newer_succeeded"  # names: versions; count documents
     SAME_VERSION = "same_version"  # names: version
     WORKED_BEFORE = "worked_before"  # count documents
     PROGRAMMING_ERROR = "programming_error"  # names: error type, place

@@ -168,7 +168,9 @@ def _classify_status(status: int, error: BaseException, now: float | None) -> Cl
         return refused(f"The server answered {status}: check the key or token, and what it is allowed to do.")
     if 400 <= status < 500 and status not in _TRANSIENT_STATUSES:
         return PERMANENT
-    limited = status in _OVERLOADED_STATUSES
+    limited = (
+        status in _OVERLOADED_STATUSES and "cluster_block_exception" not in text
+    )  # Elasticsearch is read-only
     retry_after = _retry_after(error, now)
     return Classified(Kind.TRANSIENT, unavailable=status >= 400, retry_after=retry_after, rate_limited=limited)
 

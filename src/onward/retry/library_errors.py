@@ -99,7 +99,8 @@ _MEANINGS: tuple[tuple[re.Pattern[str], Classified], ...] = tuple(
         (r"too many (?:\w+ )?(?:clients|connections|queued|jobs|sessions)", BUSY),
         (r"max\w* (?:number of )?(?:clients|connections)", BUSY),
         (r"connection slots|pool (?:limit|exhausted|timeout)|queuepool", BUSY),
-        (r"\b(?:is|are|too) busy\b|server busy|at capacity|rejected.execution|maxmemory", BUSY),
+        (r"\b(?:is|are|too) busy\b|server ?busy|at capacity|rejected.execution|maxmemory", BUSY),
+        (r"cannot service this request right now", BUSY),
         (r"queue\w* (?:is )?(?:full|exceeded)|low on memory|(?:memory|resource) alarm", BUSY),
         (r"signals?\.sigkill|oom[- ]?kill|exit (?:status|code) 137", EXHAUSTED),
         (

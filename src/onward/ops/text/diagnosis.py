@@ -32,6 +32,7 @@ _SENTENCES = {
     Kind.LOAD_ROSE: "When it began, the service had {count} times as much to do as before.",
     Kind.ROLLED_BACK: "A newer version ran before: {versions}. What it wrote, an older one may not read.",
     Kind.OLDER_SUCCEEDED: "Under {versions}, {documents} succeeded, and none failed this way.",
+    Kind.NEWER_SUCCEEDED: "Since then, under the newer {versions}, {documents} succeeded, and none failed so.",
     Kind.SAME_VERSION: "The same version, {names[0]}, worked before.",
     Kind.PROGRAMMING_ERROR: "{names[0]} is an error of the program, and the last one came from {names[1]}.",
     Kind.SEVERAL_VERSIONS: "It happens under {versions}.",
