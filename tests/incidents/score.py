@@ -1,4 +1,4 @@
-"""Score the verdicts on the staged incidents: `python -m tests.incidents.score [NAME …]`.
+"""Score the verdicts on the staged incidents: `python -m tests.incidents.score [SET | NAME …]`.
 
 Prints a confusion table, what was judged wrong or unclear with the sentences of the verdict, and the causes that
 were split into several failure groups or merged into one.
@@ -12,34 +12,20 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 from tests.incidents.staging import INCIDENTS, CauseResult, Incident, IncidentResult
 from tests.support.store_template import copied_stores
 
-THEMES = (
-    *(
-        "outages",
-        "endpoints",
-        "stores",
-        "access",
-        "deploys",
-        "configuration",
-        "bugs",
-        "poison",
-        "refused",
-        "sources",
-    ),
-    *("capacity", "pressure", "drivers", "mixed", "doubtful"),
-    *("unseen_dependencies", "unseen_access", "unseen_bugs", "unseen_poison", "unseen_overload", "unseen_pairs"),
-    *("final_dependencies", "final_bugs", "final_poison", "final_overload", "final_pairs", "final_vague"),
-)
+SETS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+"""The folders of incidents: the rules were first written with those of the first one."""
 LABELS = ("dependency", "overload", "poison document", "bug or bad deploy", "unclear")
 
 
 def incidents() -> list[Incident]:
     """Return all staged incidents."""
-    for theme in THEMES:
-        importlib.import_module(f"tests.incidents.{theme}")
+    for path in sorted(Path(__file__).parent.glob("*/*.py")):
+        importlib.import_module(f"tests.incidents.{path.parent.name}.{path.stem}")
     return INCIDENTS
 
 
@@ -74,13 +60,13 @@ def describe(cause: CauseResult) -> str:
 def main(chosen: Sequence[str]) -> int:
     logging.disable(logging.CRITICAL)
     known = incidents()
-    if unknown := set(chosen) - {one.name for one in known}:
-        print(f"there is no incident {', '.join(sorted(unknown))}", file=sys.stderr)
+    if unknown := set(chosen) - {one.name for one in known} - {*SETS}:
+        print(f"there is no incident and no set {', '.join(sorted(unknown))}", file=sys.stderr)
         return 2
     began, results, crashed = time.process_time(), list[IncidentResult](), list[str]()
     with copied_stores():
         for one in known:
-            if not chosen or one.name in chosen:
+            if not chosen or {one.name, one.set} & {*chosen}:
                 try:
                     results.append(one.play())
                 except Exception as error:

@@ -335,6 +335,11 @@ class Incident:
     labels: tuple[tuple[Label, int | None], ...]
     stage: Callable[[Scene], None]
 
+    @property
+    def set(self) -> str:
+        """The folder that it is in."""
+        return self.theme.partition("/")[0]
+
     def play(self) -> IncidentResult:
         scene = Scene(self.name, self.labels)
         try:
@@ -375,7 +380,7 @@ def incident(
     most = list(groups) if isinstance(groups, Sequence) else [groups] * len(labels)
 
     def add(stage: Callable[[Scene], None]) -> Callable[[Scene], None]:
-        theme, story = stage.__module__.rpartition(".")[2], (stage.__doc__ or "").strip()
+        theme, story = "/".join(stage.__module__.split(".")[-2:]), (stage.__doc__ or "").strip()
         assert story, f"{stage.__name__} says what happened in its docstring"
         assert stage.__name__ not in {one.name for one in INCIDENTS}, f"{stage.__name__} is staged twice"
         INCIDENTS.append(Incident(stage.__name__, theme, story, tuple(zip(labels, most, strict=True)), stage))

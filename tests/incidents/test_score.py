@@ -6,20 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.incidents.score import incidents, table
-from tests.incidents.staging import CauseResult, Incident, IncidentResult
+from tests.incidents.score import SETS, incidents, table
+from tests.incidents.staging import CauseResult, IncidentResult
 
 PAGE = Path(__file__).parents[2] / "docs/explanation/verdicts.md"
 QUICK = ("outage_that_came_back", "ten_percent_bug", "too_slow_since_the_deploy", "flapping_broker")
-
-
-SETS = ("first", "unseen", "final")
-"""Those that the rules were written with, and two that were written later: their themes begin with the name."""
-
-
-def chosen(name: str) -> list[Incident]:
-    later = {one.name: one.theme.partition("_")[0] for one in incidents()}
-    return [one for one in incidents() if (later[one.name] if later[one.name] in SETS else "first") == name]
 
 
 def causes(results: list[IncidentResult]) -> list[CauseResult]:
@@ -36,7 +27,7 @@ def test_a_verdict_is_the_label(name: str) -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("name", SETS)
 def test_the_page_has_the_true_score_and_the_groups_are_right(name: str) -> None:
-    results = [one.play() for one in chosen(name)]
+    results = [one.play() for one in incidents() if one.set == name]
     found = causes(results)
     assert not [one.name for one in found if one.is_split]
     assert not [result.causes[0].name for result in results if result.merged or result.stray]
