@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.incidents.staging import INCIDENTS, CauseResult, Incident, IncidentResult
 from tests.support.store_template import copied_stores
 
-SETS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+SETS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh")
 """The folders of incidents: the rules were first written with those of the first one."""
 LABELS = ("dependency", "overload", "poison document", "bug or bad deploy", "unclear")
 
@@ -27,6 +27,13 @@ def incidents() -> list[Incident]:
     for path in sorted(Path(__file__).parent.glob("*/*.py")):
         importlib.import_module(f"tests.incidents.{path.parent.name}.{path.stem}")
     return INCIDENTS
+
+
+def count(causes: Sequence[CauseResult]) -> tuple[int, int, int]:
+    """Return how many verdicts are right, wrong and unclear."""
+    right = sum(cause.verdict == cause.label for cause in causes)
+    wrong = sum(cause.verdict not in (cause.label, "unclear", "none") for cause in causes)
+    return right, wrong, sum(cause.verdict == "unclear" != cause.label for cause in causes)
 
 
 def table(causes: Sequence[CauseResult]) -> str:
@@ -39,10 +46,8 @@ def table(causes: Sequence[CauseResult]) -> str:
         cells = "".join(f"{counts[label, name] or '·':>19}" for name in columns)
         share = f"{counts[label, label] / total:.0%}" if total else ""
         lines.append(f"{label:18}{cells}{total:8}{share:>8}")
-    right = sum(cause.verdict == cause.label for cause in causes)
-    unclear = sum(cause.verdict == "unclear" != cause.label for cause in causes)
+    right, wrong, unclear = count(causes)
     none = sum(cause.verdict == "none" for cause in causes)
-    wrong = len(causes) - right - unclear - none
     share = f"{right / max(1, len(causes)):.0%}"
     summary = f"{len(causes)} causes: {right} right ({share}), {wrong} wrong, {unclear} unclear"
     return "\n".join([*lines, "", summary + (f", {none} without a failure group" if none else "")])
@@ -96,6 +101,9 @@ def main(chosen: Sequence[str]) -> int:
         if entries:
             print(f"== {title}: {len(entries)}", *entries, "", sep="\n")
     print(table(causes))
+    for name in SETS:
+        if of_set := [one for one in causes if one.incident.set == name]:
+            print("{}: {} causes, {} right, {} wrong, {} unclear".format(name, len(of_set), *count(of_set)))
     print(f"{len(results)} incidents in {time.process_time() - began:.1f} s of processor time")
     return 0
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.incidents.score import SETS, incidents, table
+from tests.incidents.score import SETS, count, incidents
 from tests.incidents.staging import CauseResult, IncidentResult
 
 PAGE = Path(__file__).parents[2] / "docs/explanation/verdicts.md"
@@ -31,8 +31,8 @@ def test_the_page_has_the_true_score_and_the_groups_are_right(name: str) -> None
     found = causes(results)
     assert not [one.name for one in found if one.is_split]
     assert not [result.causes[0].name for result in results if result.merged or result.stray]
-    assert table(found) in PAGE.read_text(), "make the tables of the page anew: python -m tests.incidents.score"
-    right = sum(one.verdict == one.label for one in found)
-    wrong = sum(one.verdict not in (one.label, "unclear") for one in found)
+    right, wrong, unclear = count(found)
+    (row,) = (line for line in PAGE.read_text().splitlines() if line.startswith(f"| {name} | {len(found)} |"))
+    assert row.endswith(f"| {right} | {wrong} | {unclear} |"), "make the row anew: python -m tests.incidents.score"
     assert right >= 0.9 * len(found)
-    assert wrong <= 0.04 * len(found)
+    assert wrong <= 2

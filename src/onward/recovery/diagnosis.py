@@ -164,8 +164,13 @@ def _refusal(evidence: Evidence) -> Judgement | None:
     if many and is_stuck(evidence) and (evidence.documents <= ALONE or not outside) and not part_changed(evidence):
         return Cause.POISON, findings.only_these(evidence)
     outside = outside or part_changed(evidence)
-    if evidence.during and evidence.recovered * 2 >= evidence.documents:  # a key that is refused stays so
-        return (Cause.OVERLOAD if load_rose(evidence) else Cause.UNCLEAR), findings.pressure(evidence)
+    if not evidence.before and not evidence.since and evidence.documents > 1:
+        return None  # nothing was ever accepted: the access may be missing, or a setting wrong
+    if evidence.during * 2 > evidence.documents and not evidence.traits:  # a key that is refused stays so
+        if load_rose(evidence):
+            return Cause.OVERLOAD, findings.pressure(evidence)
+        if evidence.recovered * 2 >= evidence.documents:
+            return Cause.UNCLEAR, findings.pressure(evidence)
     if evidence.since and not evidence.recovered and evidence.during > evidence.documents and not outside:
         return None
     if not outside and evidence.documents <= ALONE and evidence.before:
@@ -277,7 +282,8 @@ def _part(evidence: Evidence) -> Judgement | None:
         return Cause.BUG, [Finding(FindingKind.ROLLED_BACK, names=tuple(newer)), *found]
     if group.library in TEMPLATE_LIBRARIES:
         return Cause.BUG, found
-    ours = group.library in LOCAL_LIBRARIES or group.error_type in USE_ERRORS or names_a_format(group.error_type)
+    ours = group.library in LOCAL_LIBRARIES or group.error_type in (*USE_ERRORS, "ValueError")
+    ours = ours or names_a_format(group.error_type) or only_under_newer(evidence)
     if ours or not evidence.needs or evidence.kind != "transient":
         return None
     return Cause.DEPENDENCY, [*findings.dependency(evidence), *found]
