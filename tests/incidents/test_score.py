@@ -24,6 +24,23 @@ def test_a_verdict_is_the_label(name: str) -> None:
     assert [one.verdict for one in found] == [one.label for one in found]
 
 
+def test_the_table_of_all_sets_is_the_sum_of_the_rows() -> None:
+    page = PAGE.read_text()
+    rows = [
+        line.strip("| ").split(" | ")
+        for line in page.splitlines()
+        if line.startswith(tuple(f"| {one} |" for one in SETS))
+    ]
+    assert [row[0] for row in rows] == [*SETS]
+    table = page.split("```text")[2].split("```")[0].strip().splitlines()[1:]
+    counts = [[int(one.replace("·", "0")) for one in line[18:].split()[:6]] for line in table]
+    right, unclear = sum(line[place] for place, line in enumerate(counts)), sum(line[4] for line in counts[:4])
+    causes = sum(line[5] for line in counts)
+    sums = [sum(int(row[place]) for row in rows) for place in (1, -3, -2, -1)]
+    assert sums == [causes, right, causes - right - unclear, unclear]
+    assert f"now: {right} right ({right / causes:.0%}".replace("%", " %") in page
+
+
 @pytest.mark.prove
 @pytest.mark.parametrize("name", SETS)
 def test_the_page_has_the_true_score_and_the_groups_are_right(name: str) -> None:
