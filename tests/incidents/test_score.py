@@ -10,7 +10,10 @@ from tests.incidents.score import SETS, count, incidents
 from tests.incidents.staging import CauseResult, IncidentResult
 
 PAGE = Path(__file__).parents[2] / "docs/explanation/verdicts.md"
-QUICK = ("outage_that_came_back", "ten_percent_bug", "too_slow_since_the_deploy", "flapping_broker")
+QUICK = (
+    *("outage_that_came_back", "ten_percent_bug", "too_slow_since_the_deploy", "flapping_broker"),
+    *("server_busy_503_and_timeouts", "file_server_that_hangs_up_on_many"),
+)
 
 
 def causes(results: list[IncidentResult]) -> list[CauseResult]:

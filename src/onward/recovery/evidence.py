@@ -196,7 +196,9 @@ def evidence_of(store: Store, group: FailureGroup, beside: Sequence[FailureGroup
         _traits(store, group, failed),
         *_beside(group, beside),
     )
-    found = replace(found, load=_load(store, group)) if found.during or found.kind == "capacity" else found
+    busy = found.kind in NETWORK or (found.kind == "transient" and found.needs)
+    if found.kind == "capacity" or (found.during and busy):
+        found = replace(found, load=_load(store, group))
     down = any(opening.dependency in found.suspects and opening.closed_at is None for opening in found.openings)
     if not (down and found.kind in NETWORK):
         return found
