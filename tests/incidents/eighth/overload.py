@@ -224,7 +224,7 @@ def image_stacks_fill_the_working_disk_when_many_arrive(scene: Scene) -> None:
     def unpack(upload: Upload, work: Work) -> None:
         cleaning = int(scene.minute / 10)
         if gigabytes.get(cleaning, 0) + upload.size > 180:
-            raise pressure(OSError(28, "No space left on device", f"/work/unpacked/{upload.number}.zarr"))
+            raise pressure(OSError(28, "No space left on device", f"/scratch/unpacked/{upload.number}.zarr"))
         gigabytes[cleaning] = gigabytes.get(cleaning, 0) + upload.size
 
     def stacks(count: int) -> list[Item]:
