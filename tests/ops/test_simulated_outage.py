@@ -225,6 +225,7 @@ def test_a_load_that_is_too_much_is_said() -> None:
     assert only.notes == ["100/s arrive, but 3 calls at once make at most 6/s."]
 
 
+@pytest.mark.prove
 def test_a_setting_of_another_rung_changes_nothing_and_says_so() -> None:
     _, changed = two(reading(), changes=["retry.max_attempts=5"])
     assert "RETRY_MAX_ATTEMPTS is for events that come before their document" in changed.notes[0]
@@ -265,6 +266,7 @@ def test_times_rates_and_shares_are_read_as_people_write_them() -> None:
     assert [read_share(text, "x") for text in ("2%", "0.02", "0")] == [0.02, 0.02, 0.0]
 
 
+@pytest.mark.prove
 def test_names_are_those_of_the_settings_and_their_variables() -> None:
     spellings = ["BREAKER.PROBE_MAX=1min", "ONWARD_BREAKER_PROBE_MAX_SECONDS=60", "breaker_probe_max=60s"]
     for spelling in spellings:

@@ -90,6 +90,7 @@ def test_what_fails_every_try_is_set_aside_and_is_no_dead_letter(
     assert [one.missing for one in pipeline.all(Summary)] == [0, 0]
 
 
+@pytest.mark.prove
 def test_an_outage_burns_nothing(pipeline: Pipeline, server: ModelServer, archive: Path) -> None:
     archive.write_bytes(_mails(40))
     server.down()

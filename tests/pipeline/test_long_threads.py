@@ -167,6 +167,7 @@ def test_a_thread_that_did_not_change_covers_the_same(open_app: Callable[[str], 
     assert after.messages == 31
 
 
+@pytest.mark.prove
 def test_what_shows_a_thread_reads_a_bounded_number_of_messages(
     open_app: Callable[[str], App], tmp_path: Path
 ) -> None:

@@ -147,6 +147,7 @@ class Chaos:
             return kind
 
 
+@pytest.mark.prove
 @pytest.mark.usefixtures("hurried")
 @pytest.mark.parametrize("seed", range(2))
 def test_whatever_happens_while_commits_fly_each_work_counts_once(

@@ -136,6 +136,7 @@ class Library:
         return log
 
 
+@pytest.mark.prove
 def test_under_constant_load_due_batches_are_retried_in_their_turns() -> None:
     library = Library()
     with Simulation(library.app) as world:

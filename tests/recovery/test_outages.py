@@ -56,6 +56,7 @@ class Press:
         return state.attempt_count, state.round, state.last_attempt_time, state.attempts["total"]
 
 
+@pytest.mark.prove
 def test_a_document_whose_round_has_failed_waits_for_the_end_of_an_outage() -> None:
     press = Press(sets_aside=False)
     with press.world as world:
@@ -71,6 +72,7 @@ def test_a_document_whose_round_has_failed_waits_for_the_end_of_an_outage() -> N
         assert world.dead_letters() == [], "success has closed it"
 
 
+@pytest.mark.prove
 def test_a_document_that_has_had_its_rounds_is_not_given_up_before_the_end() -> None:
     press = Press(sets_aside=False)
     with press.world as world:
