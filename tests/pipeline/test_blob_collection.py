@@ -30,12 +30,14 @@ from tests.support.supervised_workers import until
 MAILS = mbox(mail("1", "How does it work?"), mail("2", "It works.", references=["1"]))
 
 
-@pytest.fixture(params=["folder", "postgres"])
+@pytest.fixture(params=["folder", "postgres", "bucket"])
 def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[App]:
-    """A pipeline in SQLite with blobs in a folder, or all of it in PostgreSQL."""
+    """A pipeline in SQLite with blobs in a folder or a bucket, or all of it in PostgreSQL."""
     given = {"ONWARD_HOME": str(tmp_path / "home")}
     if request.param == "postgres":
         given["ONWARD_STORE"] = request.getfixturevalue("postgres_store_url")
+    elif request.param == "bucket":
+        given["ONWARD_BLOBS"] = request.getfixturevalue("bucket_url")
     found = build(load_settings(given))
     yield found
     found.close()
@@ -262,11 +264,13 @@ def test_the_retry_job_collects(home: Path, old_blob: Path) -> None:
     assert len(list((home / "blobs").glob("??/*"))) == 1, "the one that is named"
 
 
-@pytest.mark.parametrize("command", (("worker",), ("serve", "--address", "127.0.0.1:0"), ("retry-job",)))
+@pytest.mark.parametrize(
+    "command", (("worker",), ("serve", "--address", "127.0.0.1:0"), ("retry-job",), ("ingest", "list.mbox"))
+)
 def test_every_process_collects(home: Path, old_blob: Path, command: tuple[str, ...]) -> None:
     env = {**os.environ, **environment(home), "ONWARD_METRICS_ADDRESS": "off"}
     with subprocess.Popen(
-        [sys.executable, "-m", "onward", *command], env=env, stderr=subprocess.DEVNULL
+        [sys.executable, "-m", "onward", *command], env=env, cwd=home.parent, stderr=subprocess.DEVNULL
     ) as process:
         try:
             until(lambda: not old_blob.exists(), f"onward {command[0]} collects")

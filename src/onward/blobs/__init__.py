@@ -14,6 +14,10 @@ class BlobMissing(Permanent):
     """A blob that a document names does not exist any more."""
 
 
+class BlobCorrupt(Permanent):
+    """A blob does not have the content that its digest names; none of the damaged bytes were returned."""
+
+
 def missing(digest: str, place: object) -> BlobMissing:
     return BlobMissing(f"the blob {digest[:12]}… is not in {place}; ingest its source again to fetch it anew")
 

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import io
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import lru_cache
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 import psycopg
 
-from onward.blobs import Blob, HashedFile, missing
-from onward.ledger.postgres.connections import open_schema
-from onward.ledger.postgres.error_messages import explained
-from onward.ledger.store_errors import StoreConflict, StoreError, StoreFull, StoreUnavailable
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
+from onward.blobs import Blob, missing
+from onward.blobs.parts import PartReader, Spool, spooled
+from onward.ledger.postgres.schema_upgrade import open_schema
+from onward.ledger.store_errors import StoreConflict, StoreError, StoreUnavailable
 
 PART_BYTES = 1 << 20  # Parts of a blob have the length of its first part, so this may change
 _SWEPT_AT_ONCE = 32
@@ -85,11 +80,7 @@ class PostgresBlobs:
         self._connections.close()
 
     def put(self, write: Callable[[BinaryIO], None]) -> Blob:
-        with _explaining_full(self.scratch):
-            self.scratch.mkdir(parents=True, exist_ok=True)
-        with tempfile.SpooledTemporaryFile(max_size=self._part, dir=str(self.scratch)) as file:
-            spool = _Spool(file, self.scratch, self._part)
-            write(cast(BinaryIO, spool))
+        with spooled(write, self.scratch, self._part) as spool:
             blob = spool.blob()
             # Another process may put or delete the same blob in between: then try again.
             while not self.renew(blob.digest) and not self._keep(blob, spool):
@@ -98,7 +89,12 @@ class PostgresBlobs:
 
     def open(self, digest: str) -> BinaryIO:
         size, first = self._row(_OPEN, digest)
-        return io.BufferedReader(_Parts(size, first, lambda part: self._row(_READ, digest, part)[0]), 1 << 16)
+
+        def read(part: int) -> bytes:
+            found: bytes = self._row(_READ, digest, part)[0] if part else first
+            return found
+
+        return io.BufferedReader(PartReader(size, len(first), read), 1 << 16)
 
     def find(self, digest: str) -> Blob | None:
         found = self._rows(_FIND, digest)
@@ -117,13 +113,13 @@ class PostgresBlobs:
             after = found[-1][0]
             yield from (Blob(*row) for row in found)
 
-    def _keep(self, blob: Blob, spool: _Spool) -> bool:
+    def _keep(self, blob: Blob, spool: Spool) -> bool:
         """Write a new blob; return False if another process was faster, or has deleted the upload as abandoned."""
         if blob.size <= self._part:
-            return self._changed(_PUT_ONE_PART, blob.digest, blob.size, next(spool.parts()))
+            return self._changed(_PUT_ONE_PART, blob.digest, blob.size, next(spool.parts(self._part)))
         upload: int = self._rows(_BEGIN, blob.size)[0][0]
         try:
-            for number, part in enumerate(spool.parts()):
+            for number, part in enumerate(spool.parts(self._part)):
                 if not self._changed(_ADD_PART, upload, number, part):
                     break
             else:
@@ -174,71 +170,7 @@ class PostgresBlobs:
         with self._connections.use() as connection:
             try:
                 with self._connections.time_limited(connection):
-                    cursor = connection.execute(query, values, binary=True)
+                    cursor = self._connections.execute(connection, query, values, binary=True)
                     return cursor.rowcount, cursor.fetchall() if cursor.description else []
             except psycopg.Error as error:
-                raise explained(error, self._address) from error
-
-
-class _Spool(HashedFile):
-    """A temporary file in a folder."""
-
-    def __init__(self, file: IO[bytes], folder: Path, part: int) -> None:
-        super().__init__(file)
-        self._folder, self._part = folder, part
-
-    def write(self, data: bytes) -> int:
-        with _explaining_full(self._folder):
-            return super().write(data)
-
-    def parts(self) -> Iterator[bytes]:
-        """Yield the content in parts; one empty part if there is no content."""
-        with _explaining_full(self._folder):
-            self._file.seek(0)
-        yield self._file.read(self._part)
-        while part := self._file.read(self._part):
-            yield part
-
-
-@contextmanager
-def _explaining_full(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StoreFull(
-            f"the folder {folder} cannot be written: {error.strerror}. Free some disk space, make it writable, or "
-            "name another data folder with ONWARD_HOME"
-        ) from error
-
-
-class _Parts(io.RawIOBase):
-    """A blob as a file to be read at any position; the first part and the last ones that were read are kept."""
-
-    def __init__(self, size: int, first: bytes, read: Callable[[int], bytes]) -> None:
-        self._size, self._first = size, first
-        self._read_part = lru_cache(maxsize=2)(read)
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
-        if start + offset < 0:
-            raise ValueError(f"a position of {start + offset} is before the beginning")
-        self._position = start + offset
-        return self._position
-
-    def readinto(self, buffer: Buffer, /) -> int:
-        if self._position >= self._size:
-            return 0
-        number, offset = divmod(self._position, len(self._first))
-        found = self._read_part(number) if number else self._first
-        with memoryview(buffer) as target, memoryview(found) as part:
-            data = part[offset : offset + len(target)]
-            target[: len(data)] = data
-            self._position += len(data)
-            return len(data)
+                raise self._connections.explained(connection, error) from error
