@@ -129,7 +129,8 @@ class Clumsy:
     def finish(self) -> None:
         """Do the rest without clumsiness."""
         self.store.publish(Envelope.of(PagesFound(page_ids=list(self.pages)), now=self.store.now()))
-        while deliveries := self.store.claim(self.name, "reading", limit=50, lease=LEASE):
-            for one in deliveries:
+        # Not until nothing is claimed: what others have returned to the queue is found after a while.
+        while self.store.next_due(["reading"]) is not None:
+            for one in self.store.claim(self.name, "reading", limit=50, lease=LEASE):
                 ready = [given.id for given in one.inputs if given.status is InputStatus.READY]
                 self.store.settle([settlement(one, Processed(ready), adds=[self.receipt(id) for id in ready])])

@@ -224,13 +224,13 @@ def test_the_engine_goes_on_while_the_store_is_tidied(app: App, monkeypatch: pyt
         handled.set()
 
     engine = app.engine(until_idle=True)
-    reap, seen = app.store.reclaim, list[bool]()
+    look, seen = app.store.pulse, list[bool]()
 
-    def slow() -> Any:
+    def slow(services: Any) -> Any:
         seen.append(handled.wait(60))
-        return reap()
+        return look(services)
 
-    monkeypatch.setattr(app.store, "reclaim", slow)
+    monkeypatch.setattr(app.store, "pulse", slow)
     engine.settled = 1  # there is something to prune as well
     pruned = list[bool]()
     monkeypatch.setattr(app.store, "prune", lambda **_: pruned.append(True))
@@ -244,10 +244,10 @@ def test_the_engine_goes_on_while_the_store_is_tidied(app: App, monkeypatch: pyt
 def test_what_goes_wrong_while_the_store_is_tidied_is_not_kept_quiet(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken() -> None:
+    def broken(services: Any) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(app.store, "reclaim", broken)
+    monkeypatch.setattr(app.store, "pulse", broken)
     with pytest.raises(ZeroDivisionError):
         app.engine(until_idle=True).run()
 

@@ -42,7 +42,8 @@ def test_a_crowd_of_clumsy_workers_finishes_each_document_once(
     store, schema = stores[0], schema_of(postgres_store_url)
     finished = [parent for (parent,) in ask(f"SELECT parent FROM {schema}.documents WHERE collection = 'words'")]
     assert sorted(finished) == sorted(f"pages/{id}" for id in pages), "one receipt for each page"
-    assert [state for state in store.counts()["reading"] if state != "done"] == []
+    left = store.counts().get("reading", {})  # what is done may be pruned already
+    assert [state for state in left if state != "done"] == []
     assert store.failed_batches() == []
     assert store.dead_letters() == []
     (group,) = store.failure_groups()

@@ -1,4 +1,4 @@
-"""Counts of documents are kept apart for each connection; what cancels out does not stay."""
+"""Changes of counts are appended, then added up; what cancels out does not stay."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def stages(opened: Opener, url: str, clock: Clock) -> list[Stage]:
 def counted(stage: Stage) -> int:
     store: Any = stage.store
     with store.db.connections.use() as connection:
-        return int(connection.execute(b"SELECT count(*) FROM status_counts").fetchone()[0])
+        return int(connection.execute(b"SELECT count(*) FROM all_status_counts").fetchone()[0])
 
 
 def finish_sources(some: list[Stage]) -> None:

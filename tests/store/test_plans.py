@@ -20,11 +20,12 @@ from onward.ledger.sqlite import dialect as sqlite_dialect
 # Which index each statement uses, and by which columns, in the words of SQLite's plans.
 HOT = {
     # claiming
-    "next_priority": "ledger_due (service=? AND priority<?)",
-    "due_rows": "ledger_due (service=? AND priority=? AND due<?)",
+    "priorities": "ledger_due (service=?",
+    "due_rows": "ledger_due (service=? AND priority=? AND due>? AND due<?)",
     "due_suspects": "ledger_suspect (service=? AND due<?)",
     "claimed_count": "ledger_claimed",
     "documents": "sqlite_autoindex_documents_1 (collection=? AND id=?)",
+    "documents_without_history": "sqlite_autoindex_documents_1 (collection=? AND id=?)",
     "bodies": "INTEGER PRIMARY KEY",
     "bodies_by_id": "sqlite_autoindex_documents_1 (collection=? AND id=?)",
     "claim_rows": "INTEGER PRIMARY KEY",
@@ -32,6 +33,7 @@ HOT = {
     "rows": "INTEGER PRIMARY KEY",
     "done_rows": "INTEGER PRIMARY KEY",
     "close_rows": "INTEGER PRIMARY KEY",
+    "delete_closed_rows": "INTEGER PRIMARY KEY",
     "update_row": "INTEGER PRIMARY KEY",
     "waiting_keys": "ledger_key (key=?)",
     "waiting_row": "ledger_key (key=?)",
@@ -40,16 +42,17 @@ HOT = {
     "unsettled_rows": "ledger_due (service=?)",
     "children": "documents_parent (parent=?)",
     # what the supervisor asks all the time
-    "renew": "ledger_claimed (worker=?)",
     "claims_of": "ledger_claimed (worker=?)",
     "claimed_rows": "ledger_claimed (worker=?)",
-    "lapsed": "ledger_claimed",
-    "next_lapse": "ledger_claimed",
-    "next_due": "ledger_due (service=? AND priority=?)",
-    "next_suspect": "ledger_suspect (service=?)",
+    "lapsed": "ledger_claimed (worker=?)",
+    "next_lapse": "ledger_claimed (worker=?)",
+    "unleased": "ledger_claimed",
+    "forget_leases": "ledger_claimed (worker=?)",
+    "next_suspects": "ledger_suspect (service=?)",
+    "pulse": "ledger_due (service=? AND priority=? AND due>?)",
     # keeping house
-    "prune_old": "ledger_done (settled_at<?)",
-    "prune_many": "ledger_done",
+    "completed_before": "ledger_done",
+    "prune_completed": "ledger_done (settled_at>? AND settled_at<?)",
     "prune_unrouted": "ledger_unrouted_due (due<?)",
     "unrouted_before": "ledger_unrouted_due",
     "forget_foreign_events": "foreign_events_at (at<?)",
@@ -62,10 +65,11 @@ HOT = {
     "operations": "operations_began",
     "prune_operations": "operations_began (began_at<?)",
     "take_status_counts": "PRIMARY KEY (source=?)",
+    "document_counts_of_source": "PRIMARY KEY (source=?)",
     "prune_rollups": "rollups USING PRIMARY KEY (step=? AND bucket<?)",
     "sampled_services": "rollup_parts_bucket (bucket=?)",
     "waiting_counts": "ledger_due (service=?)",
-    "documents_of_source": "documents_source (source=?)",
+    "documents_of_source": "documents_of_source (source=?)",
     "rows_of_source": "ledger_source (source=?)",
     # what leaves for other programs
     "due_outgoing": "outbox_due (due>? AND due<?)",
@@ -99,6 +103,7 @@ HOT = {
     "keyed_ids": "keys_value (name=? AND value=?)",
     "keyed_count": "keys_value (name=? AND value=?)",
     "found_page": "keys_value (name=? AND value=? AND doc>?)",
+    "key_values_below": "keys_value (name=? AND value<?)",
     "ids_before": "keys_value (name=? AND value=?)",
     "children_of": "documents_parent (parent=?)",
     "unfinished": "documents_parent (parent=?)",
@@ -150,6 +155,8 @@ HOT = {
     # lists and titles of documents
     "changed_documents": "documents_changed (collection=? AND status=?",
     "changed_documents_oldest": "documents_changed (collection=? AND status=?",
+    "changed_documents_of_source": "documents_of_source (source=? AND collection=? AND status=?",
+    "changed_documents_of_source_oldest": "documents_of_source (source=? AND collection=? AND status=?",
     "keys_of_ids": "sqlite_autoindex_documents_1 (collection=? AND id=?)",
 }
 SORTING = {
@@ -168,7 +175,8 @@ SORTING = {
     "status_counts_page": ("PRIMARY KEY (source>?)",),
     "terms_between": ("postings_term (space=? AND block=? AND term>? AND term<?)",),
     "vectors_of_parents": ("documents_parent (parent=?)", "sqlite_autoindex_vectors_1 (doc=? AND model=?)"),
-    "changed_documents_of_source": ("documents_source (source=?)",),
+    "states_of_source": ("documents_of_source (source=? AND collection=?",),
+    "states_of_groups": ("documents_fingerprint (fingerprint=?)",),
     "labels_named": ("sqlite_autoindex_text_labels_1 (name=?)",),
     "ids_without_vector": (
         "sqlite_autoindex_documents_1 (collection=? AND id>?)",
@@ -195,10 +203,11 @@ NAMED = {
 }
 ORDERED = (
     # these find the first of many, which are never sorted for that
-    "due_rows", "due_suspects", "prune_old", "prune_many",
+    "due_rows", "due_suspects", "completed_before", "prune_completed",
     "prune_unrouted", "due_batches", "idle_items", "document_page", "dead_letters", "find_dead_letters",
     "find_archived_dead_letters", "failure_groups", "actions",
-    "operations",
+    "operations", "changed_documents", "changed_documents_oldest", "changed_documents_of_source",
+    "changed_documents_of_source_oldest", "states_of_groups", "key_values_below",
 )  # fmt: skip
 STORED = (
     "ledger|completed|documents|bodies|keys|operations|outbox|texts|text_numbers|text_columns|postings|text_labels|vectors|"

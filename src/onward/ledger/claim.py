@@ -20,22 +20,23 @@ In the store, here:
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Any
 
 from onward.ledger.dialect import Database
+from onward.ledger.due_scan import DueScan, DueScans
 from onward.ledger.publish import begin_round
 from onward.ledger.requeue import return_claims
 from onward.ledger.settle import settle
-from onward.ledger.transactions import TransactionalStore, transactional
+from onward.ledger.transactions import transactional
 from onward.ledger.unit_of_work import UnitOfWork
 from onward.model.breaker import allowance, probing, takes_newest
 from onward.model.clock import Clock
 from onward.model.ledger import (
     BACKGROUND,
     BACKGROUND_EVERY,
-    HIGHEST_PRIORITY,
     MAX_COMMIT_BYTES,
     MAX_COMMIT_DOCUMENTS,
     OVERDUE,
@@ -49,7 +50,7 @@ from onward.model.ledger import (
 SAMPLE_ROWS = 32  # Due rows that are read from each end of the queue while a dependency recovers
 
 
-class Deliveries(TransactionalStore):
+class Deliveries(DueScans):
     """Claims deliveries, and settles or releases them."""
 
     def __init__(self, db: Database, clock: Clock | None = None) -> None:
@@ -92,13 +93,15 @@ class Deliveries(TransactionalStore):
         if suspects:
             due = unit.db.read("due_suspects", service, unit.now, 1)
         elif any(breaker.episode_began_at is not None for breaker in breakers):
-            due = _least_failed(unit, service, limit, newest_first=any(map(takes_newest, breakers)))
+            newest_first = any(map(takes_newest, breakers))
+            due = _least_failed(unit, service, self.scan(service), limit, newest_first=newest_first)
         else:
-            due = _due(unit, service, limit, claims_since_background)
+            due = _due(unit, service, self.scan(service), limit, claims_since_background)
         rows = _limited_by_documents(due)
         if not rows:
             return []
-        unit.db.send("claim_rows", worker, unit.now + lease, [values[0] for values in rows])
+        unit.db.send("claim_rows", worker, [values[0] for values in rows])
+        unit.db.send("hold_lease", worker, unit.now + lease)
         for breaker in breakers:
             if breaker.open:
                 unit.save_breaker(probing(breaker, rows[0][0], unit.now, unit.breaker_rules))
@@ -111,7 +114,7 @@ class Deliveries(TransactionalStore):
     def claimed(self, unit: UnitOfWork, worker: str) -> list[Delivery]:
         """Return the deliveries that a worker holds now, as it received them; its supervisor settles them."""
         rows = unit.db.read("claimed_rows", worker)
-        deliveries = [_delivery(values[-1], values[:-1]) for values in rows]
+        deliveries = [_delivery(values[-1], values) for values in rows]
         _read_inputs(unit, deliveries, [values[9] for values in rows], adopt=False)
         return deliveries
 
@@ -121,10 +124,10 @@ class Deliveries(TransactionalStore):
         return settle(unit, settlements)
 
     @transactional
-    def renew(self, unit: UnitOfWork, worker: str, lease: float) -> int:
-        """Extend the leases of a worker's claims, and record that it is alive; return how many."""
+    def renew(self, unit: UnitOfWork, worker: str, lease: float) -> None:
+        """Extend the lease of a worker, and record that it is alive."""
         unit.db.send("seen", unit.now, worker)
-        return unit.db.run("renew", unit.now + lease, worker)
+        unit.db.send("renew_lease", worker, unit.now + lease)
 
     @transactional
     def release(self, unit: UnitOfWork, worker: str, rows: Sequence[int] | None = None) -> int:
@@ -133,40 +136,47 @@ class Deliveries(TransactionalStore):
         return return_claims(unit, claims if rows is None else [row for row in rows if row in claims])
 
 
-def _least_failed(unit: UnitOfWork, service: str, limit: int, *, newest_first: bool) -> list[list[Any]]:
+def _least_failed(
+    unit: UnitOfWork, service: str, scan: DueScan, limit: int, *, newest_first: bool
+) -> list[list[Any]]:
     """Return due rows while a dependency recovers: those that have failed least, from both ends of the queue."""
     # Perhaps only a part of the dependency is down. Documents that need other parts must be tried, too.
     ids: list[int] = []
-    level = unit.db.read("next_priority", service, HIGHEST_PRIORITY)
-    while level is not None and len(ids) < limit:
-        sample = unit.db.read_unlocked("due_sample", service, level, unit.now, max(SAMPLE_ROWS, limit))
+    for level, floor in scan.floors.items():
+        if len(ids) >= limit:
+            break
+        sample = unit.db.read_unlocked("due_sample", service, level, floor, unit.now, max(SAMPLE_ROWS, limit))
         failed = sorted((row for row in sample if row[1]), key=lambda row: (row[1], row[2]))
         fresh = sorted((row for row in sample if not row[1]), key=lambda row: (row[2], row[0]))
         mixed = [row for pair in zip(fresh, reversed(fresh), strict=True) for row in pair][: len(fresh)]
         if newest_first and fresh:
             mixed.insert(0, mixed.pop(1 if len(mixed) > 1 else 0))
         ids += [id for id, *_ in (mixed + failed)[: limit - len(ids)]]
-        level = unit.db.read("next_priority", service, level)
     return unit.db.read("due_among", ids, service, unit.now) if ids else []
 
 
-def _due(unit: UnitOfWork, service: str, limit: int, claims_since_background: int) -> list[list[Any]]:
+def _due(
+    unit: UnitOfWork, service: str, scan: DueScan, limit: int, claims_since_background: int
+) -> list[list[Any]]:
     """Return due rows, one priority after the other, so that rows that are not due are never read.
 
     Of every `BACKGROUND_EVERY` rows one is from the background, if one there is overdue by `OVERDUE` seconds.
     """
     overdue: list[list[Any]] = []
-    if share := (claims_since_background + limit) // BACKGROUND_EVERY:
-        overdue = unit.db.read("due_rows", service, BACKGROUND, unit.now - OVERDUE, share)
+    share = (claims_since_background + limit) // BACKGROUND_EVERY
+    if share and (floor := scan.floors.get(BACKGROUND)) is not None:
+        overdue = unit.db.read("due_rows", service, BACKGROUND, floor, unit.now - OVERDUE, share)
     overdue_ids = {values[0] for values in overdue}
     others: list[list[Any]] = []
-    level = HIGHEST_PRIORITY
-    while len(overdue) + len(others) < limit:
-        level = unit.db.read("next_priority", service, level)
-        if level is None:
+    is_full, began = scan.is_full, time.monotonic()
+    for level, floor in scan.floors.items():
+        if len(overdue) + len(others) >= limit:
             break
-        more = unit.db.read("due_rows", service, level, unit.now, limit - len(others))
+        more = unit.db.read("due_rows", service, level, floor, unit.now, limit - len(others))
+        scan.found(level, more[0][-1] if more else unit.now)
         others += [values for values in more if values[0] not in overdue_ids][: limit - len(overdue) - len(others)]
+    if is_full:
+        scan.took(time.monotonic() - began)
     for position, values in enumerate(overdue):
         # Not first: `_limited_by_documents` drops the last rows.
         others.insert((position + 1) * BACKGROUND_EVERY - 1 - claims_since_background, values)
@@ -184,7 +194,7 @@ def _delivery(service: str, values: Sequence[Any]) -> Delivery:
     row, token, key, collection, lapses = *values[:2], values[7].partition("/")[0], values[8], values[16]
     # Positional: there are thousands a second, and keyword arguments would double the cost.
     fields = [row, token + 1, service, *values[2:7], key, collection, [], *values[10:16], lapses > 0]
-    return Delivery(*fields, *values[17:])
+    return Delivery(*fields, *values[17:23])
 
 
 def _read_inputs(

@@ -13,8 +13,8 @@ from onward.search.text_snapshot import SearchDatabase
 class Bus(Protocol):
     """Wakes a worker up. A wake-up is only a hint: the worker then reads the ledger."""
 
-    def wait(self, seconds: float) -> None:
-        """Return when rows may have become due, when `wake` is called, or after this time."""
+    def wait(self, seconds: float) -> bool:
+        """Return True when rows may have become due, or `wake` is called; False after this time."""
 
     def wake(self) -> None:
         """Make `wait` return; callable from any thread."""
@@ -29,6 +29,8 @@ class Database(SearchDatabase, Protocol):
     """
 
     remote: bool  # Whether it is a server. Then calls wait for the network and are kept off the event loop
+    keeps_old_rows: bool  # Whether scans walk rows that were changed while an open transaction can see them
+    returned: int  # Grows when a process has returned rows to the queue that were due before
 
     def clock(self) -> Clock:
         """Return the clock for due times and leases that all users of the database share."""
@@ -50,8 +52,11 @@ class Database(SearchDatabase, Protocol):
     def lock(self, kind: str, names: Sequence[str] = ("",)) -> bool:
         """Lock these names against other transactions until the end; return False if there are no others."""
 
-    def notify_on_commit(self, woken: set[str]) -> None:
-        """After the commit, wake workers in other processes, if `woken` has services by then."""
+    def notify_on_commit(self, woken: set[str], returned: set[str]) -> None:
+        """After the commit, wake workers in other processes, if `woken` has services by then.
+
+        `returned` has the services whose rows have returned to the queue with an earlier due time.
+        """
 
     def read(self, name: str, *parameters: Any) -> Any:
         """Return the result of a named query, as plain lists and values; in a transaction, lock the rows."""

@@ -74,10 +74,13 @@ def raw_fingerprint(failure: Failure) -> str:
 # -- counting
 
 
-def write_failures(db: Database, counted: Sequence[CountedFailure]) -> None:
+def write_failures(
+    db: Database, counted: Sequence[CountedFailure], after_first: Mapping[str, Mapping[str, int]]
+) -> None:
     """Add failures to their groups. Each group is read and written once, whatever the number of failures.
 
-    The successes of this transaction are written before: they count as earlier than its failures.
+    The successes of this transaction are written before. `after_first` are those by version that came after the
+    first failure of a group: a batch in which many succeed and many fail is not one that had gone well until then.
     """
     groups: dict[str, list[CountedFailure]] = {}
     for one in counted:
@@ -98,9 +101,11 @@ def write_failures(db: Database, counted: Sequence[CountedFailure]) -> None:
         names = zip(*((failure.kind, failure.version, failure.dependency) for failure in failures), strict=True)
         before = stored.get(fingerprint, ({}, {}, {}))[:3]
         maps = [json.dumps(_counted(counts, more)) for counts, more in zip(before, names, strict=True)]
-        now = json.dumps(succeeded.get(same[-1].by or service, {}))
+        now = succeeded.get(same[-1].by or service, {})
+        later = after_first.get(fingerprint, {})
+        earlier = {version: n for version, all_n in now.items() if (n := all_n - later.get(version, 0))}
         counts = (first_seen, last.at, len(same), documents, *maps, contexts[-1])
-        rows.append((fingerprint, *about, *counts, now, now, last.library))
+        rows.append((fingerprint, *about, *counts, json.dumps(earlier), json.dumps(now), last.library))
     db.bulk("count_failures", rows)
     lives = {fingerprint: GroupLife.from_dict(columns[3]) for fingerprint, columns in stored.items()}
     reopen_groups(db, {name: life for name, life in lives.items() if life.closed}, groups)

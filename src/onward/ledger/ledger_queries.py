@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from onward.ledger.failure_groups import CountedFailure, made_by, read_group
@@ -10,7 +11,7 @@ from onward.ledger.reader import nested
 from onward.ledger.transactions import TransactionalStore, transactional
 from onward.ledger.unit_of_work import UnitOfWork
 from onward.model.failures import Failure
-from onward.model.ledger import HIGHEST_PRIORITY, RowState
+from onward.model.ledger import RowState
 from onward.model.ledger_views import FailureGroup, LedgerRow, QueueStatus, Successes, WorkerClaims
 
 _LIVE = (RowState.WAITING, RowState.CLAIMED)
@@ -42,12 +43,10 @@ class LedgerQueries(TransactionalStore):
         return {ids: cursor for cursors in self.db.read("cursors", service) for ids, cursor in cursors.items()}
 
     def queues(self, services: Sequence[str]) -> list[QueueStatus]:
-        now, queues = self.now(), []
+        now, queues, dues = self.now(), [], self._next_dues(services, suspects=True)
         for service, waiting, claimed, dead in self.db.read_unlocked("queue_counts", list(services)):
-            times = [self.db.read_unlocked("next_due", service, level) for level in self._priorities(service)]
-            times.append(self.db.read_unlocked("next_suspect", service))
-            oldest = min((due for due in times if due is not None and due <= now), default=None)
-            queues.append(QueueStatus(service, waiting, claimed, dead, oldest))
+            due = dues.get(service, math.inf)
+            queues.append(QueueStatus(service, waiting, claimed, dead, due if due <= now else None))
         return queues
 
     def claims_by_worker(self, *, examples: int = 3) -> list[WorkerClaims]:
@@ -67,25 +66,24 @@ class LedgerQueries(TransactionalStore):
 
     def next_due(self, services: Sequence[str], *, suspects: bool = False) -> float | None:
         """Return when the next waiting row of these services falls due; None: nothing is waiting."""
-        due: list[float] = []
-        for service in services:
-            due += [self.db.read("next_due", service, level) for level in self._priorities(service, lock=True)]
-            if suspects and (alone := self.db.read("next_suspect", service)) is not None:
-                due.append(alone)
-        return min(due, default=None)
+        return min(self._next_dues(services, suspects=suspects).values(), default=None)
 
-    def _priorities(self, service: str, *, lock: bool = False) -> Iterator[int]:
-        """Yield the priorities of a service's waiting rows, from the highest to the lowest."""
-        read = self.db.read if lock else self.db.read_unlocked
-        level = read("next_priority", service, HIGHEST_PRIORITY)
-        while level is not None:
-            yield level
-            level = read("next_priority", service, level)
+    def _next_dues(self, services: Sequence[str], *, suspects: bool) -> dict[str, float]:
+        """Return when the next waiting row of each service falls due; those without one are left out."""
+        if not services:
+            return {}
+        pulse = self.db.fetch("pulse", list(services), [], [], [], -math.inf)
+        found: dict[str, float] = {name: due for kind, name, due in pulse if kind == "due"}
+        if suspects:
+            for service, due in self.db.fetch("next_suspects", list(services)):
+                found[service] = min(due, found.get(service, due))
+        return found
 
     def overdue_suspects(self, services: Sequence[str]) -> list[str]:
         """Return the services that have due events which must run alone."""
-        due = {service: self.db.read("next_suspect", service) for service in services}
-        return [service for service, at in due.items() if at is not None and at <= self.now()]
+        if not services:
+            return []
+        return [service for service, due in self.db.fetch("next_suspects", list(services)) if due <= self.now()]
 
     def failure_groups(
         self, *, service: str | None = None, since: float | None = None, limit: int = 1000
@@ -122,7 +120,7 @@ class LedgerQueries(TransactionalStore):
         self, unit: UnitOfWork, service: str, failure: Failure, *, collection: str | None = None
     ) -> None:
         """Count a failure that belongs to no event in its group: of other code, or reported from elsewhere."""
-        unit.failures.append(CountedFailure(service, collection, unit.grouped(failure), 0))
+        unit.count_failure(CountedFailure(service, collection, unit.grouped(failure), 0))
 
     @transactional
     def forget_group(self, unit: UnitOfWork, fingerprint: str) -> bool:

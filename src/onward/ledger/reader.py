@@ -19,7 +19,6 @@ _GIVEN_UP = FINAL - {Status.PROCESSED}
 _LAST_CHARACTER = "\U0010ffff"
 _MAX_ID_CHARACTERS = 512
 _END_OF_TIME, _LAST_DOC = 1e300, 2**62
-_DENSE = 0.2  # From this share of the documents on, those of a source are soon found among all
 
 
 class Reader:
@@ -113,10 +112,10 @@ class DocumentQueries(Reader):
     ) -> list[DocumentState]:
         """Return what the ledger knows of the documents of a collection, ordered by id, behind the id `after`."""
         collection = collection_of(document)
-        if status is not None:
+        if status is not None or source is not None:
             behind = (collection, after)
             return self.find_states(collection=collection, status=status, source=source, after=behind, limit=limit)
-        records = self.db.read("document_page", collection, status, source, after, limit)
+        records = self.db.read("document_page", collection, after, limit)
         return [read_state(collection, values) for values in records]
 
     def find_states(
@@ -138,14 +137,36 @@ class DocumentQueries(Reader):
         statement = "found_states"
         if status is not None and status != Status.PROCESSED:
             statement = "given_up_states" if status in _GIVEN_UP else "unfinished_states"
-        names = sorted({name for name, _, _ in self.db.read("document_counts", source)})
+        counts = self.document_counts(source) if collection is None or source is not None else {}
         states: list[DocumentState] = []
-        for name in names if collection is None else [collection]:
+        for name in sorted(counts) if collection is None else [collection]:
             if name < after[0] or len(states) >= limit:
                 continue
             behind = after[1] if name == after[0] else ""
             left = limit - len(states)
+            if source is not None:
+                here = counts.get(name, {})
+                wanted = [status] if status is not None else sorted({*here, *map(str, Status)})
+                matching = sum(here.get(one, 0) for one in wanted)
+                if matching <= left or self._is_sparse(statement, name, status, matching, left):
+                    of_source = self.db.read("states_of_source", name, behind, wanted, source, before, left)
+                    states += _states(of_source)
+                    continue
             states += _states(self.db.read(statement, name, behind, status, source, before, left))
+        return states
+
+    def _is_sparse(self, statement: str, collection: str, status: str | None, matching: int, limit: int) -> bool:
+        """Return whether sorting all matching documents costs less than looking for the first of them by id."""
+        counts = self.document_counts().get(collection, {})
+        read = sum(n for one, n in counts.items() if _is_walked(statement, status, one))
+        # Ids are evenly distributed: each match is found after read / matching documents, on average.
+        return matching**2 <= limit * read
+
+    def states_of_groups(self, fingerprints: Sequence[str], *, limit: int) -> dict[str, list[DocumentState]]:
+        """Return the first documents of each of several failure groups, ordered by collection, then id."""
+        states: dict[str, list[DocumentState]] = {}
+        for fingerprint, collection, *values in self.db.read("states_of_groups", list(fingerprints), limit):
+            states.setdefault(fingerprint, []).append(read_state(collection, values))
         return states
 
     def changed_documents(
@@ -163,20 +184,17 @@ class DocumentQueries(Reader):
         """
         place = after or ((-1.0, -1) if oldest else (_END_OF_TIME, _LAST_DOC))
         counts = self.document_counts(source)
-        every = counts if source is None else self.document_counts()
+        if source is None:
+            statement = "changed_documents_oldest" if oldest else "changed_documents"
+        else:
+            statement = "changed_documents_of_source_oldest" if oldest else "changed_documents_of_source"
         found: list[tuple[tuple[float, int], DocumentKey]] = []
         for collection, wanted in statuses.items():
             for status in wanted:
-                here = counts.get(collection, {}).get(status, 0)
-                if not here:
-                    continue
-                about: tuple[Any, ...] = (collection, status, *place, source, limit)
-                statement = "changed_documents_oldest" if oldest else "changed_documents"
-                if here < _DENSE * every.get(collection, {}).get(status, 0):
-                    # Few of those that were changed lately are of this source: it is cheaper to sort its own.
-                    statement, about = "changed_documents_of_source", (*about, -1 if oldest else 1)
-                rows = self.db.fetch(statement, *about)
-                found += [((at, doc), (collection, id)) for at, doc, id in rows]
+                if counts.get(collection, {}).get(status, 0):
+                    about: tuple[Any, ...] = (collection, status, *place, limit)
+                    rows = self.db.fetch(statement, *about, *(() if source is None else (source,)))
+                    found += [((at, doc), (collection, id)) for at, doc, id in rows]
         found.sort(reverse=not oldest)
         return found[:limit]
 
@@ -216,6 +234,12 @@ class DocumentQueries(Reader):
         """Return the values of a key, of documents that have none of the keys `without`."""
         return list(self.db.read("key_values", key, list(without)))
 
+    def key_values_below(
+        self, key: str, value: float, *, without: Sequence[str] = (), limit: int = 100
+    ) -> list[float]:
+        """Return the highest numbers of a key that are lower than a value, as `key_values` does; highest first."""
+        return [found for (found,) in self.db.fetch("key_values_below", key, [value], list(without), limit)]
+
     def keyed_count(self, key: str, values: Sequence[Value]) -> int:
         """Count the documents that have one of these values under a key; faster than `value_counts`."""
         return int(self.db.read("keyed_count", key, list(values)))
@@ -224,7 +248,17 @@ class DocumentQueries(Reader):
         return list(self.db.read("sources"))
 
     def document_counts(self, source: str | None = None) -> dict[str, dict[str, int]]:
-        return nested(self.db.read("document_counts", source))
+        """Count all documents, or those of a source, by collection and status; these counts are kept."""
+        if source is None:
+            return nested(self.db.read("document_counts"))
+        return nested(self.db.read("document_counts_of_source", source))
+
+    def document_counts_by_source(self) -> dict[str, dict[str, dict[str, int]]]:
+        """Count the documents of each source, by collection and status."""
+        counts: dict[str, dict[str, dict[str, int]]] = {}
+        for source, collection, status, count in self.db.read("document_counts_by_source"):
+            counts.setdefault(source, {}).setdefault(collection, {})[status] = count
+        return counts
 
     def children_counts(self, collection: str, id: str) -> dict[str, dict[str, int]]:
         return nested(self.db.read("children_counts", f"{collection}/{id}"))
@@ -247,6 +281,13 @@ def read_state(collection: str, values: Sequence[Any]) -> DocumentState:
     """Read a document's state from its columns. What other programs wrote there need not be JSON."""
     fields = [*values[:6], _read_error(values[6]), read_history(values[7]) or {}, *values[8:]]
     return DocumentState(collection, *fields)
+
+
+def _is_walked(statement: str, wanted: str | None, status: str) -> bool:
+    """Return whether a statement that lists documents by id reads those with this status, too."""
+    if statement == "given_up_states":
+        return status == wanted
+    return statement == "found_states" or status not in FINAL
 
 
 def _read_error(text: Any) -> dict[str, Any] | None:

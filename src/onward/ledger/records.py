@@ -85,7 +85,6 @@ class RowRecord:
     lapses: int
     started: int
     token: int
-    lease: float | None
     worker: str | None
     batch: int | None
     cursor: str | None

@@ -123,7 +123,7 @@ class DeadLetters(TransactionalStore):
         dead.record(failure.as_dict())
         dead.fingerprint = failure.fingerprint
         unit.save(dead)
-        unit.failures.append(CountedFailure(dead.service, None, failure, 0))
+        unit.count_failure(CountedFailure(dead.service, None, failure, 0))
 
     @transactional
     def archive_dead_letters(self, unit: UnitOfWork, rows: Sequence[int]) -> int:
@@ -203,9 +203,10 @@ def requeue_uncharged(unit: UnitOfWork, row: RowRecord) -> None:
 def put_in_queue(unit: UnitOfWork, row: RowRecord) -> RowRecord:
     """Make a row wait, or merge it into a waiting row with the same key; return the row that waits."""
     row.state = RowState.WAITING
-    row.lease = None
     row.started = 0
     unit.woken.add(row.service)
+    if row.due < unit.now:
+        unit.returned.add(row.service)
     number = unit.db.read("waiting_row", row.service, row.key)
     waiting = None if number == row.id else unit.row(number)
     if waiting is None or waiting.state != RowState.WAITING:

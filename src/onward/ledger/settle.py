@@ -87,7 +87,10 @@ def _close_rows(unit: UnitOfWork, held: Mapping[int, int]) -> ClosedRows:
         tokens.setdefault(token, []).append(row)
     closed: ClosedRows = {}
     for token, rows in tokens.items():  # most rows have the token of a first claim
-        for row, source, generation in unit.db.fetch("close_rows", unit.now, rows, token):
+        kept, dropped = unit.completed.take(rows)
+        found = unit.db.fetch("close_rows", unit.now, kept, token) if kept else []
+        found += unit.db.fetch("delete_closed_rows", dropped, token) if dropped else []
+        for row, source, generation in found:
             closed[row] = source, generation
     unit.read_generations({source for source, _ in closed.values()})
     return closed
@@ -188,7 +191,7 @@ class AppliedSettlement:
                 unit.count_success(by, settlement.version, 1)
             else:
                 counted = CountedFailure(row.service, new.collection, new.failure, 1, settlement.began, by=by)
-                unit.failures.append(counted)
+                unit.count_failure(counted)
         for part in parts:
             match part:
                 case Processed():
@@ -243,7 +246,8 @@ class AppliedSettlement:
                 self.unit.finish(row)
         elif settlement.starts or settlement.cursor is not None:
             row.started = 1 if settlement.starts else row.started
-            row.lease = max(row.lease or 0.0, self.unit.now + settlement.lease)
+            if settlement.lease and row.worker is not None:
+                self.unit.db.send("hold_lease", row.worker, self.unit.now + settlement.lease)
             if settlement.cursor is not None and settlement.cursor != row.cursor:
                 row.cursor = settlement.cursor
                 row.deaths = row.lapses = 0  # the checkpoint is behind what crashed it
@@ -316,7 +320,6 @@ class AppliedSettlement:
             if not self.settlement.closes:
                 self.unit.save(row)
             row = replace(self.origin, id=0, ids=pairs, lapses=0, started=0)
-        row.lease = None
         row.tries += part.charge is Charge.TRY
         row.not_ready += part.charge is Charge.NOT_READY
         if part.failure is not None:
@@ -456,7 +459,7 @@ class AppliedSettlement:
         first_failures, self.first_failures = self.first_failures, 0
         documents = first_failures if ids else int(self._row_fails_anew)
         about = (self.row.service, self.row.collection, failure, documents, self.settlement.began)
-        self.unit.failures.append(CountedFailure(*about))
+        self.unit.count_failure(CountedFailure(*about))
 
 
 def _fails_anew(doc: DocumentRecord, failure: Failure) -> bool:

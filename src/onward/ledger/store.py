@@ -14,6 +14,7 @@ from onward.ledger.breakers import Breakers
 from onward.ledger.claim import Deliveries
 from onward.ledger.dialect import Bus, Database
 from onward.ledger.document_actions import DocumentActions, merge_status_counts
+from onward.ledger.due_scan import SLACK_SECONDS
 from onward.ledger.failure_groups import CountedFailure
 from onward.ledger.group_actions import GroupActions
 from onward.ledger.ledger_queries import LedgerQueries
@@ -36,7 +37,9 @@ log = logging.getLogger("onward")
 
 KEEP_FOREIGN_EVENTS_SECONDS = 7 * 86_400.0  # How long another program's event is known, so that it is stored once
 KEEP_WORKERS_SECONDS = 86_400.0  # How long a worker that has disappeared is still listed
+KEEP_LEASES_SECONDS = 3600.0  # How long a lease that has ended is known, for commits that come late
 SWEEP_SECONDS = 60.0  # How often a process removes old rows from the small tables
+MAX_PRUNED_ROWS = 10_000  # Completed events that are removed at a time
 MAX_MERGED_ROWS = 5_000  # Rows of document counts that one sweep reads
 
 
@@ -66,7 +69,7 @@ class Store(
     def __init__(self, db: Database, clock: Clock | None = None) -> None:
         super().__init__(db, clock)
         self._buses: WeakSet[Bus] = WeakSet()
-        self._swept_at = -math.inf
+        self._swept_at = self._pruned_to = -math.inf
         self._merged_up_to = ""  # The source up to which document counts were merged
 
     def close(self) -> None:
@@ -83,14 +86,23 @@ class Store(
         Documents that a consumer finishes begin their next round. An event that is waiting already is reported
         as a duplicate and costs nothing, as is an event whose id is known.
         """
-        published = self._publish(envelopes)
+        return self.publish_with_documents((), envelopes)[1]
+
+    def publish_with_documents(
+        self, documents: Sequence[NewDocument], envelopes: Sequence[Envelope]
+    ) -> tuple[int, list[Published]]:
+        """Publish events with documents that do not exist yet; return how many documents were added, too."""
+        published = self._publish(documents, envelopes)
         for bus in list(self._buses):
             bus.wake()
         return published
 
     @transactional
-    def _publish(self, unit: UnitOfWork, envelopes: Sequence[Envelope]) -> list[Published]:
-        return publish.publish(unit, envelopes)
+    def _publish(
+        self, unit: UnitOfWork, documents: Sequence[NewDocument], envelopes: Sequence[Envelope]
+    ) -> tuple[int, list[Published]]:
+        added = self._add(unit, documents)
+        return added, publish.publish(unit, envelopes)
 
     @transactional
     def keep_malformed(
@@ -117,11 +129,14 @@ class Store(
             id, row, now = event_id or new_id(), unit.db.reserve("ledger"), unit.now
             columns = (row, service, id, event_type, now, id, now, errors, raw, now, failure.fingerprint)
             unit.db.send("insert_malformed", *columns, properties)
-            unit.failures.append(CountedFailure(service, None, failure, 1))
+            unit.count_failure(CountedFailure(service, None, failure, 1))
 
     @transactional
     def add_documents(self, unit: UnitOfWork, documents: Sequence[NewDocument]) -> int:
         """Add documents that do not exist yet, outside of any work; return how many were added."""
+        return self._add(unit, documents)
+
+    def _add(self, unit: UnitOfWork, documents: Sequence[NewDocument]) -> int:
         unit.read_documents((document.collection, document.id) for document in documents)
         return sum(unit.add(document) for document in documents)
 
@@ -162,10 +177,11 @@ class Store(
         """Delete completed events that are older than this, or more than that many; return how many."""
         now = self.now()
         if not 0 <= now - self._swept_at < SWEEP_SECONDS:
-            self._swept_at = now
+            self._swept_at, self._pruned_to = now, -math.inf
             self._sweep()
             self._drop_unrouted()
             self.finish_rules()
+        self.completed.left = keep_count
         return self._prune_ledger(keep_seconds, keep_count)
 
     @transactional
@@ -174,6 +190,8 @@ class Store(
         unit.db.send("keep_last_served", None, unit.now - KEEP_WORKERS_SECONDS)
         unit.db.send("forget_workers", unit.now - KEEP_WORKERS_SECONDS)
         unit.db.send("prune_unroutable", unit.now - KEEP_UNROUTED_SECONDS, MAX_UNROUTED)
+        unit.db.send("forget_leases", unit.now - KEEP_LEASES_SECONDS)
+        return_claims(unit, unit.db.read("unleased", unit.now), lapsed=True)
         page = unit.db.read_unlocked("status_counts_page", self._merged_up_to, MAX_MERGED_ROWS)
         for source, is_scattered in page:
             if is_scattered:
@@ -198,6 +216,13 @@ class Store(
 
     @transactional
     def _prune_ledger(self, unit: UnitOfWork, keep_seconds: float, keep_count: int) -> int:
-        gone = unit.db.run("prune_many", keep_count)
-        gone += unit.db.run("prune_old", unit.now - keep_seconds)
+        many = unit.db.read_unlocked("completed_before", keep_count)
+        # From the first on that are too many, with those of the same transaction.
+        until = max(unit.now - keep_seconds, -math.inf if many is None else math.nextafter(many, math.inf))
+        gone = unit.db.run("prune_completed", until, self._pruned_to, MAX_PRUNED_ROWS)
+        if gone < MAX_PRUNED_ROWS:
+            # Rows that were removed are not walked again; all others are, after the next sweep.
+            self._pruned_to = until - SLACK_SECONDS
+        unit.db.send("merge_status_changes")
+        unit.db.send("merge_success_changes")
         return gone + unit.db.run("prune_unrouted", unit.now - KEEP_UNROUTED_SECONDS)

@@ -20,7 +20,11 @@ class StoreFull(StoreError):
 
 
 class StoreGone(StoreFull):
-    """The store's file was deleted or replaced while it was open: nothing that is written to it is kept."""
+    """The store was deleted, replaced or upgraded while it was open: this process cannot go on with it."""
+
+
+class StoreOutdated(StoreGone):
+    """A newer Onward has upgraded the store's tables, and this process is too old to write to them."""
 
 
 class ServiceConflict(StoreError):

@@ -56,6 +56,7 @@ class Subscriptions(TransactionalStore):
                 unit.db.send("unsubscribe", former)
                 unit.db.send("rename_rows", subscription.service, former)
                 unit.db.send("rename_batches", subscription.service, former)
+                unit.returned.add(subscription.service)
             columns = (json.dumps(value) if isinstance(value, tuple) else value for value in astuple(subscription))
             unit.db.send("subscribe", *columns)
             unit.woken.add(subscription.service)
@@ -85,7 +86,7 @@ class Subscriptions(TransactionalStore):
         if not rows:
             return 0
         # A new token: the settlement of a worker that still holds a row is refused.
-        unit.db.send("claim_rows", "", unit.now, rows)
+        unit.db.send("claim_rows", "", rows)
         unit.rows.clear()
         unit.read_rows(rows)
         error = ServiceRetired(f"the service {service!r} was retired, and nobody runs it any more")
@@ -120,6 +121,8 @@ class Subscriptions(TransactionalStore):
     def unregister_worker(self, unit: UnitOfWork, worker: str) -> None:
         unit.db.send("keep_last_served", worker, None)
         unit.db.send("unregister_worker", worker)
+        # The lease ends, but stays known: a commit whose reply was lost may still claim rows.
+        unit.db.send("end_lease", unit.now, worker)
 
     def workers(self, alive_within: float = 90.0) -> list[dict[str, Any]]:
         """Return the workers that were seen within this time, in seconds."""

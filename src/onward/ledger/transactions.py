@@ -12,7 +12,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from onward.ledger.dialect import Database
 from onward.ledger.reader import Reader
 from onward.ledger.store_errors import StoreConflict
-from onward.ledger.unit_of_work import UnitOfWork
+from onward.ledger.unit_of_work import CompletedQuota, UnitOfWork
 from onward.model.breaker import USUAL_RULES
 from onward.model.clock import Clock
 from onward.model.ledger import NOTHING_LEAVES
@@ -34,6 +34,7 @@ class TransactionalStore(Reader):
         self.clock = clock or db.clock()
         self.outgoing = NOTHING_LEAVES  # Which events of this process are put into the outbox
         self.breaker_rules = USUAL_RULES
+        self.completed = CompletedQuota()
 
     @property
     def remote(self) -> bool:
@@ -75,8 +76,8 @@ def transactional(method: Callable[Concatenate[S, UnitOfWork, P], T]) -> Callabl
     @wraps(method)
     def whole(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         def steps() -> T:
-            unit = UnitOfWork(self.db, self.now(), self.outgoing, self.breaker_rules)
-            self.db.notify_on_commit(unit.woken)
+            unit = UnitOfWork(self.db, self.now(), self.outgoing, self.breaker_rules, self.completed)
+            self.db.notify_on_commit(unit.woken, unit.returned)
             result = method(self, unit, *args, **kwargs)
             unit.write()
             return result

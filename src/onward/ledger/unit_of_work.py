@@ -44,6 +44,24 @@ _changing_columns = attrgetter(*DocumentRecord.__slots__[:15])  # In the order o
 
 
 @dataclass(slots=True)
+class CompletedQuota:
+    """How many settled events this process still keeps before it prunes them again; None: all.
+
+    A process that settles more events than are kept would write rows only to delete them a second later.
+    """
+
+    left: int | None = None
+
+    def take(self, rows: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
+        """Return the rows that are kept, and those that are deleted at once."""
+        if self.left is None:
+            return rows, ()
+        count = min(self.left, len(rows))
+        self.left -= count
+        return rows[:count], rows[count:]
+
+
+@dataclass(slots=True)
 class UnitOfWork:
     """Everything that one transaction reads and changes. Later steps see the changes of earlier ones."""
 
@@ -51,9 +69,11 @@ class UnitOfWork:
     now: float
     outgoing: OutgoingEvents = NOTHING_LEAVES
     breaker_rules: BreakerRules = USUAL_RULES
+    completed: CompletedQuota = field(default_factory=CompletedQuota)
     docs: dict[DocumentKey, DocumentRecord | None] = field(default_factory=dict)
     rows: dict[int, RowRecord | None] = field(default_factory=dict)
     woken: set[str] = field(default_factory=set)  # Services that got a new or returned row
+    returned: set[str] = field(default_factory=set)  # Services that got a row back which was due before
     _unlocked: set[DocumentKey] = field(default_factory=set)  # Documents that were read, but not to be changed
     _generations: dict[str, int] = field(default_factory=dict)
     _subscriptions: list[Subscription] | None = None
@@ -71,8 +91,9 @@ class UnitOfWork:
     _vectors: dict[tuple[int, str], bytes] = field(default_factory=dict)
     _status_counts: dict[tuple[str, str, str], int] = field(default_factory=lambda: defaultdict(int))
     _left_batches: dict[str, bool] = field(default_factory=dict)  # True: a document left because it succeeded
-    failures: list[CountedFailure] = field(default_factory=list)  # To be counted in their groups
+    _failures: list[CountedFailure] = field(default_factory=list)
     _successes: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
+    _until_failure: dict[str, dict[str, int]] = field(default_factory=dict)  # Of them, by group and version
     _succeeded_before: dict[str, int] = field(
         default_factory=dict
     )  # By service, without those of this transaction
@@ -89,9 +110,13 @@ class UnitOfWork:
                 unlocked.discard(key) if to_change else unlocked.add(key)
                 wanted.setdefault(key[0], []).append(key[1])
         for collection, ids in wanted.items():
-            read = self.db.read if to_change else self.db.read_unlocked
             # Sorted: two transactions that lock the same documents must not wait for each other.
-            for values in read("documents", collection, sorted(ids)):
+            ids.sort()
+            for values in (
+                self.db.read("documents", collection, ids)
+                if to_change
+                else self.db.read_unlocked("documents_without_history", collection, ids)
+            ):
                 doc = DocumentRecord(*values)
                 docs[collection, doc.id] = doc
                 doc.stored_status = doc.status
@@ -298,7 +323,17 @@ class UnitOfWork:
         else:
             self.finish(row)
 
-    # -- successes
+    # -- failures and successes
+
+    def count_failure(self, counted: CountedFailure) -> None:
+        """Count a failure in its group."""
+        self._failures.append(counted)
+        if counted.failure.fingerprint not in self._until_failure:
+            self._until_failure[counted.failure.fingerprint] = self._successes_of(counted.by or counted.service)
+
+    def _successes_of(self, service: str) -> dict[str, int]:
+        """Return by version what a service has finished in this transaction until now."""
+        return {version: n for (name, version), n in self._successes.items() if name == service}
 
     def count_success(self, service: str, version: str, n: int) -> None:
         """Count documents that a service has finished, or an event of a service that finishes none."""
@@ -309,8 +344,7 @@ class UnitOfWork:
         """Return how much a service has finished until now."""
         if service not in self._succeeded_before:
             self._succeeded_before[service] = sum(n for _, _, n, *_ in self.db.read("successes", [service]))
-        pending = sum(n for (name, _), n in self._successes.items() if name == service)
-        return self._succeeded_before[service] + pending
+        return self._succeeded_before[service] + sum(self._successes_of(service).values())
 
     # -- subscriptions, generations, breakers
 
@@ -382,7 +416,11 @@ class UnitOfWork:
         if self._changed:
             self._write_changed()
         if self._done:
-            db.send("done_rows", self.now, self._done)
+            kept, dropped = self.completed.take(self._done)
+            if kept:
+                db.send("done_rows", self.now, kept)
+            if dropped:
+                db.send("delete_rows", dropped)
         for statement, rows in (
             ("update_bodies", [(doc.doc, body) for key, body in self._bodies.items() if (doc := self.docs[key])]),
             ("insert_keys", self._keys),
@@ -401,14 +439,23 @@ class UnitOfWork:
                 if self._left_batches[id]:
                     observe_total(db, "failed_batch_retries", retries)
                     observe_total(db, "failed_batch_recovery_seconds", max(0.0, self.now - created_at))
-        if self.failures:
-            write_failures(db, self.failures)
+        if self._failures:
+            write_failures(db, self._failures, self._after_first_failures())
         for written in (self._done, self._bodies, self._keys, self._texts, self._vectors, self._status_counts):
             written.clear()
-        self._successes.clear()
-        self._succeeded_before.clear()
+        for counted in (self._successes, self._succeeded_before, self._failures, self._until_failure):
+            counted.clear()
         self._left_batches.clear()
-        self.failures.clear()
+
+    def _after_first_failures(self) -> dict[str, dict[str, int]]:
+        """Return by group and version what was finished in this transaction after the first failure."""
+        services = {one.failure.fingerprint: one.by or one.service for one in reversed(self._failures)}
+        return {
+            group: {
+                version: n - until.get(version, 0) for version, n in self._successes_of(services[group]).items()
+            }
+            for group, until in self._until_failure.items()
+        }
 
     def _write_new(self) -> None:
         documents, bodies = [], []

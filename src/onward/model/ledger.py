@@ -17,7 +17,6 @@ SUSPECT_DEATHS = 2
 MAX_DEATHS = 3
 MAX_COMMIT_DOCUMENTS = 1_000
 MAX_COMMIT_BYTES = 8_000_000
-HIGHEST_PRIORITY = 2**31  # Above every priority
 BACKGROUND = -1  # The priority of work that is done when nothing else is due: the retry of a failed batch
 OVERDUE = 900.0  # Seconds after which a background row gets one of every `BACKGROUND_EVERY` claims
 BACKGROUND_EVERY = 10
@@ -301,7 +300,7 @@ class Settlement:
     closes: bool = True
     starts: bool = False  # Record that the handler is about to run, so that a crash can be attributed to it
     cursor: str | None = None  # The position from which a redelivery continues, as JSON text
-    lease: float = 0.0  # Seconds that the row stays claimed if it is not closed: the worker is alive
+    lease: float = 0.0  # Seconds that its worker keeps what it has claimed, if the row stays claimed: it is alive
     dependencies: DependencyReport | None = None
     worker: str = ""
     version: str = ""

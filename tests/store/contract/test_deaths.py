@@ -116,10 +116,39 @@ def test_renewing_keeps_a_lease_from_lapsing(stage: Stage) -> None:
     delivery = stage.take()
     for _ in range(5):
         stage.clock.advance(LEASE / 2)
-        assert stage.store.renew("anna", LEASE) == 1
+        stage.store.renew("anna", LEASE)
         assert stage.store.reclaim() == 0
     assert stage.settle(delivery, Processed(["a"])).status == "committed"
-    assert stage.store.renew("anna", LEASE) == 0
+
+
+def test_a_later_claim_extends_the_lease_of_all_that_a_worker_holds(stage: Stage) -> None:
+    stage.bring("a")
+    stage.take()
+    stage.clock.advance(LEASE - 1)
+    stage.bring("b")
+    stage.take()
+    stage.clock.advance(LEASE - 1)
+    assert stage.store.reclaim() == 0
+    stage.clock.advance(2)
+    assert stage.store.reclaim() == 2
+
+
+def test_a_claim_that_is_committed_after_its_worker_was_given_up_is_returned(stage: Stage) -> None:
+    # As if the commit of a killed process was under way while its supervisor recorded the crash.
+    stage.bring("a")
+    stage.store.renew("anna", LEASE)
+    stage.store.record_crash("anna", [])
+    stage.take(worker="anna", lease=-1.0)
+    assert stage.store.reclaim() == 1, "its lease has ended"
+
+
+def test_a_lease_that_has_ended_stays_known_while_something_is_claimed(stage: Stage) -> None:
+    stage.bring("a")
+    stage.take()
+    stage.store.unregister_worker("anna")
+    with stage.store.transaction():
+        stage.store.db.send("forget_leases", stage.clock.now() + 1)
+        assert stage.store.db.read("lapsed", stage.clock.now()), "a lease stays known while something is claimed"
 
 
 @pytest.mark.parametrize("everything", (True, False))

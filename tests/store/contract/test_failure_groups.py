@@ -141,6 +141,18 @@ def test_groups_are_listed_the_last_seen_first(stage: Stage) -> None:
     assert len(stage.store.failure_groups(service="reading")) == 3
 
 
+def test_the_first_documents_of_several_groups_are_read_together(stage: Stage) -> None:
+    for number, name in enumerate(("one", "two", "one", "one", "three")):
+        give_up(stage, f"p{number}", replace(BROKEN, fingerprint=name))
+    found = stage.store.states_of_groups(["two", "one", "nothing"], limit=2)
+    assert {name: [one.id for one in states] for name, states in found.items()} == {
+        "one": ["p0", "p2"],
+        "two": ["p1"],
+    }
+    assert found["one"] == stage.store.find_states(fingerprint="one", limit=2)
+    assert stage.store.states_of_groups([], limit=2) == {}
+
+
 def test_a_group_keeps_a_bounded_number_of_names(stage: Stage) -> None:
     for number in range(MAX_NAMES + 5):
         give_up(stage, f"p{number}", replace(BROKEN, version=f"v{number}"))
@@ -242,11 +254,14 @@ def test_successes_are_counted_by_service_and_version(stage: Stage, clock: Clock
     assert (found["reading", "1.0"].first_at, found["reading", "1.0"].last_at) == (NOON + 1, NOON + 2)
 
 
-def test_successes_of_a_transaction_come_before_its_failures(stage: Stage) -> None:
-    stage.bring("good")
-    good = settlement(stage.take(), Processed(["good"]), service="reading")
-    stage.store.settle([good, retried(stage, "bad")])
-    assert only_group(stage).succeeded_before == {"": 1}
+def test_of_a_batch_only_what_went_well_before_the_first_failure_counts_as_before(stage: Stage) -> None:
+    def good(id: str) -> Settlement:
+        stage.bring(id)
+        return settlement(stage.take(), Processed([id]), service="reading")
+
+    stage.store.settle([good("a"), retried(stage, "b"), good("c"), good("d"), retried(stage, "e")])
+    group = only_group(stage)
+    assert (group.succeeded_before, group.succeeded_at_last) == ({"": 1}, {"": 3})
 
 
 def test_documents_that_a_service_makes_are_compared_with_others_that_it_makes(stage: Stage) -> None:

@@ -42,6 +42,20 @@ def test_values_of_documents_without_another_key(library: Stage) -> None:
     assert library.store.key_values("author", without=["author"]) == []
 
 
+def test_numbers_of_a_key_are_read_from_the_highest_down(stage: Stage) -> None:
+    dates = (1.5, 3.0, 3.0, 1_700_000_000.123_456_7, 2.0)
+    stage.store.add_documents([keyed(f"d{number}", author="Ada", date=date) for number, date in enumerate(dates)])
+    stage.store.add_documents([keyed("e", date=9.0), keyed("f", date="no number")])
+    found: list[float] = []
+    below = 1e300
+    while some := stage.store.key_values_below("date", below, limit=2):
+        found += some
+        below = some[-1]
+    assert found == [1_700_000_000.123_456_7, 9.0, 3.0, 2.0, 1.5]
+    assert stage.store.key_values_below("date", 10.0, without=["author"]) == [9.0]
+    assert stage.store.key_values_below("date", 10.0, without=["nothing"], limit=1) == [9.0]
+
+
 def test_documents_with_a_value_are_counted(library: Stage) -> None:
     counts = [len(library.store.find(Page, "author", [name])) for name in ("Ada", "Bert")]
     assert [library.store.keyed_count("author", [name]) for name in ("Ada", "Bert")] == counts

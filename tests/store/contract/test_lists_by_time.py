@@ -55,11 +55,7 @@ def test_only_the_wanted_collections_and_statuses_are_listed(changed: Stage) -> 
     assert changed.store.changed_documents({"nothing": ["pending"]}) == []
 
 
-@pytest.mark.parametrize("dense", (0.0, 1.1))
-def test_a_source_is_listed_alike_whether_its_own_are_sorted_or_all_are_looked_through(
-    changed: Stage, dense: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("onward.ledger.reader._DENSE", dense)
+def test_a_source_is_listed_by_time(changed: Stage) -> None:
     assert listed(changed, source="/one") == "fdb"
     assert listed(changed, source="/two", oldest=True) == "ace"
     (place, _), *_ = changed.store.changed_documents(PAGES_ONLY, source="/one", limit=1)
@@ -67,6 +63,29 @@ def test_a_source_is_listed_alike_whether_its_own_are_sorted_or_all_are_looked_t
     (place, _), *_ = changed.store.changed_documents(PAGES_ONLY, source="/two", oldest=True, limit=1)
     assert listed(changed, source="/two", oldest=True, after=place) == "ce"
     assert listed(changed, source="/three") == ""
+
+
+@pytest.mark.parametrize("sparse", (False, True))
+@pytest.mark.parametrize("status", (None, "pending", "processed", "failed"))
+def test_a_source_is_listed_by_id_alike_whether_its_own_are_sorted_or_all_are_looked_through(
+    changed: Stage, sparse: bool, status: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DocumentQueries, "_is_sparse", lambda *_: sparse)
+    done, failed = sorted(changed.claim(2), key=lambda one: one.inputs[0].id)
+    changed.settle(done, Processed([done.inputs[0].id]))
+    changed.settle(failed, DeadLettered([failed.inputs[0].id], failure=failure(), final=True))
+    states = {id: str(changed.state(id).status) for id in "abcdef"}
+    for source, ids in (("/one", "bdf"), ("/two", "ace"), ("/three", "")):
+        wanted = [id for id in ids if status in (None, states[id])]
+        found: list[str] = []
+        # Fewer than match are asked for: only then is there a choice.
+        while some := changed.store.states(
+            "pages", status=status, source=source, after="".join(found[-1:]), limit=1
+        ):
+            found += [one.id for one in some]
+        assert found == wanted
+        kept = changed.store.find_states(source=source, status=status, before=changed.clock.now() - 3600.0)
+        assert kept == []
 
 
 def titled(id: str, *titles: str) -> NewDocument:

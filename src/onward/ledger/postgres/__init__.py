@@ -12,8 +12,10 @@ class PostgresStore(Store):
 
     db: PostgresDatabase
 
-    def __init__(self, url: str, clock: Clock | None = None, *, patience: float = 60.0) -> None:
-        database = PostgresDatabase(url, patience=patience)
+    def __init__(
+        self, url: str, clock: Clock | None = None, *, patience: float = 60.0, replica: str | None = None
+    ) -> None:
+        database = PostgresDatabase(url, patience=patience, replica=replica)
         try:
             super().__init__(database, clock)
         except BaseException:

@@ -8,52 +8,43 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import select
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from weakref import WeakSet
 
 import psycopg
-from psycopg import RawCursor, errors
 from psycopg.types.json import set_json_loads
 from pydantic_core import from_json
 
-from onward.ledger.named_statements import load_scripts
 from onward.ledger.postgres.error_messages import explained
+from onward.ledger.postgres.failover import Hosts
+from onward.ledger.postgres.store_url import read_url
 from onward.ledger.store_errors import StoreError, StoreUnavailable
 from onward.retry import redact
 
 LEAST_VERSION = 130000
-SCHEMA_VERSION = 11
+SCHEMA_VERSION = 13
 OLDEST_COMPATIBLE_VERSION = 11  # The oldest schema version whose workers can go on working with this schema
-SCHEMA = "onward"
 MAX_CONNECTIONS = 8  # At the same time, of a process; a further caller waits. A server has about a hundred for all
 MAX_IDLE_SECONDS = 300.0  # A connection that was idle for longer is closed
 LOCK_SECONDS = 10
-IDLE_SECONDS = 60
-_TCP = {
-    "connect_timeout": "10",
-    "keepalives": "1",
-    "keepalives_idle": "10",
-    "keepalives_interval": "5",
-    "keepalives_count": "3",
-    "tcp_user_timeout": "20000",
-}
-_SESSION = {
-    # A process that disappears during a transaction must not hold its locks for long.
-    "idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s",
+# More than a caller waits for the server (`patience`), whose result is then unknown. A COMMIT that waits for a
+# synchronous standby, and is cancelled by the server, would be reported as done.
+STATEMENT_SECONDS = 70
+IDLE_SECONDS = 60  # Of a transaction between two statements: a process that is gone must not hold its locks
+CLIENT_CHECK_SECONDS = 10  # How often the server checks, during a statement, whether its client is still there
+_TCP_SETTINGS = {
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
     "tcp_user_timeout": "60s",
-    # A statement whose caller is gone must not hold its locks.
-    "statement_timeout": f"{IDLE_SECONDS + 10}s",
-    "lock_timeout": f"{LOCK_SECONDS}s",
+}
+_PLANNER_SETTINGS = {
     "jit": "off",
     # Every statement has its index. A table that has just been filled has no statistics that would say so.
     "enable_seqscan": "off",
@@ -68,16 +59,30 @@ Connection = psycopg.Connection[Any]
 
 
 class Connections:
-    """A pool of connections. A caller opens a missing connection itself, and so gets the error itself."""
+    """A pool of connections. A caller opens a missing connection itself, and so gets the error itself.
 
-    def __init__(self, url: str, *, patience: float) -> None:
-        self.schema, self._conninfo = _read_url(url)
+    Behind a pooler in transaction mode (PgBouncer), two transactions of a connection may be on two connections of
+    the server. Then nothing is prepared and nothing is set for a session: every statement is in a transaction,
+    which begins with `local_settings`.
+    """
+
+    def __init__(self, url: str, *, patience: float, replica_of: str | None = None) -> None:
+        """With `replica_of`, connect to a standby, for reading the schema of that name."""
+        found = read_url(url, standby=replica_of is not None)
+        self.schema = replica_of or found.schema
+        self._read_only = replica_of is not None
+        self._hosts = Hosts(found.conninfo, redact(url), compared=not self._read_only)
+        self._direct = Hosts(found.direct, redact(url)) if found.direct else None
+        self._pooled = found.pooler == "transaction" if found.pooler else None  # None: it is not known yet
+        self._settings = _settings(self.schema, read_only=self._read_only)
+        self.local_settings = _set_all(self._settings, local=True)
         self.address = redact(url)
         self._patience = patience
         self._idle: list[tuple[Connection, float]] = []
         self._free = threading.Semaphore(MAX_CONNECTIONS)
         self._lock = threading.Lock()
         self._busy: dict[Connection, float] = {}  # Since when each connection has been waiting for the server
+        self._given_up: WeakSet[Connection] = WeakSet()
         self._opened = False
         self._closed = threading.Event()
         self._watcher: threading.Thread | None = None
@@ -136,10 +141,20 @@ class Connections:
             while self._idle and now - self._idle[0][1] > MAX_IDLE_SECONDS:
                 self._idle.pop(0)[0].close()
 
-    def open(self) -> Connection:
-        """Open a new connection and set its session up."""
+    @property
+    def pooled(self) -> bool:
+        """Whether a pooler in transaction mode is in between; known from the first connection on."""
+        return bool(self._pooled)
+
+    @property
+    def has_sessions(self) -> bool:
+        """Whether `open(direct=True)` returns a connection that keeps its settings, and can listen."""
+        return not self.pooled or bool(self._direct)
+
+    def open(self, *, direct: bool = False) -> Connection:
+        """Open a new connection and set its session up; with `direct`, around the pooler if its URL says how."""
         try:
-            connection: Connection = psycopg.connect(self._conninfo, autocommit=True, cursor_factory=RawCursor)
+            connection = (self._direct if direct and self._direct else self._hosts).connect()
         except (psycopg.Error, UnicodeError) as error:
             raise explained(error, self.address, opening=not self._opened) from None
         try:
@@ -148,18 +163,45 @@ class Connections:
                 raise StoreError(
                     f"{self.address} is PostgreSQL {found}; Onward needs version {least} or newer. Upgrade it"
                 )
-            connection.prepare_threshold = 2
-            connection.prepared_max = 500
             set_json_loads(from_json, connection)
-            settings = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in _SESSION.items())
-            query = f"SELECT {settings}, set_config('search_path', $1, false)"
             with self.time_limited(connection):
-                connection.execute(query, [quoted(self.schema)])
+                if direct and self._direct:
+                    self._set_session_up(connection)
+                    return connection
+                if self._pooled is None:
+                    self._pooled = _is_pooled(connection)
+                if self._pooled:
+                    connection.prepare_threshold = None
+                else:
+                    self._set_session_up(connection)
         except (psycopg.Error, StoreError) as error:
             connection.close()
             raise explained(error, self.address) from None
         self._opened = True
         return connection
+
+    def _set_session_up(self, connection: Connection) -> None:
+        connection.prepare_threshold = 2
+        connection.prepared_max = 500
+        connection.execute(_set_all({**_TCP_SETTINGS, **self._settings}).encode())
+
+    @contextmanager
+    def transaction(self, connection: Connection) -> Iterator[None]:
+        """Make a block one transaction with the usual settings."""
+        with connection.transaction():
+            if self.pooled:
+                connection.execute(self.local_settings.encode())
+            yield
+
+    def execute(
+        self, connection: Connection, text: bytes, values: Sequence[Any] | None = None, *, binary: bool = False
+    ) -> psycopg.Cursor[Any]:
+        """Execute one statement, which is a transaction of its own, in one round trip."""
+        if not self.pooled:
+            return connection.execute(text, values, binary=binary)
+        with connection.pipeline():  # what is sent together is one transaction
+            connection.execute(self.local_settings.encode())
+            return connection.execute(text, values, binary=binary)
 
     @contextmanager
     def time_limited(self, connection: Connection) -> Iterator[None]:
@@ -176,14 +218,46 @@ class Connections:
         finally:
             self._busy.pop(connection, None)
 
+    def explained(self, connection: Connection, error: psycopg.Error) -> Exception:
+        """Return an error of a connection as one of the store's."""
+        if connection in self._given_up:
+            return StoreUnavailable(
+                f"{self.address} did not reply within {self._patience:g} s. It is overloaded or unreachable, or "
+                "waits for a synchronous standby; what it was asked to do is repeated, unless it was done"
+            )
+        return explained(error, self.address)
+
     def _close_overdue(self) -> None:
         while not self._closed.wait(min(1.0, self._patience / 4)):
             overdue = time.monotonic() - self._patience
             for connection in [connection for connection, since in list(self._busy.items()) if since < overdue]:
                 self._busy.pop(connection, None)
+                self._given_up.add(connection)
                 # Shut down, not closed: the thread that waits on it then gets an error.
                 with suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(connection.fileno())) as wire:
                     wire.shutdown(socket.SHUT_RDWR)
+
+
+def _settings(schema: str, *, read_only: bool) -> dict[str, str]:
+    return {
+        **({"default_transaction_read_only": "on", "transaction_read_only": "on"} if read_only else {}),
+        "idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s",
+        "statement_timeout": f"{STATEMENT_SECONDS}s",
+        "lock_timeout": f"{LOCK_SECONDS}s",
+        **_PLANNER_SETTINGS,
+        "search_path": quoted(schema),
+    }
+
+
+def _set_all(settings: Mapping[str, str], *, local: bool = False) -> str:
+    """Return a statement that makes settings, for the session or for the transaction."""
+    last = str(local).lower()
+    literals = {name: value.replace("'", "''") for name, value in settings.items()}
+    steps = [f"set_config('{name}', '{literal}', {last})" for name, literal in literals.items()]
+    # Older servers, and those on some other systems, cannot check.
+    check = f"set_config('client_connection_check_interval', '{CLIENT_CHECK_SECONDS}s', {last})"
+    able = "current_setting('server_version_num')::integer >= 140000 AND version() ~ 'linux'"
+    return f"SELECT {', '.join(steps)}, CASE WHEN {able} THEN {check} END"
 
 
 def _is_open(connection: Connection) -> bool:
@@ -195,107 +269,23 @@ def _is_open(connection: Connection) -> bool:
     return not poll.poll(0)
 
 
+def _is_pooled(connection: Connection) -> bool:
+    """Return whether a pooler is in between: then the server's process is not the one that has greeted us.
+
+    Whether it pools sessions or transactions cannot be seen. Transactions are assumed: that works for both.
+    """
+    found = connection.execute("SELECT pg_backend_pid()").fetchone()
+    return found != (connection.info.backend_pid,)
+
+
 def lock_number(name: str) -> int:
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), signed=True)
 
 
+def gate_number(schema: str) -> int:
+    """Return the number of the lock that every transaction holds, shared."""
+    return lock_number(f"{schema}/gate")
+
+
 def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def _read_url(url: str) -> tuple[str, str]:
-    """Return the schema that a URL names, and the connection string for the driver.
-
-    Errors are found here, because the driver's message would contain the password.
-    """
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        parts = None
-    # If a password has an unquoted reserved character, its rest is in another part.
-    if parts is None or parts.netloc.count("@") > 1 or parts.fragment or "@" in parts.path + parts.query:
-        raise StoreError(
-            "the store's URL cannot be read. It is written postgresql://user@host:5432/name, with a password "
-            "after the user and a colon; in a user or a password, / is written %2F, ? %3F, # %23, @ %40, "
-            "[ %5B and % %25"
-        )
-    if re.search(r"%(?![0-9a-fA-F]{2})|%00", url):
-        raise StoreError(
-            "the store's URL has a % without two hexadecimal digits; a % in a user or a password is written %25"
-        )
-    options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    schema = options.pop("schema", SCHEMA)
-    reserved = schema.startswith("pg_") or schema == "information_schema"
-    if not schema or "\x00" in schema or len(schema.encode()) > 63 or reserved:
-        raise StoreError(
-            f"the schema {schema!r:.80} in the store's URL cannot be; name a schema for Onward's tables, of up to "
-            "63 bytes, as in postgresql://host/name?schema=onward"
-        )
-    if "," in parts.netloc:
-        # Of several hosts, the primary, which is another host after a failover.
-        options.setdefault("target_session_attrs", "read-write")
-    options = {**_TCP, "application_name": "onward", **options}
-    return schema, f"postgresql://{parts.netloc}{parts.path}?{urlencode(options)}"
-
-
-def open_schema(url: str, patience: float) -> Connections:
-    """Return connections to a schema. Its tables are created or upgraded, unless another process has done so."""
-    connections = Connections(url, patience=patience)
-    try:
-        _upgrade(connections)
-    except BaseException:
-        connections.close()
-        raise
-    return connections
-
-
-def _upgrade(connections: Connections) -> None:
-    with connections.use() as connection:
-        try:
-            if _schema_version(connection, connections) == SCHEMA_VERSION:
-                return
-            with connection.transaction():
-                # Held until the commit: a second process then finds nothing to do.
-                connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '5min'")
-                lock = lock_number(f"{connections.schema}/migrate")
-                connection.execute("SELECT pg_advisory_xact_lock($1)", [lock])
-                _migrate(connection, connections)
-        except (errors.DuplicateTable, errors.DuplicateObject, errors.UndefinedColumn) as error:
-            raise StoreError(
-                f"{connections.address}: the schema {connections.schema!r} has other tables "
-                f"({error.diag.message_primary}). Name one of its own for Onward, as in ?schema=onward"
-            ) from error
-        except psycopg.Error as error:
-            raise explained(error, connections.address) from error
-
-
-def _migrate(connection: Connection, connections: Connections) -> None:
-    found = _schema_version(connection, connections)
-    if found == 0:
-        # Only if it is missing: creating it needs a right that its owner may not have.
-        query = "SELECT 1 FROM pg_namespace WHERE nspname = $1"
-        if not connection.execute(query, [connections.schema]).fetchone():
-            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(connections.schema)}".encode())
-    for script in load_scripts(__package__, "migrations")[found:]:
-        connection.execute(script.encode())
-    connection.execute("DELETE FROM schema_version")
-    connection.execute(
-        "INSERT INTO schema_version (version, serves) VALUES ($1, $2)", [SCHEMA_VERSION, OLDEST_COMPATIBLE_VERSION]
-    )
-
-
-def _schema_version(connection: Connection, connections: Connections) -> int:
-    """Return the schema's version; 0: there is none. A newer version that is compatible counts as ours."""
-    query = "SELECT 1 FROM pg_tables WHERE schemaname = $1 AND tablename = 'schema_version'"
-    if not connection.execute(query, [connections.schema]).fetchone():
-        return 0
-    found = connection.execute("SELECT version, serves FROM schema_version").fetchone()
-    version, serves = found or (0, 0)
-    if version <= SCHEMA_VERSION:
-        return int(version)
-    if serves <= SCHEMA_VERSION:
-        return SCHEMA_VERSION  # upgraded by a newer worker, and compatible with this one
-    raise StoreError(
-        f"{connections.address} has schema version {version}, written by a newer Onward; this one knows version "
-        f"{SCHEMA_VERSION}. Upgrade: pip install --upgrade onward"
-    )

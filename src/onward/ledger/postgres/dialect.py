@@ -13,9 +13,11 @@ from typing import Any
 import psycopg
 
 from onward.ledger.dialect import Bus
-from onward.ledger.postgres.connections import LOCK_SECONDS, Connection, lock_number, open_schema
-from onward.ledger.postgres.error_messages import explained
+from onward.ledger.postgres.connections import LOCK_SECONDS, Connection, gate_number, lock_number
+from onward.ledger.postgres.replica import PRIMARY_POSITION, Replica
+from onward.ledger.postgres.schema_upgrade import OUTDATED, open_schema
 from onward.ledger.postgres.statements import array, statement
+from onward.ledger.replica_reads import current_reads
 from onward.ledger.store_errors import StoreConflict, StoreError, StoreFull, StoreUnavailable
 from onward.model.clock import Clock
 from onward.retry import redact
@@ -23,29 +25,38 @@ from onward.retry import redact
 ID_BLOCK = 1024  # Row ids that a process takes from a sequence at a time
 REFRESH_SECONDS = 15.0  # After this time the server is asked for its time again
 MAX_LATENCY_SECONDS = 1.0  # A reply about the time that took longer is not accurate enough
+NOTIFY_SECONDS = 5.0  # How long a process that ends waits for its last notification
+RETURNED = b"returned"  # The payload of a notification about rows that were due before
 
 
 class PostgresDatabase:
     """A schema of a PostgreSQL database. Each transaction has a connection of its own, as has each read."""
 
     remote = True
+    keeps_old_rows = True
 
-    def __init__(self, url: str, *, patience: float = 60.0) -> None:
+    def __init__(self, url: str, *, patience: float = 60.0, replica: str | None = None) -> None:
         self.connections = open_schema(url, patience)
         self.schema = self.connections.schema
+        self.replica = Replica(replica, self.schema, self._log_position) if replica else None
         self._local = threading.local()
         self._ids: dict[str, tuple[int, int]] = {}
         self._ids_lock = threading.Lock()
-        self._gate = lock_number(f"{self.schema}/gate")
-        self._begin_shared = ("BEGIN", f"SELECT pg_advisory_xact_lock_shared({self._gate})")
+        self._gate = gate_number(self.schema)
+        # After the gate, which a migration holds: from its commit on, a worker that is too old writes nothing.
+        begin = ("BEGIN", self.connections.local_settings) if self.connections.pooled else ("BEGIN",)
+        self._begin_shared = (*begin, f"SELECT pg_advisory_xact_lock_shared({self._gate})", OUTDATED)
         # While a transaction waits for the gate, all others wait behind it: so it waits briefly, and is repeated.
         self._begin_alone = (
-            "BEGIN",
+            *begin,
             "SET LOCAL lock_timeout = '1s'",
             f"SELECT pg_advisory_xact_lock({self._gate})",
             f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'",
+            OUTDATED,
         )
         self.channel = f"onward_{self._gate & 0xFFFFFFFF:08x}"
+        self.returned = 0
+        self._notifier = Notifier(self)
 
     def clock(self) -> Clock:
         return ServerClock(self)
@@ -54,7 +65,10 @@ class PostgresDatabase:
         return ListeningBus(self)
 
     def close(self) -> None:
+        self._notifier.close()
         self.connections.close()
+        if self.replica is not None:
+            self.replica.close()
 
     # -- transactions
 
@@ -88,8 +102,13 @@ class PostgresDatabase:
                 raise
             finally:
                 self._local.connection = None
-            if any(self._local.watched):
-                self._notify(connection)
+            watched = self._local.watched
+        if any(woken for woken, _ in watched):
+            returned = any(returned for _, returned in watched)
+            self.returned += returned
+            self._notifier.notify(returned=returned)
+        if self.replica is not None:
+            self.replica.after_commit()
 
     @contextmanager
     def _pipeline(self, connection: Connection) -> Iterator[None]:
@@ -128,14 +147,6 @@ class PostgresDatabase:
         except psycopg.Error:
             connection.close()
 
-    def _notify(self, connection: Connection) -> None:
-        """Wake workers in other processes. After the commit: transactions that notify wait for each other."""
-        try:
-            with self.connections.time_limited(connection):
-                connection.execute(f"NOTIFY {self.channel}")
-        except psycopg.Error:
-            connection.close()  # the workers poll the ledger before long
-
     def in_transaction(self) -> bool:
         return self._current() is not None
 
@@ -148,9 +159,9 @@ class PostgresDatabase:
         self._execute(self._here(), query, [array(numbers)])
         return True
 
-    def notify_on_commit(self, woken: set[str]) -> None:
+    def notify_on_commit(self, woken: set[str], returned: set[str]) -> None:
         if self.in_transaction():
-            self._local.watched.append(woken)
+            self._local.watched.append((woken, returned))
 
     # -- statements
 
@@ -219,8 +230,12 @@ class PostgresDatabase:
     ) -> list[tuple[Any, ...]]:
         connection = self._current()
         if connection is None:
+            if self.replica is not None and (reads := current_reads()) is not None:
+                rows = self.replica.fetch(reads, text.encode(), values, binary=binary)
+                if rows is not None:
+                    return rows
             with self.connections.use() as connection, self._explain_errors(connection):
-                return connection.execute(text.encode(), values, binary=binary).fetchall()
+                return self.connections.execute(connection, text.encode(), values, binary=binary).fetchall()
         with self._explain_errors(connection):
             cursor = connection.execute(text.encode(), values, binary=binary)
             # Fetching would do, but the server counts idle time in a transaction only after a sync.
@@ -237,7 +252,7 @@ class PostgresDatabase:
             self._local.broken = True  # a caller that catches the error must not commit the rest
             if isinstance(error, psycopg.errors.ReadOnlySqlTransaction | psycopg.errors.InvalidSqlStatementName):
                 connection.close()  # a new one goes to the present primary, and has no prepared statements
-            raise explained(error, self.connections.address) from error
+            raise self.connections.explained(connection, error) from error
 
     # -- ids and time
 
@@ -253,6 +268,12 @@ class PostgresDatabase:
             block = self._fetch(f"SELECT nextval('{table}_blocks')")[0][0] * ID_BLOCK
             with self._ids_lock:
                 self._ids[table] = (block, block + ID_BLOCK)
+
+    def _log_position(self) -> int:
+        """Return how far the primary's log is."""
+        with self.connections.use() as connection:
+            ((position,),) = self._execute(connection, PRIMARY_POSITION).fetchall()
+        return int(position)
 
     def server_time(self) -> tuple[float, float, float]:
         """Return the server's time, between two times of this process's monotonic clock."""
@@ -292,8 +313,65 @@ class ServerClock:
         self._refreshed_at = after
 
 
+class Notifier:
+    """Wakes workers in other processes after commits, in a thread of its own.
+
+    Transactions that notify wait for each other, and a commit should wait for none of them. What is committed
+    while a notification is under way shares the next one. If one is lost, workers poll the ledger before long.
+    """
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+        self._lock = threading.Condition()
+        self._pending = self._returned = self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def notify(self, *, returned: bool) -> None:
+        """Wake the workers soon; `returned`: rows that were due before have returned to the queue."""
+        with self._lock:
+            if self._closed:
+                return
+            self._pending, self._returned = True, self._returned or returned
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="onward-notify", daemon=True)
+                self._thread.start()
+            self._lock.notify_all()
+
+    def close(self) -> None:
+        """Send what is pending, and end."""
+        with self._lock:
+            self._closed = True
+            self._lock.notify_all()
+        if self._thread is not None:
+            self._thread.join(NOTIFY_SECONDS)
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                while not self._pending and not self._closed:
+                    self._lock.wait()
+                if not self._pending:
+                    return
+                payload = f", '{RETURNED.decode()}'" if self._returned else ""
+                self._pending = self._returned = False
+            with suppress(StoreError, psycopg.Error), self._database.connections.use() as connection:
+                self._send(connection, f"NOTIFY {self._database.channel}{payload}")
+
+    def _send(self, connection: Connection, statement: str) -> None:
+        # Not synced to disk: it is a hint, and the others wait until it is committed.
+        steps = f"BEGIN; SET LOCAL synchronous_commit = off; {statement}; COMMIT"
+        try:
+            with self._database.connections.time_limited(connection):
+                connection.execute(steps.encode(), prepare=False)
+        except psycopg.Error:
+            connection.close()
+
+
 class ListeningBus:
-    """Listens on a connection of its own; without one, workers poll the ledger."""
+    """Listens on a connection of its own; without one, workers poll the ledger.
+
+    Behind a pooler in transaction mode nobody can listen, except around it.
+    """
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
@@ -304,28 +382,31 @@ class ListeningBus:
         self._closed = False
         self._lock = threading.Lock()
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds: float) -> bool:
         ends = time.monotonic() + seconds
         try:
             while not self._closed and (left := ends - time.monotonic()) > 0:
-                if self._connection is None:
-                    self._connection = self._database.connections.open()
+                if self._connection is None and self._database.connections.has_sessions:
+                    self._connection = self._database.connections.open(direct=True)
                     self._connection.execute(f"LISTEN {self._database.channel}".encode())
-                readable, _, _ = select.select([self._connection.fileno(), self._read_end], [], [], left)
+                listening = [] if self._connection is None else [self._connection.fileno()]
+                readable, _, _ = select.select([*listening, self._read_end], [], [], left)
                 if self._read_end in readable:
                     with suppress(BlockingIOError):
                         os.read(self._read_end, 4096)
-                    return
-                if readable:
+                    return True
+                if readable and self._connection is not None:
                     self._connection.pgconn.consume_input()
-                    if list(iter(self._connection.pgconn.notifies, None)):
-                        return
+                    if found := list(iter(self._connection.pgconn.notifies, None)):
+                        self._database.returned += any(one.extra == RETURNED for one in found)
+                        return True
         except (psycopg.Error, OSError, ValueError) as error:
             self._drop()
             raise StoreUnavailable(f"{self._database.connections.address}: {redact(str(error))}") from error
         finally:
             if self._closed:
                 self._drop()
+        return False
 
     def _drop(self) -> None:
         if self._connection is not None:

@@ -7,7 +7,7 @@ import re
 import psycopg
 from psycopg import errors
 
-from onward.ledger.store_errors import StoreConflict, StoreError, StoreFull, StoreUnavailable
+from onward.ledger.store_errors import StoreConflict, StoreError, StoreFull, StoreOutdated, StoreUnavailable
 from onward.retry import redact
 
 _CONFLICTS = (
@@ -57,6 +57,7 @@ _STARTS = {
     r"invalid (connection option|URI query parameter|port|integer)|missing \"=\"": _URL,
 }
 _UNREACHED = re.compile(r"connection refused|no route to host|network is unreachable|time(d )?out", re.IGNORECASE)
+OUTDATED_MARK = "onward schema version "  # In the error of a transaction that finds tables of a newer Onward
 _NO_SLOT = re.compile(r"too many (clients|connections)|remaining connection slots", re.IGNORECASE)
 
 
@@ -71,6 +72,18 @@ def explained(error: BaseException, address: str, *, opening: bool = False) -> E
     message = message[:300].rstrip(".")
     if isinstance(error, _CONFLICTS):
         return StoreConflict(f"{address}: two transactions conflicted ({message})")
+    if isinstance(error, errors.InvalidTextRepresentation) and OUTDATED_MARK in message:
+        version = message.partition(OUTDATED_MARK)[2].rstrip('"')
+        return StoreOutdated(
+            f"{address} was upgraded to schema version {version} by a newer Onward while this process had "
+            "it open, and this one is too old to go on with it. Nothing was lost. Upgrade: "
+            "pip install --upgrade onward"
+        )
+    if isinstance(error, errors.DuplicatePreparedStatement):
+        return StoreError(
+            f"{address}: a connection pooler in between gives each transaction another connection ({message}). "
+            "Say so at the end of the URL: ?pooler=transaction"
+        )
     if isinstance(error, errors.DiskFull):
         return StoreFull(
             f"{address} cannot be written ({message}). Nothing was lost. Free some disk space, and start again"
@@ -95,6 +108,11 @@ def explained(error: BaseException, address: str, *, opening: bool = False) -> E
     if isinstance(error, errors.ReadOnlySqlTransaction):
         # Temporary: after a failover, the former primary refuses writes for a while.
         return StoreUnavailable(f"{address} cannot be written ({message}): {_READ_ONLY}")
+    if isinstance(error, errors.QueryCanceled) and "statement timeout" in message:
+        return StoreUnavailable(
+            f"{address}: a statement took too long and was cancelled ({message}). The server is overloaded, or "
+            "lacks an index; `onward doctor` checks that"
+        )
     if isinstance(error, _UNAVAILABLE):
         return StoreUnavailable(f"{address} cannot be used just now ({message})")
     if isinstance(error, psycopg.Error) and (error.sqlstate or "").startswith(_TOO_LARGE):

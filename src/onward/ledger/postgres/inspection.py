@@ -13,8 +13,16 @@ import psycopg
 from psycopg import errors
 
 from onward.ledger.named_statements import MissingObject, load_scripts
-from onward.ledger.postgres.connections import MAX_CONNECTIONS, SCHEMA_VERSION, Connection, Connections, quoted
+from onward.ledger.postgres.connections import (
+    MAX_CONNECTIONS,
+    SCHEMA_VERSION,
+    Connection,
+    Connections,
+    quoted,
+)
 from onward.ledger.postgres.error_messages import explained
+from onward.ledger.postgres.replica import PRIMARY_POSITION, Replica
+from onward.ledger.postgres.schema_upgrade import current_version
 
 MAX_QUERY_SECONDS = 20.0  # The time limit of a query about all documents
 MAX_PROCESS_CONNECTIONS = MAX_CONNECTIONS + 1  # That a worker process may open: its store's, and one for LISTEN
@@ -23,7 +31,7 @@ LATENCY_SAMPLES = 5
 
 _SERVER = """
 SELECT current_setting('server_version'), pg_is_in_recovery(),
-       -- The default for other connections: this one is read-only.
+       -- The default for other connections: this transaction is read-only.
        (SELECT reset_val = 'on' FROM pg_settings WHERE name = 'default_transaction_read_only'),
        current_setting('autovacuum') = 'on' AND current_setting('track_counts') = 'on',
        current_user::text, current_database()::text, has_database_privilege(current_database(), 'CREATE')"""
@@ -86,6 +94,8 @@ class ServerInspection:
     host: str = ""
     user: str = ""
     database: str = ""
+    pooled: bool = False  # Whether a pooler in transaction mode is in between
+    listens: bool = True  # Whether workers can be notified of due events
     read_only: str = ""  # Why nothing can be written; empty if it can
     autovacuum: bool = True
     slots: int = 0  # Connections that this user may have at the same time, with all others
@@ -114,8 +124,14 @@ class ServerInspection:
 
 def exists(url: str) -> bool:
     """Return whether Onward's tables are in the database that a URL names."""
-    with _looking(url) as (connections, connection):
-        return ("schema_version",) in _rows(connection, _TABLES, connections.schema)
+    with _looking(url) as look:
+        return ("schema_version",) in look.rows(_TABLES, look.connections.schema)
+
+
+def read_schema_version(url: str) -> int:
+    """Return the version of the tables; 0: there are none. A newer, compatible one counts as this Onward's."""
+    with _looking(url) as look:
+        return current_version(look.connection, look.connections)
 
 
 def examine(url: str, *, future: float, seconds: float = MAX_QUERY_SECONDS) -> ServerInspection:
@@ -123,44 +139,76 @@ def examine(url: str, *, future: float, seconds: float = MAX_QUERY_SECONDS) -> S
 
     Documents count as changed in the future if that is more than `future` seconds from now, by the server's clock.
     """
-    with _looking(url) as (connections, connection):
-        found = ServerInspection(connections.address, connections.schema)
-        _ask_server(connection, found)
-        tables = {name for (name,) in _rows(connection, _TABLES, found.schema_name)}
+    with _looking(url) as look:
+        found = ServerInspection(look.connections.address, look.connections.schema)
+        _ask_server(look, found)
+        tables = {name for (name,) in look.rows(_TABLES, found.schema_name)}
         if "schema_version" not in tables:
             return found
-        usage, found.may_upgrade = _rows(connection, _SCHEMA, found.schema_name)[0]
+        usage, found.may_upgrade = look.rows(_SCHEMA, found.schema_name)[0]
         if not usage:
             found.forbidden = [("the schema", "USAGE")]
             return found
-        found.forbidden = [(name, rights) for name, rights in _rows(connection, _LACKING, found.schema_name)]
+        found.forbidden = [(name, rights) for name, rights in look.rows(_LACKING, found.schema_name)]
         if any(name == "schema_version" for name, _ in found.forbidden):
             return found
-        version, serves = next(iter(_rows(connection, "SELECT version, serves FROM schema_version")), (0, 0))
+        version, serves = next(iter(look.rows("SELECT version, serves FROM schema_version")), (0, 0))
         found.schema = SCHEMA_VERSION if serves <= SCHEMA_VERSION < version else version
         if found.schema != SCHEMA_VERSION:
             return found
-        found.size = _rows(connection, _SIZE, found.schema_name)[0][0]
-        found.lacking = list(_lacking(connection, found.schema_name, tables))
-        found.bloated = [(name, dead) for name, dead in _rows(connection, _DEAD, found.schema_name)]
+        found.size = look.rows(_SIZE, found.schema_name)[0][0]
+        found.lacking = list(_lacking(look, found.schema_name, tables))
+        found.bloated = [(name, dead) for name, dead in look.rows(_DEAD, found.schema_name)]
         if found.usable:
-            connection.execute(f"SET statement_timeout = {round(seconds * 1000)}".encode())
-            now = _rows(connection, _CLOCK)[0][0]
+            look.seconds = seconds
+            now = look.clock()
             with suppress(errors.QueryCanceled):
-                ((found.future, found.latest),) = _rows(connection, _FUTURE, now + future)
+                ((found.future, found.latest),) = look.rows(_FUTURE, now + future)
             with suppress(errors.QueryCanceled):
-                ((found.astray,),) = _rows(connection, _ASTRAY)
+                ((found.astray,),) = look.rows(_ASTRAY)
         return found
 
 
+def examine_replica(url: str, replica: str) -> tuple[str, float]:
+    """Return the address of a replica, and how many seconds it is behind (inf: unknown); raises `StoreError`."""
+    with _looking(url) as look:
+        found = Replica(replica, look.connections.schema, lambda: int(look.rows(PRIMARY_POSITION)[0][0]))
+        try:
+            behind = found.position().behind_seconds
+            return found.connections.address, behind
+        except psycopg.Error as error:
+            raise explained(error, found.connections.address) from None
+        finally:
+            found.close()
+
+
+class _Look:
+    """A connection on which nothing can be written. Each query is a transaction of its own."""
+
+    def __init__(self, connections: Connections, connection: Connection) -> None:
+        self.connections, self.connection = connections, connection
+        self.seconds: float | None = None  # The time limit of each query
+
+    def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self.connections.transaction(self.connection):
+            self.connection.execute("SET TRANSACTION READ ONLY")
+            if self.seconds is not None:
+                self.connection.execute(f"SET LOCAL statement_timeout = {round(self.seconds * 1000)}".encode())
+            return self.connection.execute(query.encode(), values).fetchall()
+
+    def clock(self) -> float:
+        """Return the server's time, in one round trip."""
+        ((now,),) = self.connection.execute(_CLOCK).fetchall()
+        return float(now)
+
+
 @contextmanager
-def _looking(url: str) -> Iterator[tuple[Connections, Connection]]:
+def _looking(url: str) -> Iterator[_Look]:
     connections = Connections(url, patience=MAX_QUERY_SECONDS + 10)
     try:
         connection = connections.open()
         try:
-            connection.execute("SET default_transaction_read_only = on")
-            yield connections, connection
+            yield _Look(connections, connection)
         finally:
             connection.close()
     except psycopg.Error as error:
@@ -169,50 +217,47 @@ def _looking(url: str) -> Iterator[tuple[Connections, Connection]]:
         connections.close()
 
 
-def _rows(connection: Connection, query: str, *values: Any) -> list[tuple[Any, ...]]:
-    return connection.execute(query.encode(), values).fetchall()
-
-
-def _ask_server(connection: Connection, found: ServerInspection) -> None:
-    ((version, recovering, read_only, autovacuum, user, database, may_create),) = _rows(connection, _SERVER)
+def _ask_server(look: _Look, found: ServerInspection) -> None:
+    ((version, recovering, read_only, autovacuum, user, database, may_create),) = look.rows(_SERVER)
     found.server_version, found.user, found.database, found.may_create = version, user, database, may_create
     found.autovacuum = autovacuum
+    found.pooled, found.listens = look.connections.pooled, look.connections.has_sessions
     if recovering:
         found.read_only = "it is a copy that follows another server"
     elif read_only:
         found.read_only = "default_transaction_read_only is on"
-    found.encrypted, found.host = bool(connection.pgconn.ssl_in_use), connection.info.host
-    found.latency, found.ahead = _compare_clocks(connection)
-    ((most, used, of_user, of_database),) = _rows(connection, _SLOTS)
+    found.encrypted, found.host = bool(look.connection.pgconn.ssl_in_use), look.connection.info.host
+    found.latency, found.ahead = _compare_clocks(look)
+    ((most, used, of_user, of_database),) = look.rows(_SLOTS)
     found.slots, found.used = min([most, *(limit for limit in (of_user, of_database) if limit >= 0)]), used
-    for pid, who, application, state, age in _rows(connection, _LONG, LONG_TRANSACTION_SECONDS):
+    for pid, who, application, state, age in look.rows(_LONG, LONG_TRANSACTION_SECONDS):
         about = ", ".join(part for part in (who and f"user {who}", application, state) if part)
         found.long.append((pid, about or "of another user", age))
-    found.prepared = [(gid, age) for gid, age in _rows(connection, _PREPARED, LONG_TRANSACTION_SECONDS)]
+    found.prepared = [(gid, age) for gid, age in look.rows(_PREPARED, LONG_TRANSACTION_SECONDS)]
 
 
-def _compare_clocks(connection: Connection) -> tuple[float, float]:
+def _compare_clocks(look: _Look) -> tuple[float, float]:
     """Return the median time of a few queries, and how far the server's clock is ahead by the quickest one."""
     samples = []
     for _ in range(LATENCY_SAMPLES):
         before, began = time.time(), time.monotonic()
-        theirs = _rows(connection, _CLOCK)[0][0]
+        theirs = look.clock()
         took = time.monotonic() - began
         samples.append((took, theirs - (before + took / 2)))
     samples.sort()
     return samples[len(samples) // 2][0], samples[0][1]
 
 
-def _lacking(connection: Connection, schema: str, tables: set[str]) -> Iterator[MissingObject]:
+def _lacking(look: _Look, schema: str, tables: set[str]) -> Iterator[MissingObject]:
     """Compare the schema with what the migrations make."""
     text = re.sub(r"--[^\n]*", "", "\n".join(load_scripts(__package__, "migrations")))
-    dropped = set(re.findall(r"\bDROP (?:TABLE|INDEX)(?: IF EXISTS)? (\w+)", text))
+    dropped = set(re.findall(r"\bDROP (?:TABLE|INDEX)(?: CONCURRENTLY)?(?: IF EXISTS)? (\w+)", text))
     for name in re.findall(r"\bCREATE TABLE (\w+)", text):
         if name not in tables | dropped:
             yield MissingObject(f"the table {name}")
-    valid = dict(_rows(connection, _INDEXES, schema))
+    valid = dict(look.rows(_INDEXES, schema))
     for unique, name, table, rest in re.findall(
-        r"\bCREATE (UNIQUE )?INDEX (\w+) ON (\w+)([^;]*);", text, flags=re.DOTALL
+        r"\bCREATE (UNIQUE )?INDEX (?:CONCURRENTLY )?(\w+) ON (\w+)([^;]*);", text, flags=re.DOTALL
     ):
         if name in dropped or table not in tables:
             continue

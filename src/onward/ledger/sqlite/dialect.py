@@ -18,10 +18,10 @@ from pydantic_core import from_json
 
 from onward.ledger.dialect import Bus
 from onward.ledger.named_statements import load_scripts, load_statements
-from onward.ledger.store_errors import StoreError, StoreFull, StoreGone, StoreUnavailable
+from onward.ledger.store_errors import StoreError, StoreFull, StoreGone, StoreOutdated, StoreUnavailable
 from onward.model.clock import Clock, SystemClock
 
-SCHEMA_VERSION = 16
+SCHEMA_VERSION = 18
 BUSY_SECONDS = 30.0
 BUSY_STEP_SECONDS = 0.001
 POLL_SECONDS = 0.02
@@ -40,6 +40,8 @@ class SQLiteDatabase:
     """A database file, or `:memory:`. Writes go through one connection; reads have their own."""
 
     remote = False
+    keeps_old_rows = False
+    returned = 0
 
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
@@ -109,6 +111,16 @@ class SQLiteDatabase:
             )
         return int(found)
 
+    def _check_version(self) -> None:
+        """Refuse tables that a newer Onward has upgraded since this process has opened them."""
+        (found,) = self._writer.execute("PRAGMA user_version").fetchone()
+        if found > SCHEMA_VERSION:
+            raise StoreOutdated(
+                f"{self.path} was upgraded to schema version {found} by a newer Onward while this process had it "
+                f"open; this one knows version {SCHEMA_VERSION}. Nothing was lost. Upgrade: "
+                "pip install --upgrade onward"
+            )
+
     def _migrate(self) -> None:
         with self._errors():
             if self._schema_version() == SCHEMA_VERSION:
@@ -162,6 +174,7 @@ class SQLiteDatabase:
             self._broken = False
             self._reserved.clear()
             try:
+                self._check_version()
                 yield
                 if self._broken:
                     raise StoreError("a step of this transaction failed, so nothing of it was written")
@@ -187,7 +200,7 @@ class SQLiteDatabase:
     def lock(self, kind: str, names: Sequence[str] = ("",)) -> bool:
         return False  # there is one writer at a time
 
-    def notify_on_commit(self, woken: set[str]) -> None:
+    def notify_on_commit(self, woken: set[str], returned: set[str]) -> None:
         """Do nothing: waiting processes poll the file."""
 
     def in_transaction(self) -> bool:
@@ -317,16 +330,15 @@ class PollingBus:
         self._woken = threading.Event()
         self._seen = database.changes()
 
-    def wait(self, seconds: float) -> None:
-        ends = time.monotonic() + seconds
-        while (left := ends - time.monotonic()) > 0:
-            if self._woken.wait(min(POLL_SECONDS, left)):
-                break
-            version = self._database.changes()
+    def wait(self, seconds: float) -> bool:
+        ends, woken = time.monotonic() + seconds, False
+        while not woken and (left := ends - time.monotonic()) > 0:
+            woken = self._woken.wait(min(POLL_SECONDS, left))
+            version = self._seen if woken else self._database.changes()
             if version != self._seen:
-                self._seen = version
-                break
+                self._seen, woken = version, True
         self._woken.clear()
+        return woken
 
     def wake(self) -> None:
         self._woken.set()

@@ -48,6 +48,15 @@ class Unreadable(Exception):
     """The file cannot be read as a database; the message says why."""
 
 
+def read_schema_version(path: Path) -> int:
+    """Return the version of the tables; 0: there are none, or no file that can be read as a database."""
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)) as connection:
+            return int(connection.execute("PRAGMA user_version").fetchone()[0])
+    except sqlite3.DatabaseError:
+        return 0
+
+
 def examine(path: Path, *, now: float, seconds: float = MAX_QUERY_SECONDS) -> FileInspection:
     """Inspect a file, with a time limit for each query."""
     try:

@@ -90,6 +90,12 @@ WHERE k.name = $1
   AND NOT EXISTS (SELECT 1 FROM keys o
                   WHERE o.doc = k.doc AND o.name IN (SELECT jsonb_array_elements_text($2::jsonb)));
 
+-- name: key_values_below
+SELECT DISTINCT k.value FROM keys k
+WHERE k.name = $1 AND k.value < $2::jsonb -> 0 AND jsonb_typeof(k.value) = 'number'
+  AND NOT EXISTS (SELECT 1 FROM keys o WHERE o.doc = k.doc AND o.name = ANY ($3::text[]))
+ORDER BY k.value DESC LIMIT $4;
+
 -- name: keyed_count :value
 SELECT count(*) FROM jsonb_array_elements($2::jsonb) AS wanted (value) JOIN keys k ON k.name = $1 AND k.value = wanted.value;
 

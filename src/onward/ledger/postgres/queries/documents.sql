@@ -9,6 +9,14 @@ FROM unnest($2::text[]) AS wanted (id) CROSS JOIN LATERAL (
          fingerprint, retry_at, revision, dead_letter, failed_batch, id, source, parent
   FROM documents WHERE collection = $1 AND id = wanted.id OFFSET 0 {lock FOR UPDATE}) AS d;
 
+-- name: documents_without_history
+-- For claims: errors and histories are long, and are not needed to read a document.
+SELECT d.*
+FROM unnest($2::text[]) AS wanted (id) CROSS JOIN LATERAL (
+  SELECT doc, status, attempt_count, last_attempt_time, NULL::text AS last_error, NULL::text AS attempts, priority, round,
+         "row", size, fingerprint, retry_at, revision, dead_letter, failed_batch, id, source, parent
+  FROM documents WHERE collection = $1 AND id = wanted.id OFFSET 0) AS d;
+
 -- name: document :row
 SELECT status, attempt_count, last_attempt_time, created_at, updated_at, last_error, attempts, retry_at, priority,
        revision, round, "row", dead_letter, source, parent, failed_batch
@@ -82,8 +90,8 @@ FROM unnest($2::text[]) AS wanted (id) CROSS JOIN LATERAL (
 SELECT id, status, attempt_count, last_attempt_time, created_at, updated_at, last_error, attempts, retry_at, priority,
        revision, round, "row", dead_letter, source, parent, failed_batch
 FROM documents
-WHERE collection = $1 AND ($2::text IS NULL OR status = $2) AND ($3::text IS NULL OR source = $3) AND id > $4
-ORDER BY id LIMIT $5;
+WHERE collection = $1 AND id > $2
+ORDER BY id LIMIT $3;
 
 -- name: found_states
 SELECT collection, id, status, attempt_count, last_attempt_time, created_at, updated_at, last_error, attempts, retry_at,
@@ -111,6 +119,15 @@ WHERE collection = $1 AND id > $2 AND status = $3
   AND ($5::float8 IS NULL OR coalesce(updated_at, 0) < $5::float8)
 ORDER BY id LIMIT $6;
 
+-- name: states_of_source
+-- Sorts the documents of a source. `|| ''`: by the index of sources, whatever else could be used.
+SELECT collection, id, status, attempt_count, last_attempt_time, created_at, updated_at, last_error, attempts, retry_at,
+       priority, revision, round, "row", dead_letter, source, parent, failed_batch
+FROM documents
+WHERE source = $4 AND collection = $1 AND status = ANY ($3::text[]) AND id || '' > $2
+  AND ($5::float8 IS NULL OR coalesce(updated_at, 0) < $5::float8)
+ORDER BY id || '' LIMIT $6;
+
 -- name: group_states
 SELECT collection, id, status, attempt_count, last_attempt_time, created_at, updated_at, last_error, attempts, retry_at,
        priority, revision, round, "row", dead_letter, source, parent, failed_batch
@@ -120,9 +137,16 @@ WHERE fingerprint = $1 AND (collection, id) > ($2, $3) AND ($4::text IS NULL OR 
   AND ($7::float8 IS NULL OR coalesce(updated_at, 0) < $7::float8)
 ORDER BY collection, id LIMIT $8;
 
+-- name: states_of_groups
+SELECT d.*
+FROM unnest($1::text[]) AS wanted (fingerprint) CROSS JOIN LATERAL (
+  SELECT fingerprint, collection, id, status, attempt_count, last_attempt_time, created_at, updated_at, last_error,
+         attempts, retry_at, priority, revision, round, "row", dead_letter, source, parent, failed_batch
+  FROM documents WHERE fingerprint = wanted.fingerprint ORDER BY fingerprint, collection, id LIMIT $2::bigint) AS d;
+
 -- name: ids_like
 SELECT d.collection, d.id
-FROM (SELECT DISTINCT collection FROM status_counts) c
+FROM (SELECT DISTINCT collection FROM all_status_counts) c
   CROSS JOIN LATERAL (SELECT collection, id FROM documents
                       WHERE collection = c.collection AND id >= $1 AND id < $2 ORDER BY id LIMIT $3::bigint) d
 ORDER BY d.collection, d.id LIMIT $3::bigint;
@@ -140,18 +164,19 @@ ON CONFLICT (source) DO UPDATE SET generation = known.generation + 1;
 -- name: changed_documents
 SELECT coalesce(updated_at, 0), doc, id FROM documents
 WHERE collection = $1 AND status = $2 AND (coalesce(updated_at, 0), doc) < ($3::float8, $4::bigint)
-  AND ($5::text IS NULL OR source = $5)
-ORDER BY coalesce(updated_at, 0) DESC, doc DESC LIMIT $6;
+ORDER BY coalesce(updated_at, 0) DESC, doc DESC LIMIT $5;
 
 -- name: changed_documents_oldest
 SELECT coalesce(updated_at, 0), doc, id FROM documents
 WHERE collection = $1 AND status = $2 AND (coalesce(updated_at, 0), doc) > ($3::float8, $4::bigint)
-  AND ($5::text IS NULL OR source = $5)
-ORDER BY coalesce(updated_at, 0), doc LIMIT $6;
+ORDER BY coalesce(updated_at, 0), doc LIMIT $5;
 
 -- name: changed_documents_of_source
--- Sorts the documents of a source; `$7` is 1 for the newest first, -1 for the oldest.
 SELECT coalesce(updated_at, 0), doc, id FROM documents
-WHERE source = $5 AND collection || '' = $1 AND status || '' = $2
-  AND ($7::integer * coalesce(updated_at, 0), $7 * doc) < ($7 * $3::float8, $7 * $4::bigint)
-ORDER BY $7 * coalesce(updated_at, 0) DESC, $7 * doc DESC LIMIT $6;
+WHERE source = $6 AND collection = $1 AND status = $2 AND (coalesce(updated_at, 0), doc) < ($3::float8, $4::bigint)
+ORDER BY coalesce(updated_at, 0) DESC, doc DESC LIMIT $5;
+
+-- name: changed_documents_of_source_oldest
+SELECT coalesce(updated_at, 0), doc, id FROM documents
+WHERE source = $6 AND collection = $1 AND status = $2 AND (coalesce(updated_at, 0), doc) > ($3::float8, $4::bigint)
+ORDER BY coalesce(updated_at, 0), doc LIMIT $5;

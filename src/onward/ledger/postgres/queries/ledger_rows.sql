@@ -52,7 +52,7 @@ FROM ledger WHERE state = 'unrouted' AND event_type = $1 ORDER BY id {lock FOR U
 
 -- name: rows
 SELECT id, service, state, key, collection, ids, round, priority, due, tries, not_ready, given_back, openings, able,
-       deaths, lapses, started, token, lease, worker, batch, cursor, source, generation, reason, settled_at,
+       deaths, lapses, started, token, worker, batch, cursor, source, generation, reason, settled_at,
        fingerprint, failed_at, failed_trace
 FROM ledger WHERE id = ANY ($1::bigint[]) {lock FOR UPDATE};
 
@@ -69,9 +69,9 @@ INSERT INTO completed (settled_at, id, timestamp, due, deaths, tries, not_ready,
 SELECT $1::float8, gone.* FROM gone;
 
 -- name: close_rows
--- Settles rows that name no documents, if they still have this token.
+-- Settles rows that name no documents, if they still have this token. Not by the index of claimed rows.
 WITH gone AS (
-  DELETE FROM ledger WHERE id = ANY ($2::bigint[]) AND token = $3 AND state = 'claimed' AND collection IS NULL
+  DELETE FROM ledger WHERE id = ANY ($2::bigint[]) AND token = $3 AND state || '' = 'claimed' AND collection IS NULL
   RETURNING id, timestamp, due, deaths, tries, not_ready, round, service, event_type, event_id, worker, source,
             collection, ids, data, reason, generation),
 kept AS (
@@ -81,11 +81,16 @@ kept AS (
          source, collection, ids, data, reason FROM gone)
 SELECT id, source, generation FROM gone;
 
+-- name: delete_closed_rows
+-- The same without keeping them as completed.
+DELETE FROM ledger WHERE id = ANY ($1::bigint[]) AND token = $2 AND state || '' = 'claimed' AND collection IS NULL
+RETURNING id, source, generation;
+
 -- name: update_row
 UPDATE ledger SET
   state = :state, ids = :ids, round = :round, due = :due, tries = :tries, not_ready = :not_ready,
   given_back = :given_back, openings = :openings, able = :able,
-  deaths = :deaths, lapses = :lapses, started = :started, lease = :lease, batch = :batch, cursor = :cursor,
+  deaths = :deaths, lapses = :lapses, started = :started, batch = :batch, cursor = :cursor,
   errors = coalesce(:errors, errors), failed_at = :failed_at, failed_trace = :failed_trace, reason = :reason,
   settled_at = :settled_at, fingerprint = :fingerprint
 WHERE id = :id;
@@ -124,7 +129,8 @@ UNION ALL
 SELECT service, 'done', count(*) FROM completed GROUP BY service;
 
 -- name: ledger_row :row
-SELECT id, service, state, event_type, event_id, timestamp, round, due, tries, not_ready, deaths, lease,
+SELECT id, service, state, event_type, event_id, timestamp, round, due, tries, not_ready, deaths,
+       CASE WHEN state = 'claimed' THEN coalesce((SELECT until FROM leases WHERE leases.worker = ledger.worker), lease) END,
        worker, reason, settled_at, json_array_length(ids)
 FROM ledger WHERE id = $1;
 
@@ -144,15 +150,13 @@ SELECT id FROM ledger WHERE source = $1 LIMIT 1000;
 -- name: forget_completed
 DELETE FROM completed WHERE source = $1;
 
--- name: prune_old
-DELETE FROM completed WHERE ctid = ANY (ARRAY (
-  SELECT ctid FROM completed WHERE settled_at < $1::float8 ORDER BY settled_at LIMIT 5000 FOR UPDATE SKIP LOCKED));
+-- name: completed_before :value
+SELECT settled_at FROM completed ORDER BY settled_at DESC OFFSET $1::bigint LIMIT 1;
 
--- name: prune_many
+-- name: prune_completed
 DELETE FROM completed WHERE ctid = ANY (ARRAY (
-  SELECT ctid FROM completed
-  WHERE settled_at <= (SELECT settled_at FROM completed ORDER BY settled_at DESC OFFSET $1::bigint LIMIT 1)
-  ORDER BY settled_at LIMIT 10000 FOR UPDATE SKIP LOCKED));
+  SELECT ctid FROM completed WHERE settled_at < $1::float8 AND settled_at >= $2::float8
+  ORDER BY settled_at LIMIT $3::bigint FOR UPDATE SKIP LOCKED));
 
 -- name: unrouted_before :value
 SELECT due FROM ledger WHERE state = 'unrouted' ORDER BY due DESC LIMIT 1 OFFSET $1::bigint;

@@ -71,6 +71,13 @@ FROM (SELECT DISTINCT k.value FROM keys k
       WHERE k.name = ?1
         AND NOT EXISTS (SELECT 1 FROM keys o WHERE o.doc = k.doc AND o.name IN (SELECT value FROM json_each(?2))));
 
+-- name: key_values_below
+-- Not as JSON, which rounds numbers: the last value is where the next page begins.
+SELECT DISTINCT k.value FROM keys k
+WHERE k.name = ?1 AND k.value < (SELECT value FROM json_each(?2))
+  AND NOT EXISTS (SELECT 1 FROM keys o WHERE o.doc = k.doc AND o.name IN (SELECT value FROM json_each(?3)))
+ORDER BY k.value DESC LIMIT ?4;
+
 -- name: keyed_count
 SELECT count(*) FROM keys WHERE name = ? AND value IN (SELECT value FROM json_each(?));
 

@@ -9,6 +9,12 @@ SELECT json_group_array(json_array(doc, status, attempt_count, last_attempt_time
                                    fingerprint, retry_at, revision, dead_letter, failed_batch, id, source, parent))
 FROM documents WHERE collection = ? AND id IN (SELECT value FROM json_each(?));
 
+-- name: documents_without_history
+-- For claims: errors and histories are long, and are not needed to read a document.
+SELECT json_group_array(json_array(doc, status, attempt_count, last_attempt_time, NULL, NULL, priority, round, row, size,
+                                   fingerprint, retry_at, revision, dead_letter, failed_batch, id, source, parent))
+FROM documents WHERE collection = ? AND id IN (SELECT value FROM json_each(?));
+
 -- name: document
 SELECT json_array(status, attempt_count, last_attempt_time, created_at, updated_at,
                   iif(typeof(last_error) = 'text', last_error, NULL),
@@ -79,8 +85,8 @@ SELECT json_group_array(json_array(id, status, attempt_count, last_attempt_time,
                                    iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision,
                                    round, row, dead_letter, source, parent, failed_batch))
 FROM (SELECT * FROM documents
-      WHERE collection = ?1 AND (?2 IS NULL OR status = ?2) AND (?3 IS NULL OR source = ?3) AND id > ?4
-      ORDER BY id LIMIT ?5);
+      WHERE collection = ?1 AND id > ?2
+      ORDER BY id LIMIT ?3);
 
 -- name: found_states
 SELECT json_group_array(json_array(collection, id, status, attempt_count, last_attempt_time, created_at,
@@ -114,6 +120,17 @@ FROM (SELECT * FROM documents
         AND (?5 IS NULL OR coalesce(updated_at, 0) < ?5)
       ORDER BY id LIMIT ?6);
 
+-- name: states_of_source
+-- Sorts the documents of a source.
+SELECT json_group_array(json_array(collection, id, status, attempt_count, last_attempt_time, created_at,
+                                   updated_at, iif(typeof(last_error) = 'text', last_error, NULL),
+                                   iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision,
+                                   round, row, dead_letter, source, parent, failed_batch))
+FROM (SELECT * FROM documents INDEXED BY documents_of_source
+      WHERE source = ?4 AND collection = ?1 AND status IN (SELECT value FROM json_each(?3)) AND id > ?2
+        AND (?5 IS NULL OR coalesce(updated_at, 0) < ?5)
+      ORDER BY id LIMIT ?6);
+
 -- name: group_states
 SELECT json_group_array(json_array(collection, id, status, attempt_count, last_attempt_time, created_at,
                                    updated_at, iif(typeof(last_error) = 'text', last_error, NULL),
@@ -124,6 +141,14 @@ FROM (SELECT * FROM documents
         AND (?5 IS NULL OR status = ?5) AND (?6 IS NULL OR source = ?6)
         AND (?7 IS NULL OR coalesce(updated_at, 0) < ?7)
       ORDER BY collection, id LIMIT ?8);
+
+-- name: states_of_groups
+SELECT json_group_array(json_array(fingerprint, collection, id, status, attempt_count, last_attempt_time, created_at,
+                                   updated_at, iif(typeof(last_error) = 'text', last_error, NULL),
+                                   iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision,
+                                   round, row, dead_letter, source, parent, failed_batch))
+FROM (SELECT value FROM json_each(?1)) AS wanted CROSS JOIN documents
+WHERE doc IN (SELECT doc FROM documents d WHERE d.fingerprint = wanted.value ORDER BY d.collection, d.id LIMIT ?2);
 
 -- name: ids_like
 SELECT json_group_array(json_array(collection, id))
@@ -148,18 +173,23 @@ ON CONFLICT (source) DO UPDATE SET generation = generation + 1;
 -- Not as JSON, which rounds times: the last row of a page is where the next page begins.
 SELECT coalesce(updated_at, 0), doc, id FROM documents INDEXED BY documents_changed
 WHERE collection = ?1 AND status = ?2 AND coalesce(updated_at, 0) <= ?3
-  AND (coalesce(updated_at, 0) < ?3 OR doc < ?4) AND (?5 IS NULL OR source = ?5)
-ORDER BY coalesce(updated_at, 0) DESC, doc DESC LIMIT ?6;
+  AND (coalesce(updated_at, 0) < ?3 OR doc < ?4)
+ORDER BY coalesce(updated_at, 0) DESC, doc DESC LIMIT ?5;
 
 -- name: changed_documents_oldest
 SELECT coalesce(updated_at, 0), doc, id FROM documents INDEXED BY documents_changed
 WHERE collection = ?1 AND status = ?2 AND coalesce(updated_at, 0) >= ?3
-  AND (coalesce(updated_at, 0) > ?3 OR doc > ?4) AND (?5 IS NULL OR source = ?5)
-ORDER BY coalesce(updated_at, 0), doc LIMIT ?6;
+  AND (coalesce(updated_at, 0) > ?3 OR doc > ?4)
+ORDER BY coalesce(updated_at, 0), doc LIMIT ?5;
 
 -- name: changed_documents_of_source
--- Sorts the documents of a source; `?7` is 1 for the newest first, -1 for the oldest.
-SELECT coalesce(updated_at, 0), doc, id FROM documents INDEXED BY documents_source
-WHERE source = ?5 AND collection = ?1 AND status = ?2
-  AND (?7 * coalesce(updated_at, 0), ?7 * doc) < (?7 * ?3, ?7 * ?4)
-ORDER BY ?7 * coalesce(updated_at, 0) DESC, ?7 * doc DESC LIMIT ?6;
+SELECT coalesce(updated_at, 0), doc, id FROM documents INDEXED BY documents_of_source
+WHERE source = ?6 AND collection = ?1 AND status = ?2 AND coalesce(updated_at, 0) <= ?3
+  AND (coalesce(updated_at, 0) < ?3 OR doc < ?4)
+ORDER BY coalesce(updated_at, 0) DESC, doc DESC LIMIT ?5;
+
+-- name: changed_documents_of_source_oldest
+SELECT coalesce(updated_at, 0), doc, id FROM documents INDEXED BY documents_of_source
+WHERE source = ?6 AND collection = ?1 AND status = ?2 AND coalesce(updated_at, 0) >= ?3
+  AND (coalesce(updated_at, 0) > ?3 OR doc > ?4)
+ORDER BY coalesce(updated_at, 0), doc LIMIT ?5;

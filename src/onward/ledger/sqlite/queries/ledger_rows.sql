@@ -43,7 +43,7 @@ FROM ledger WHERE state = 'unrouted' AND event_type = ?;
 
 -- name: rows
 SELECT json_group_array(json_array(id, service, state, key, collection, json(ids), round, priority, due, tries,
-                                   not_ready, given_back, openings, able, deaths, lapses, started, token, lease,
+                                   not_ready, given_back, openings, able, deaths, lapses, started, token,
                                    worker, batch, cursor, source, generation, reason, settled_at, fingerprint,
                                    failed_at, failed_trace))
 FROM ledger WHERE id IN (SELECT value FROM json_each(?));
@@ -53,19 +53,25 @@ SELECT json_group_array(json_array(id, errors))
 FROM ledger WHERE id IN (SELECT value FROM json_each(?)) AND errors IS NOT NULL;
 
 -- name: done_rows
-UPDATE ledger SET state = 'done', settled_at = ?, lease = NULL WHERE id IN (SELECT value FROM json_each(?));
+UPDATE ledger SET state = 'done', settled_at = ? WHERE id IN (SELECT value FROM json_each(?));
 
 -- name: close_rows
 -- Settles rows that name no documents, if they still have this token.
-UPDATE ledger SET state = 'done', settled_at = ?1, lease = NULL
+UPDATE ledger SET state = 'done', settled_at = ?1
 WHERE id IN (SELECT value FROM json_each(?2)) AND token = ?3 AND state = 'claimed' AND collection IS NULL
+RETURNING id, source, generation;
+
+-- name: delete_closed_rows
+-- The same without keeping them as completed.
+DELETE FROM ledger
+WHERE id IN (SELECT value FROM json_each(?)) AND token = ? AND state = 'claimed' AND collection IS NULL
 RETURNING id, source, generation;
 
 -- name: update_row
 UPDATE ledger SET
   state = :state, ids = :ids, round = :round, due = :due, tries = :tries, not_ready = :not_ready,
   given_back = :given_back, openings = :openings, able = :able,
-  deaths = :deaths, lapses = :lapses, started = :started, lease = :lease, batch = :batch, cursor = :cursor,
+  deaths = :deaths, lapses = :lapses, started = :started, batch = :batch, cursor = :cursor,
   errors = coalesce(:errors, errors), failed_at = :failed_at, failed_trace = :failed_trace, reason = :reason,
   settled_at = :settled_at, fingerprint = :fingerprint
 WHERE id = :id;
@@ -117,7 +123,8 @@ SELECT json_group_array(json_array(service, state, n)) FROM (
   SELECT service, state, count(*) FROM ledger INDEXED BY ledger_archived WHERE state = 'archived' GROUP BY service);
 
 -- name: ledger_row
-SELECT json_array(id, service, state, event_type, event_id, timestamp, round, due, tries, not_ready, deaths, lease,
+SELECT json_array(id, service, state, event_type, event_id, timestamp, round, due, tries, not_ready, deaths,
+                  iif(state = 'claimed', coalesce((SELECT until FROM leases WHERE leases.worker = ledger.worker), lease), NULL),
                   worker, reason, settled_at, json_array_length(ids))
 FROM ledger WHERE id = ?;
 
@@ -125,7 +132,7 @@ FROM ledger WHERE id = ?;
 -- Settled events have no index by document. Few are kept, so the latest are searched.
 SELECT json_group_array(json(told)) FROM (
   SELECT json_array(id, service, state, event_type, event_id, timestamp, round, due, tries, not_ready, deaths,
-                    lease, worker, reason, settled_at, json_array_length(ids)) AS told
+                    NULL, worker, reason, settled_at, json_array_length(ids)) AS told
   FROM (SELECT * FROM ledger WHERE state = 'done' ORDER BY settled_at DESC LIMIT 5000)
   WHERE instr(data, json_quote(?2)) > 0
     AND (collection IS NULL
@@ -138,13 +145,12 @@ SELECT json_group_array(id) FROM (SELECT id FROM ledger WHERE source = ? LIMIT 1
 -- name: forget_completed
 DELETE FROM ledger WHERE source = ? AND state = 'done';
 
--- name: prune_old
-DELETE FROM ledger WHERE id IN
-  (SELECT id FROM ledger WHERE state = 'done' AND settled_at < ? ORDER BY settled_at LIMIT 5000);
+-- name: completed_before
+SELECT settled_at FROM ledger WHERE state = 'done' ORDER BY settled_at DESC LIMIT 1 OFFSET ?;
 
--- name: prune_many
-DELETE FROM ledger WHERE id IN
-  (SELECT id FROM ledger WHERE state = 'done' ORDER BY settled_at DESC LIMIT 10000 OFFSET ?);
+-- name: prune_completed
+DELETE FROM ledger WHERE id IN (
+  SELECT id FROM ledger WHERE state = 'done' AND settled_at < ? AND settled_at >= ? ORDER BY settled_at LIMIT ?);
 
 -- name: unrouted_before
 SELECT due FROM ledger WHERE state = 'unrouted' ORDER BY due DESC LIMIT 1 OFFSET ?;
