@@ -1,0 +1,1 @@
+"""What a load needs: workers, calls, a database; and how far a fleet of workers goes."""
