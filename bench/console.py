@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
 import click
@@ -63,7 +64,7 @@ def _fill_or_copy(home: Path) -> None:
     if kept and (Path(kept) / "onward.db").exists():
         shutil.copytree(kept, home)
         return
-    with _opened({"ONWARD_HOME": str(home)}) as app:
+    with opened({"ONWARD_HOME": str(home)}) as app:
         fill(app, scale=SCALE)
     if kept:
         shutil.copytree(home, kept)
@@ -72,7 +73,7 @@ def _fill_or_copy(home: Path) -> None:
 def _postgres_pages(scratch: Path) -> list[Row]:
     with PostgresServer() as server:
         settings = {"ONWARD_HOME": str(scratch / "postgres-home"), "ONWARD_STORE": server.url()}
-        with _opened(settings) as app:
+        with opened(settings) as app:
             fill(app, scale=SCALE)
         # As after a quiet minute: who has written so much just now is still being tidied up after.
         server.execute("VACUUM (ANALYZE)", "app")
@@ -80,7 +81,8 @@ def _postgres_pages(scratch: Path) -> list[Row]:
 
 
 @contextmanager
-def _opened(settings: Mapping[str, str]) -> Iterator[App]:
+def opened(settings: Mapping[str, str]) -> Iterator[App]:
+    """Open the app that has these settings."""
     app = build(load_settings(dict(settings), path=os.devnull))
     try:
         yield app
@@ -150,8 +152,8 @@ def serving(settings: Mapping[str, str]) -> Iterator[Console]:
 
 
 def _pages(where: str, settings: Mapping[str, str], server: int | None = None) -> list[Row]:
-    with _opened(settings) as app:
-        paths = _paths(app)
+    with opened(settings) as app:
+        paths = page_paths(app)
         count = sum(sum(counts.values()) for counts in app.store.document_counts().values())
     title = f"pages of a console with {count:,} documents, {where}"
     with serving(settings) as console:
@@ -163,7 +165,23 @@ def _pages(where: str, settings: Mapping[str, str], server: int | None = None) -
     return [*rows[:SLOWEST], replace(rows[len(rows) // 2], name=f"median of {len(rows)} pages")]
 
 
+class PageCost(NamedTuple):
+    """What a page costs, in milliseconds."""
+
+    p50: float
+    p95: float
+    processor: float  # of the console, and of the database's server if there is one
+
+
 def _page(console: Console, name: str, path: str, title: str, server: int | None) -> Row:
+    cost = measure_page(console, path, server)
+    note = f"p50 {cost.p50:.0f} ms, p95 {cost.p95:.0f} ms, {cost.processor:.0f} ms of processor time"
+    return Row(name, True, 1_000 / cost.p50, note, title)
+
+
+def measure_page(console: Console, path: str, server: int | None, times: int = TIMES) -> PageCost:
+    """Ask for a page again and again."""
+
     def used() -> float:
         return console.cpu() + (processor_seconds(server, family=True) if server else 0.0)
 
@@ -172,16 +190,13 @@ def _page(console: Console, name: str, path: str, title: str, server: int | None
     took: list[float] = []
     _ask(client, path)  # what is made ready once is made now
     before = used()
-    for _ in range(TIMES):
+    for _ in range(times):
         began = time.perf_counter()
         _ask(client, path)
         took.append((time.perf_counter() - began) * 1_000)
-    cpu = (used() - before) / TIMES * 1_000
+    cpu = (used() - before) / times * 1_000
     client.close()
-    p95 = statistics.quantiles(took, n=20)[-1]
-    middle = statistics.median(took)
-    note = f"p50 {middle:.0f} ms, p95 {p95:.0f} ms, {cpu:.0f} ms of processor time"
-    return Row(name, True, 1_000 / middle, note, title)
+    return PageCost(statistics.median(took), statistics.quantiles(took, n=20)[-1], cpu)
 
 
 def _ask(client: http.client.HTTPConnection, path: str) -> None:
@@ -192,7 +207,7 @@ def _ask(client: http.client.HTTPConnection, path: str) -> None:
         raise RuntimeError(f"{path} answers {answer.status}: {body[:500]!r}")
 
 
-def _paths(app: App) -> dict[str, str]:
+def page_paths(app: App) -> dict[str, str]:
     """Every page; of a page for one object, one object of each kind."""
     store = app.store
     failed = next(iter(store.find_states(collection="messages", status="failed", limit=1)))

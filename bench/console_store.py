@@ -56,32 +56,35 @@ def word(rank: int) -> str:
     return syllables
 
 
-def fill(app: App, *, scale: float = 1.0) -> None:
-    """Write all documents and failures; `scale` makes fewer of everything."""
-    _Filling(app, scale).run()
+def fill(app: App, *, scale: float = 1.0, failures: float | None = None) -> None:
+    """Write all documents and failures; `scale` makes more or fewer of everything, `failures` of what fails."""
+    _Filling(app, scale, scale if failures is None else failures).run()
 
 
 class _Filling:
-    def __init__(self, app: App, scale: float) -> None:
+    def __init__(self, app: App, scale: float, failures: float) -> None:
         self.app = app
         self.store = app.store
         self.scale = scale
+        self.failures = failures
         self.random = random.Random(1)
         self.model = app.embedder.model
         self.vectors = _vectors()
         self.words = [word(rank) for rank in range(VOCABULARY)]
         # As often as words are in a language: a word of twice the rank comes half as often.
         self.often = list(accumulate(1 / (rank + 3) for rank in range(VOCABULARY)))
-        self.store.register_worker(WORKER, {"version": VERSION, "services": list(app.registry.services), "pid": 1})
+        services = {service.name: service.on.version for service in app.registry.services.values()}
+        self.store.register_worker(WORKER, {"version": VERSION, "services": services, "pid": 1})
 
     def run(self) -> None:
         each = max(IN_THREAD, int(MESSAGES * self.scale) // SOURCES)
         for number in range(SOURCES):
             self._fill_source(f"https://lists.example.org/list-{number}/archive.mbox", each)
-        self._chunk(failed=int(DEAD_MESSAGES * self.scale))
-        self._embed(set_aside=int(SET_ASIDE * self.scale))
-        self._summarise(failed=int(DEAD_THREADS * self.scale))
+        self._chunk(failed=int(DEAD_MESSAGES * self.failures))
+        self._embed(set_aside=int(SET_ASIDE * self.failures))
+        self._summarise(failed=int(DEAD_THREADS * self.failures))
         self.store.prune(keep_seconds=3600.0, keep_count=1000)
+        self.store.pack_index(everything=True)  # as a worker does when it is idle
         self.store.unregister_worker(WORKER)
 
     # -- what flows

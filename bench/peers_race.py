@@ -148,10 +148,11 @@ def drain_by_command(
         return jobs / (settled - min(times))
 
 
-def race(contestants: Mapping[str, Entry], measure: str) -> list[Row]:
-    """Run all peers in turns with one worker process, then with two."""
+def race(contestants: Mapping[str, Entry], measure: str, counts: Sequence[int] = (1, 2)) -> list[Row]:
+    """Run all peers in turns with one worker process, then with more."""
     rows: list[Row] = []
-    for processes, words in ((1, "1 worker process"), (2, "2 worker processes")):
+    for processes in counts:
+        words = "1 worker process" if processes == 1 else f"{processes} worker processes"
         rates: dict[str, float] = {}
         for repeats in sorted({entry.repeats for entry in contestants.values()}, reverse=True):
             alike = {name: entry for name, entry in contestants.items() if entry.repeats == repeats}

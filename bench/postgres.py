@@ -1,8 +1,8 @@
 """No-op events through PostgreSQL, beside queues that live in its tables, too.
 
 Ours commits a document with every event, settles it by its fencing token and keeps its history; the others mark
-a job as done. Everyone finds the same number of jobs waiting and works them off with one, then with two worker
-processes. The server is a private one, started for this run, that syncs every commit to the disk.
+a job as done. Everyone finds the same number of jobs waiting and works them off with one, two and four
+worker processes. The server is a private one, started for this run, that syncs every commit to the disk.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def run() -> list[Row]:
             "pgqueuer, default settings": Entry(usual_pgqueuer, "batches of 10; 2,000 events", repeats=1),
             "procrastinate": Entry(procrastinate, "no document; 2,000 events", repeats=1),
         }
-        return race(contestants, f"{JOBS:,} no-op events, PostgreSQL")
+        return race(contestants, f"{JOBS:,} no-op events, PostgreSQL", (1, 2, 4))
 
 
 def _drain(peer: Contestant, processes: int, url: str, unfinished: str) -> float:

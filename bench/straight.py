@@ -7,6 +7,7 @@ writes can be searched like the real thing.
 from __future__ import annotations
 
 import gzip
+import json
 import sqlite3
 import sys
 import time
@@ -16,10 +17,11 @@ from typing import BinaryIO, cast
 from onward import Passage, Settings
 from onward.models.extractive_summarizer import ExtractiveSummarizer
 from onward.models.static_embedder import StaticEmbedder
-from onward.pipeline.documents import Archive, Message
+from onward.pipeline.documents import Archive, Message, plain_subject
 from onward.pipeline.read.mbox import split_mbox
 from onward.pipeline.read.message_reader import read_message
-from onward.pipeline.stages.chunking import TextPiece, split
+from onward.pipeline.stages.chunking import MAX_SUBJECT_CHARACTERS, TextPiece, split
+from onward.pipeline.stages.model_calls import said
 
 BATCH = 256
 TOKENS, OVERLAP = Settings().chunk_tokens, Settings().chunk_overlap
@@ -75,7 +77,12 @@ def run(source: Path, target: Path) -> dict[str, float]:
     embedder = StaticEmbedder()
     for start in range(0, len(pieces), BATCH):
         batch = pieces[start : start + BATCH]
-        vectors = embedder.embed([piece.text for _, _, piece in batch]).astype("<f4")
+        titles = [plain_subject(message.subject)[:MAX_SUBJECT_CHARACTERS] for message, _, _ in batch]
+        texts_of_batch = [
+            f"{title}\n" * embedder.title_repeats + piece.text
+            for title, (_, _, piece) in zip(titles, batch, strict=True)
+        ]
+        vectors = embedder.embed(texts_of_batch).astype("<f4")
         database.executemany(
             "INSERT INTO chunks (message, position, text, vector) VALUES (?, ?, ?, ?)",
             [
@@ -92,9 +99,7 @@ def run(source: Path, target: Path) -> dict[str, float]:
         threads.setdefault(message.thread_id, []).append(message)
     for id, members in threads.items():
         members.sort(key=lambda message: (message.date or 0.0, message.offset))
-        passages = [
-            Passage(message.id, message.author, message.date, message.new_text().strip()) for message in members
-        ]
+        passages = [Passage(it.id, it.author, it.date, said(it), it.language) for it in members]
         written = summarizer.summarize(members[0].subject, passages)
         database.execute("INSERT INTO summaries VALUES (?, ?)", (id, written.markdown))
     took["summarize"] = clock() - began
@@ -108,4 +113,4 @@ def run(source: Path, target: Path) -> dict[str, float]:
 
 if __name__ == "__main__":
     steps = run(Path(sys.argv[1]), Path(sys.argv[2]))
-    print({name: round(seconds, 2) for name, seconds in steps.items()}, round(sum(steps.values()), 2))
+    print(json.dumps({name: round(seconds, 3) for name, seconds in steps.items()}))

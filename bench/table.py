@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -78,6 +79,20 @@ def render_markdown(rows: list[Row], earlier: str = "") -> str:
     measures |= {measure: list(group) for measure, group in groupby(body, key=_measure)}
     lines = [head, "| --- | --- | ---: | ---: | --- |", *(line for group in measures.values() for line in group)]
     return "\n".join(lines)
+
+
+def between(file: Path, begin: str, end: str) -> str:
+    """Return the text of a file between two marks."""
+    return file.read_text().partition(begin)[2].partition(end)[0]
+
+
+def put_between(file: Path, begin: str, end: str, text: str) -> None:
+    """Replace the text of a file between two marks."""
+    before, mark, rest = file.read_text().partition(begin)
+    _, other, after = rest.partition(end)
+    if not mark or not other:
+        raise ValueError(f"{file} has no {begin} … {end} to put a table into; add these two lines")
+    file.write_text(f"{before}{begin}\n{text}\n{end}{after}")
 
 
 def _measure(line: str) -> str:
