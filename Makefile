@@ -5,18 +5,22 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 PYTEST = $(BIN)/pytest -n 4 --dist worksteal
 CODE = $(wildcard src tests bench examples)
+IMAGE ?= onward
 LOCK = $(UV) pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-emit-index-url --no-emit-find-links
 
+# As pip does it: else every process compiles what it imports where Python may not write next to it.
+export UV_COMPILE_BYTECODE = 1
+
 .DEFAULT_GOAL := help
-.PHONY: help setup servers test prove check format demo mailroom day bench lock clean
+.PHONY: help setup servers test prove check format demo mailroom day bench image lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
 setup: $(VENV)/.dev ## make .venv with the locked dependencies and onward itself
 
-servers: setup ## install PostgreSQL, RabbitMQ and Prometheus for the tests, where this can be done
+servers: setup ## install PostgreSQL, PgBouncer, RabbitMQ and Prometheus for the tests, where this can be done
 	@$(BIN)/python -m tests.support.servers >/dev/null || scripts/servers.sh || true
 	@$(BIN)/python -m tests.support.servers || echo "Tests that need them will be left out."
 
@@ -48,10 +52,16 @@ day: setup ## tell an outage, poison documents and a bad deploy apart, and mend 
 bench: $(VENV)/.bench $(VENV)/.models ## compare with peers on SQLite, PostgreSQL and RabbitMQ
 	$(BIN)/python -m bench $(ARGS)
 
+image: ## build the container image; IMAGE=registry.example.org/onward:0.1.0 names it
+	@command -v docker >/dev/null || { echo "No image was built: there is no docker on this machine."; exit 1; }
+	@docker version --format '{{.Server.Version}}' >/dev/null 2>&1 || { \
+		echo "No image was built: docker is installed, but no engine answers it. Start one: systemctl start docker"; exit 1; }
+	docker build --file deploy/Dockerfile --tag $(IMAGE) .
+
 lock: setup ## resolve the dependencies anew into requirements/
 	$(LOCK) --extra dev -o requirements/dev.txt
 	$(LOCK) --extra dev --extra bench --constraint requirements/dev.txt -o requirements/bench.txt
-	$(LOCK) --extra pipeline --extra postgres --extra rabbitmq --extra sentry --extra tracing --no-annotate \
+	$(LOCK) --extra pipeline --extra postgres --extra rabbitmq --extra s3 --extra sentry --extra tracing --no-annotate \
 		--constraint requirements/dev.txt -o deploy/requirements.txt
 	echo hatchling | $(subst pyproject.toml,-,$(LOCK)) --no-annotate --constraint requirements/dev.txt \
 		-o deploy/requirements-build.txt
@@ -70,6 +80,7 @@ $(UV):
 $(VENV)/.dev: pyproject.toml requirements/dev.txt | $(UV)
 	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	$(BIN)/python -m compileall -q $(CODE)
 	@touch $@
 
 $(VENV)/.bench: requirements/bench.txt $(VENV)/.dev

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs PostgreSQL, RabbitMQ and Prometheus with its Pushgateway and Alertmanager, for tests that start servers of
+# Installs PostgreSQL, PgBouncer, RabbitMQ and Prometheus with its Pushgateway and Alertmanager, for tests that start servers of
 # their own, Chromium, which looks at the console's pages, and jq, which reads logs. The system's own servers are not started.
 set -eu
 
@@ -14,7 +14,7 @@ if [ ! -e $policy ]; then
 fi
 export DEBIAN_FRONTEND=noninteractive
 install() {
-    apt-get install -y -qq --no-install-recommends postgresql rabbitmq-server \
+    apt-get install -y -qq --no-install-recommends postgresql pgbouncer rabbitmq-server \
         prometheus prometheus-pushgateway prometheus-alertmanager chromium jq
 }
 install || { apt-get update -qq && install; }

@@ -13,9 +13,20 @@ import pytest
 from hypothesis import is_hypothesis_test
 
 from onward.backend_urls import open_store
-from tests.support import minilm
-from tests.support.servers import PostgresServer, Proxy, RabbitServer, missing, postgres, rabbitmq
+from tests.support import kustomize, minilm
+from tests.support.servers import (
+    ObjectServer,
+    PgBouncer,
+    PostgresServer,
+    Proxy,
+    RabbitServer,
+    missing,
+    pgbouncer,
+    postgres,
+    rabbitmq,
+)
 from tests.support.servers.__main__ import missing_browser, missing_monitoring
+from tests.support.servers.objects import CREDENTIALS
 from tests.support.store_cleanup import end_holders, sweep_store
 from tests.support.store_template import copied_stores
 
@@ -80,12 +91,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     left_out = [test for test in terminalreporter.stats.get("skipped", []) if LEFT_OUT in str(test.longrepr)]
     if left_out:
         terminalreporter.section(f"{len(left_out)} tests were left out", sep="!", red=True, bold=True)
-        for reason in missing() + missing_monitoring() + missing_browser() + missing_models():
+        for reason in missing() + missing_monitoring() + missing_browser() + missing_tools():
             terminalreporter.line(reason, red=True, bold=True)
 
 
-def missing_models() -> list[str]:
-    return [reason for reason in [minilm.why_missing()] if reason]
+def missing_tools() -> list[str]:
+    return [reason for reason in (minilm.why_missing(), kustomize.why_missing()) if reason]
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
@@ -146,6 +157,38 @@ def postgres_store_url(postgres_server: PostgresServer, postgres_schema: str) ->
     yield postgres_schema
     postgres_server.start()
     sweep_store(postgres_schema)
+
+
+@pytest.fixture(scope="session")
+def pooler(postgres_server: PostgresServer) -> Iterator[PgBouncer]:
+    """A PgBouncer in transaction mode before the PostgreSQL of this test process."""
+    need_server(pgbouncer.why_missing())
+    with PgBouncer(postgres_server) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def object_server() -> Iterator[ObjectServer]:
+    """An object store for this test process."""
+    with ObjectServer() as server:
+        yield server
+
+
+@pytest.fixture
+def pooled_store_url(pooler: PgBouncer, postgres_store_url: str) -> str:
+    """The same store through the pooler; for wake-ups, the URL also names the server behind it."""
+    return pooler.url(schema=postgres_store_url.rpartition("=")[2], direct=True)
+
+
+@pytest.fixture
+def bucket_url(object_server: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A bucket for one test, as ONWARD_BLOBS names it, with credentials in the environment."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    object_server.ask("requests")  # so that they are not kept for ever
+    return object_server.url(object_server.create_bucket())
 
 
 @pytest.fixture(scope="session")

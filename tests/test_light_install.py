@@ -150,12 +150,17 @@ def imported(program: str, names: set[str]) -> set[str]:
     return set(done.stderr.split())
 
 
+HEAVY = {"asyncio", "fastapi", "numpy", "onward.settings", "opentelemetry", "pydantic", "sqlite3"} | EXTRAS
+
+
 @pytest.mark.parametrize("program", ("import onward", "from onward.cli import main; main(['--version'])"))
 def test_the_first_import_is_small(program: str) -> None:
-    assert (
-        imported(program, {"asyncio", "multiprocessing", "onward.settings", "opentelemetry", "pydantic"} | EXTRAS)
-        == set()
-    )
+    assert imported(program, HEAVY | {"multiprocessing"}) == set()
+
+
+def test_processes_can_be_started_before_anything_large_is_imported() -> None:
+    assert imported("import onward.__main__", HEAVY | {"click", "multiprocessing"}) == set()
+    assert imported("import onward.cli.ingest", HEAVY) == set()
 
 
 def test_a_service_is_declared_without_the_packages_of_extras() -> None:

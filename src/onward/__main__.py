@@ -1,6 +1,13 @@
-"""`python -m onward` is the command `onward`."""
+"""The command `onward`, also as `python -m onward`."""
 
-from onward.cli import main
+
+def main() -> None:
+    """Run the command."""
+    # Not at the top: the worker processes of a command import this module, too.
+    from onward.cli import main
+
+    main(prog_name="onward")
+
 
 if __name__ == "__main__":
-    main(prog_name="onward")
+    main()

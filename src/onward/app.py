@@ -305,7 +305,8 @@ class App:
         """Open the store without subscribing this app's services to it: it may be that of another app."""
         if self._given is not None and not isinstance(self._given, str):
             return self._given
-        return open_store(self.store_address, self._clock)
+        replica = self.settings.store_replica if self._given is None else None
+        return open_store(self.store_address, self._clock, replica=replica)
 
     def gateway(self) -> Gateway | None:
         """Return a gateway to the broker that the settings name, not started yet, or None if they name none."""

@@ -10,6 +10,8 @@ from onward.blobs import Blobs
 from onward.ledger.store_errors import StoreError
 from onward.model.clock import Clock
 from onward.retry import OnwardError, redact
+from onward.s3_place import SCHEME as S3
+from onward.s3_place import parse_s3_url
 from onward.settings import MissingExtra, Settings, variable
 
 if TYPE_CHECKING:
@@ -22,11 +24,18 @@ if TYPE_CHECKING:
     from onward.runtime.publisher import ForeignMessage
 
 
-def open_store(url: str, clock: Clock | None = None) -> Store:
-    """Open the store that a URL names: `sqlite:///path/to/file.db`, `sqlite://:memory:` or `postgresql://host/name`."""
+def open_store(url: str, clock: Clock | None = None, *, replica: str | None = None) -> Store:
+    """Open the store that a URL names: `sqlite:///path/to/file.db`, `sqlite://:memory:` or `postgresql://host/name`.
+
+    A store on PostgreSQL can have a hot standby for reads, see `ledger/replica_reads.py`.
+    """
     if (path := _sqlite_path(url)) is not None:
         from onward.ledger.sqlite import SQLiteStore
 
+        if replica:
+            raise StoreError(
+                "ONWARD_STORE_REPLICA is set, but ONWARD_STORE is a file; unset it, or use a store on PostgreSQL"
+            )
         return SQLiteStore(path, clock)
     scheme = url.partition("://")[0]
     if scheme in ("postgresql", "postgres"):
@@ -34,7 +43,7 @@ def open_store(url: str, clock: Clock | None = None) -> Store:
             from onward.ledger.postgres import PostgresStore
         except ModuleNotFoundError as error:
             raise MissingExtra("a store on PostgreSQL", error.name or "", "postgres") from error
-        return PostgresStore(url, clock)
+        return PostgresStore(url, clock, replica=replica)
     raise StoreError(
         f"no backend for a store URL that starts with {scheme!r}; use sqlite:///path/to/file.db "
         "(sqlite:////absolute/path.db for an absolute path), sqlite://:memory: or postgresql://user@host/name"
@@ -81,26 +90,43 @@ def open_gateway(
 
 
 def open_blobs(place: str | None, home: Path, store: str = "") -> Blobs:
-    """Open what keeps the blobs: a folder, or a PostgreSQL database by its URL.
+    """Open what keeps the blobs: a folder, or a PostgreSQL database or a bucket by its URL.
 
     If none is named, it is the database of a store on PostgreSQL, which a fleet shares, or a folder below `home`.
     """
     url = place or store
-    if not url.startswith(("postgresql://", "postgres://")):
-        if place and re.match(r"[a-z][a-z0-9+.-]+://", place):
-            scheme = place.partition("://")[0]
-            raise StoreError(
-                f"no backend for blobs whose URL starts with {scheme!r}; let ONWARD_BLOBS name a folder, or a "
-                "database as in postgresql://user@host/name"
-            )
-        from onward.blobs.folder import FolderBlobs
+    if url.startswith(("postgresql://", "postgres://")):
+        try:
+            from onward.blobs.postgres import PostgresBlobs
+        except ModuleNotFoundError as error:
+            raise MissingExtra("a PostgreSQL database for blobs", error.name or "", "postgres") from error
+        return PostgresBlobs(url, home / "scratch")
+    if url.startswith(S3):
+        return _open_s3_blobs(url, home)
+    if place and re.match(r"[a-z][a-z0-9+.-]+://", place):
+        scheme = place.partition("://")[0]
+        raise StoreError(
+            f"no backend for blobs whose URL starts with {scheme!r}; let ONWARD_BLOBS name a folder, a database "
+            "as in postgresql://user@host/name, or a bucket as in s3://bucket/prefix"
+        )
+    from onward.blobs.folder import FolderBlobs
 
-        return FolderBlobs(Path(place).expanduser() if place else home / "blobs")
+    return FolderBlobs(Path(place).expanduser() if place else home / "blobs")
+
+
+def _open_s3_blobs(url: str, home: Path) -> Blobs:
     try:
-        from onward.blobs.postgres import PostgresBlobs
+        place = parse_s3_url(url)
+    except ValueError as error:
+        raise StoreError(
+            f"ONWARD_BLOBS={redact(url)!r} cannot be read: {error}. Write it as in "
+            "s3://bucket/prefix?endpoint=https://host:9000&region=eu-central-1, without credentials"
+        ) from None
+    try:
+        from onward.blobs.s3 import S3Blobs
     except ModuleNotFoundError as error:
-        raise MissingExtra("a PostgreSQL database for blobs", error.name or "", "postgres") from error
-    return PostgresBlobs(url, home / "scratch")
+        raise MissingExtra("an object store for blobs", error.name or "", "s3") from error
+    return S3Blobs(place, home / "scratch")
 
 
 class ModelUnknown(OnwardError):

@@ -26,6 +26,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from onward.retry.errors import OnwardError
 from onward.retry.policy import Exponential, Ladder, RetryConfig, RetryPolicy
 from onward.retry.redact import redact
+from onward.s3_place import SCHEME as S3
+from onward.s3_place import parse_s3_url
 
 FILE = "onward.toml"
 PREFIX = "ONWARD_"  # the prefix of the variables that only Onward uses
@@ -63,6 +65,16 @@ def _is_store(value: str) -> str:
         hosts = urlsplit(value).netloc.rpartition("@")[2]
         if re.search(r"\s", value) or not all(_AUTHORITY.fullmatch(host) for host in hosts.split(",")):
             raise ValueError("no URL of a server")
+    return value
+
+
+def _is_blob_store(value: str) -> str:
+    if value.startswith(S3):
+        parse_s3_url(value)
+    elif value.startswith(("postgresql://", "postgres://")):
+        _is_store(value)
+    elif re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", value):
+        raise ValueError("no URL of a blob store")
     return value
 
 
@@ -123,6 +135,20 @@ StoreUrl = Annotated[
     str,
     AfterValidator(_is_store),
     Field(description=f"a URL such as sqlite:///folder/file.db or postgresql://user@host/name ({_ESCAPED})"),
+]
+ReplicaUrl = Annotated[
+    str,
+    AfterValidator(_is_store),
+    Field(pattern=r"^postgres(ql)?://", description=f"a URL such as postgresql://user@standby/name ({_ESCAPED})"),
+]
+BlobStore = Annotated[
+    str,
+    AfterValidator(_is_blob_store),
+    Field(
+        description="the path of a folder, a database as in postgresql://user@host/name, or a bucket as in "
+        "s3://bucket/prefix?endpoint=https://host:9000&region=eu-central-1 (all but the bucket may be left out; "
+        "addressing=path or virtual; credentials come from the environment, never from the URL)"
+    ),
 ]
 BusUrl = Annotated[
     str,
@@ -193,10 +219,11 @@ class Settings(_Shared):
 
     home: Folder = Path("onward-data")
     store: StoreUrl = Field(default_factory=lambda data: f"sqlite:///{data.get('home')}/onward.db")
+    store_replica: ReplicaUrl | None = None
     gateway: BusUrl | None = None
     gateway_out: OutgoingTypes = "all"
     bus: BusUrl | None = None
-    blobs: str | None = None
+    blobs: BlobStore | None = None
     vectors: str | None = None
     embedder: Embedder = "static"
     embedder_model: str = ""

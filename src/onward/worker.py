@@ -17,12 +17,12 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from multiprocessing.resource_tracker import ensure_running
 from pathlib import Path
 from typing import Any
 
 from onward.app import App, load_app, worker_name
 from onward.backend_urls import check_store_file
+from onward.early_processes import EarlyProcesses, without_interrupts
 from onward.ledger.store_errors import StoreError, StoreFull
 from onward.observe.logs import log_options, set_up_logs
 from onward.retry import OnwardError, redact_error
@@ -32,7 +32,7 @@ from onward.runtime.handler_call import Context
 from onward.runtime.metrics import Counted
 from onward.runtime.service import HealthCalls, Registry
 from onward.runtime.slots import RunningSlots
-from onward.runtime.supervisor import EXIT_CODES, ExitCode, Supervisor
+from onward.runtime.supervisor import EXIT_CODES, POLL_SECONDS, ExitCode, Supervisor
 from onward.settings import Settings, load_settings
 
 log = logging.getLogger("onward")
@@ -41,6 +41,8 @@ _M_ARENA_MAX = -8  # a parameter of glibc's mallopt; other C libraries do not ha
 
 TIDY_SECONDS = 15.0
 """A worker returns free memory to the system at this interval; otherwise it would keep its highest use."""
+
+IDLE_POLL_SECONDS = 0.1  # how often the supervisor looks whether a run that ends by itself is over
 
 REPORT_SECONDS = 1.0  # a worker process reports its counters to the supervisor at this interval
 
@@ -63,6 +65,7 @@ def supervise(
     signals: bool = True,
     exposes: bool = False,
     app: App | None = None,
+    early: EarlyProcesses | None = None,
 ) -> str:
     """Run the services of the app that a reference names (`package.module:app`) until stopped.
 
@@ -70,6 +73,7 @@ def supervise(
     With `exposes`, metrics and health are served at the address in the settings.
     With `log_file` the worker processes write there whatever they would print. `app` is the app that
     the reference names, where the caller has made one with settings of its own, which all processes get.
+    `early` has processes that were started for this reference; they are the first workers.
     """
     # Of no use to a worker process, which imports this module, too.
     from onward.observe.process_observer import ProcessObserver
@@ -100,16 +104,20 @@ def supervise(
             job.rules = RetryJobRules.of(settings)
 
     def spawn(worker: str, record: RunningSlots, alone: bool) -> tuple[BaseProcess, Connection]:
-        spawning = multiprocessing.get_context("spawn")
-        ours, theirs = spawning.Pipe()
         settings = app.settings if shares_settings else None
         logs = None if log_level is None else {"level": log_level, **log_options(app.settings, reference)}
         if logs is not None and log_file is not None:
             logs["format"] = "text"  # the display of whoever watches reads that file
         own = options | {"suspects": alone}
+        first = (reference, settings, worker, own, logs, log_file)
+        if not alone and early is not None and (begun := early.begin(record.handle, first)) is not None:
+            log.debug("worker %s began", worker)
+            return begun
+        spawning = multiprocessing.get_context("spawn")
+        ours, theirs = spawning.Pipe()
         given = (reference, settings, worker, record, theirs, own, logs, log_file)
         process = spawning.Process(target=child_main, args=given, name=f"onward-worker-{worker}")
-        with _without_interrupts(), theirs:
+        with without_interrupts(), theirs:
             process.start()
         log.debug("worker %s started%s", worker, " for a suspect event" if alone else "")
         return process, ours
@@ -135,6 +143,8 @@ def supervise(
         processes=processes,
         lease=lease,
         idle_within=idle_within,
+        # Somebody waits for the end of such a run.
+        poll=POLL_SECONDS if idle_within is None else IDLE_POLL_SECONDS,
         reload=reload,
         on_poll=poll,
         also_due=next_chance,
@@ -167,15 +177,18 @@ def supervise(
         app.stop_reporting()
 
 
-@contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Ctrl-C reaches the whole process group; a process that is just starting must not die of it."""
-    ensure_running()  # multiprocessing's tracker would unblock the signal
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+def begin_early(
+    handle: int,
+    pipe: Connection,
+    reference: str,
+    settings: Settings | None,
+    worker: str,
+    options: dict[str, Any],
+    logs: dict[str, Any] | None,
+    log_file: Path | None,
+) -> None:
+    """Run a worker in a process that was started early; `handle` is the memory of its `RunningSlots`."""
+    child_main(reference, settings, worker, RunningSlots(handle), pipe, options, logs, log_file)
 
 
 def child_main(

@@ -738,7 +738,7 @@ def test_ingest(tmp_path: Path) -> None:
 
 def test_ingest_that_is_stopped(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = Transcript("ingest-stopped", home)
-    monkeypatch.setattr("onward.cli.ingest.run", lambda *args, **more: True)
+    monkeypatch.setattr("onward.cli.ingest_run.run", lambda *args, **more: True)
     text.run("ingest", str(SAMPLE), code=130)
     text.check()
 
@@ -837,6 +837,16 @@ def _large_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_large_disk")
+def test_upgrade(tmp_path: Path, home: Path) -> None:
+    text = Transcript("upgrade", home)
+    text.run("upgrade")
+    text.run("upgrade")
+    damaged(tmp_path / "damaged")
+    text.scene("no database", tmp_path / "damaged")
+    text.run("upgrade", code=1)
+    text.check()
+
+
 def test_doctor(tmp_path: Path, shop: Path) -> None:
     text = Transcript("doctor", shop)
     text.run("doctor")

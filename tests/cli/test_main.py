@@ -16,8 +16,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from onward import cli
+from onward import Status, cli
 from onward.cli import main
+from onward.cli.params import STATUS
 from onward.ops.bad_input import NotFound
 from onward.retry import OnwardError
 
@@ -94,6 +95,10 @@ def test_known_variables_and_empty_ones_are_not_warned_of(tmp_path: Path) -> Non
     (tmp_path / "token").write_text("sesame")
     env = {"ONWARD_CONCURRENCY": "2", "ONWARD_TOKEN_FILE": str(tmp_path / "token"), "ONWARD_STROE": ""}
     assert CliRunner().invoke(main, ["policies"], env=env).stderr == ""
+
+
+def test_documents_can_be_listed_by_every_status() -> None:
+    assert list(STATUS.choices) == list(Status)
 
 
 @pytest.mark.parametrize("command", ("status", "worker", "serve", "search"))

@@ -14,6 +14,7 @@ from tests.support.command_runs import ROOT, onward, onward_process
 FOLDER = Path(__file__).parent / "golden"
 _VARYING = (
     (r"\b[0-9a-f]{32}\b", "<id>"),
+    (r"(?<=onward show )[0-9a-f]{8}\b", "<id>"),  # also one that has only letters, or only digits
     (r"\b(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{8,16}\b", "<id>"),
     (r"\b(?=\d{8,16}\b)\d+", "<id>"),
     (r"(?<!\d)\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d+)?Z?)?)?", "<time>"),

@@ -108,6 +108,17 @@ def test_words_are_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyP
     forgetful = word_tokens.Tokenizer()
     assert [forgetful.tokens(text) for text in texts] == expected
     assert len(forgetful._known) < 20
+    assert len(forgetful._known_before) < 20
+
+
+def test_words_that_are_used_again_are_not_tokenized_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(word_tokens, "_MAX_KNOWN_WORDS", 10)
+    tokenizer = word_tokens.Tokenizer()
+    expected = tokenizer.tokens("boat")
+    tokenizer.tokens(" ".join(f"word{number}" for number in range(12)))
+    tokenizer.tokens("harbour")  # one more than fits: the others are the older half now
+    monkeypatch.setattr(tokenizer, "_ids", lambda text: pytest.fail(f"{text!r} is known"))
+    assert tokenizer.tokens("boat") == expected
 
 
 def test_threads_may_share_it() -> None:

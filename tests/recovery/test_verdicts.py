@@ -10,7 +10,7 @@ import pytest
 from onward.model.ledger_views import FailureGroup
 from onward.ops.text.diagnosis import diagnosis_sentences
 from onward.recovery.diagnosis import Cause, Diagnosis, diagnose
-from onward.recovery.evidence import Evidence, Opening, Trait, Version, evidence_of
+from onward.recovery.evidence import Evidence, EvidenceReader, Opening, Trait, Version, evidence_of
 from onward.recovery.findings import Finding, FindingKind
 from onward.testing import Simulation
 from tests.support.page_app import DAY, HOUR, MINUTE, Page, PagesFound, bring_apart, new_app, statuses
@@ -464,3 +464,31 @@ def test_a_bug_is_told_from_what_the_store_holds() -> None:
         verdict = verdict_in(world)
     assert verdict.kind is Cause.BUG
     assert Finding(FindingKind.DOCUMENTS_FAILED, 7, 7) in verdict.findings
+
+
+def test_the_evidence_on_several_groups_is_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = new_app()
+
+    @app.service("reading", on=PagesFound, finishes=Page)
+    def read(page: Page, work: Any) -> None:
+        if page.id[0] in "uvwx":
+            raise type(f"Error{page.id[0]}", (ValueError,), {})(page.id[0])
+
+    with Simulation(app) as world:
+        bring_apart(world, *(f"{letter}{number}" for letter in "abuvwx" for number in range(4)))
+        world.run_for(MINUTE)
+        store, groups = world.store, world.store.failure_groups()
+        assert len(groups) == 4
+        alone = [evidence_of(store, group, groups) for group in groups]
+        statements: list[str] = []
+        whole = store.db.read
+
+        def counted(name: str, *parameters: Any) -> Any:
+            statements.append(name)
+            return whole(name, *parameters)
+
+        monkeypatch.setattr(store.db, "read", counted)
+        assert EvidenceReader(store).of_all(groups[:1], groups) == alone[:1]
+        of_one, statements = statements, []
+        assert EvidenceReader(store).of_all(groups, groups) == alone
+        assert sorted(statements) == sorted(of_one), "as many statements as for one group"

@@ -12,6 +12,7 @@ from onward import App, Work
 from onward.ledger.store import Store
 from onward.ledger.store_errors import StoreUnavailable
 from onward.model.ledger import CommitResult, Processed, Settlement
+from onward.runtime import work_loop
 from onward.runtime.engine import Engine
 from onward.runtime.handler_call import FinishedCall, open_delivery
 from tests.support.page_app import Page, PagesFound, Word, pages
@@ -113,3 +114,21 @@ def test_a_store_that_goes_away_while_halving_loses_nothing(app: App) -> None:
     assert len(engine.finished) == 8, "one half is committed, the other waits"
     engine.commit_now()
     assert app.store.document_counts()["words"] == {"processed": 16}
+
+
+def test_a_worker_that_is_to_end_does_not_wait_for_ever_for_its_store(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work_loop, "TICK_SECONDS", 0.01)
+    engine, tries = finished(app, 1), []
+    engine.settings.lease = 0.1
+
+    def gone(settlements: Sequence[Settlement]) -> list[CommitResult]:
+        tries.append(len(settlements))
+        engine.drain()
+        raise StoreUnavailable("gone")
+
+    app.store.settle = gone  # type: ignore[method-assign]
+    with pytest.raises(StoreUnavailable):
+        engine.run()
+    assert len(tries) > 1, "it was tried again for as long as its lease may hold"

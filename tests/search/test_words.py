@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from collections.abc import Collection
 
 import pytest
@@ -14,6 +15,7 @@ from onward.search.languages import rules, stop_words
 from onward.search.words import (
     LANGUAGES,
     MAX_TERM,
+    add_weights,
     all_terms,
     is_stop_word,
     query_terms,
@@ -218,6 +220,9 @@ def test_the_terms_of_a_text_are_those_of_its_spans(text: str, language: str) ->
     assert all_terms(text, language) == [term for _, _, of_span in found for term in of_span]
     assert all(0 <= start < end <= len(text) and of_span for start, end, of_span in found)
     kept = terms(text, language)
+    weights = {"known": 1}
+    assert add_weights(weights, text, 3, language) == 3 * len(kept)
+    assert weights == Counter({"known": 1}) + Counter({term: 3 * count for term, count in Counter(kept).items()})
     left_out = list(all_terms(text, language))
     for term in kept:
         left_out.remove(term)

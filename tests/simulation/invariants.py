@@ -15,7 +15,8 @@ def check_step(fleet: Fleet) -> None:
         "SELECT collection, id, status, round, attempt_count, row FROM documents WHERE collection != 'receipts'"
     )
     rows = fleet.query(
-        "SELECT id, service, state, collection, CAST(ids AS text), tries, not_ready, deaths, lease, worker "
+        "SELECT id, service, state, collection, CAST(ids AS text), tries, not_ready, deaths, "
+        "(SELECT until FROM leases WHERE leases.worker = ledger.worker), worker "
         "FROM ledger"
     )
     _check_rows(fleet, documents, rows)

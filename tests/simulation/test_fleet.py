@@ -77,7 +77,7 @@ def unknown_claims_are_kept(patch: pytest.MonkeyPatch) -> None:
 
 
 def leases_are_not_renewed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Store, "renew", lambda self, worker, lease: 0)
+    patch.setattr(Store, "renew", lambda self, worker, lease: None)
 
 
 def deaths_are_charged_to_all_claims(patch: pytest.MonkeyPatch) -> None:

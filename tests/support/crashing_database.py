@@ -19,9 +19,11 @@ class FragileDatabase:
     """Passes everything on to a database, until its fuse has burned down."""
 
     remote = False
+    returned = 0
 
     def __init__(self, database: Database) -> None:
         self.database = database
+        self.keeps_old_rows = database.keeps_old_rows
         self.fuse = 0
         """At which statement from now on it crashes; 0: never."""
 
@@ -59,8 +61,8 @@ class FragileDatabase:
         self._burn()
         return self.database.lock(kind, names)
 
-    def notify_on_commit(self, woken: set[str]) -> None:
-        self.database.notify_on_commit(woken)
+    def notify_on_commit(self, woken: set[str], returned: set[str]) -> None:
+        self.database.notify_on_commit(woken, returned)
 
     def run(self, name: str, *parameters: Any) -> int:
         self._burn()

@@ -9,6 +9,9 @@ from typing import Any
 class DisturbedDatabase:
     """A database in which other processes do something before chosen reads, one step before each."""
 
+    keeps_old_rows = False
+    returned = 0
+
     def __init__(self, db: Any, first: int, steps: Sequence[Callable[[], object]]) -> None:
         self._db, self._countdown, self.steps = db, first, list(steps)
 

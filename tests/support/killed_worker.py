@@ -63,8 +63,8 @@ class Fragile:
         self._burn()
         return self._database.lock(kind, names)
 
-    def notify_on_commit(self, woken: set[str]) -> None:
-        self._database.notify_on_commit(woken)
+    def notify_on_commit(self, woken: set[str], returned: set[str]) -> None:
+        self._database.notify_on_commit(woken, returned)
 
     def run(self, name: str, *parameters: Any) -> int:
         self._burn()

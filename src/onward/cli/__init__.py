@@ -48,11 +48,14 @@ COMMANDS = {  # the module of each command, and its summary
     "operations": ("operations", "List and continue actions that were begun."),
     "policies": ("reference", "Show what is retried when, and until when."),
     "simulate": ("simulate", "Show what an outage would do with other settings."),
+    "capacity": ("capacity", "Show what a load needs: workers, calls, a database."),
     "schema": ("reference", "Print JSON Schemas of events and documents."),
     "new-service": ("new_service", "Write a new service with its tests and dashboard."),
     "torture": ("torture", "Kill and pause workers, and count what is lost."),
+    "upgrade": ("upgrade", "Create or upgrade the tables of the store."),
     "doctor": ("doctor", "Check the installation, and say what to repair."),
 }
+_ONLY_OWN_MODELS = frozenset(("ingest", "status", "search", "similar", "searches", "summaries"))
 INTERRUPTED = 130  # the exit code of a command that was stopped by Ctrl-C
 WRONG_USAGE = 2
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
@@ -83,6 +86,9 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
+        if cmd_name in _ONLY_OWN_MODELS:
+            # Pydantic would look through all installed packages for plugins, which matter to an app's own models.
+            os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
         module = importlib.import_module(f"onward.cli.{COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
@@ -119,11 +125,9 @@ class _Commands(click.Group):
             _end_without_output(error.strerror or str(error))
 
     def invoke(self, ctx: click.Context) -> Any:  # click's own signature
-        from onward.settings import unknown_variables
-
-        for name, close in unknown_variables(os.environ):
-            meant = f" Did you mean {close}?" if close else ""
-            click.echo(f"Warning: {name} is set, but no setting has this name.{meant}", err=True)
+        # Most people set no other variable, and the module of settings takes a while to import.
+        if any(name.startswith("ONWARD_") and name != "ONWARD_HOME" for name in os.environ):
+            _warn_of_unknown_variables()
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
@@ -135,6 +139,14 @@ class _Commands(click.Group):
             if ctx.params["debug"] or _is_output_error(error):
                 raise
             raise _problem(error) from error
+
+
+def _warn_of_unknown_variables() -> None:
+    from onward.settings import unknown_variables
+
+    for name, close in unknown_variables(os.environ):
+        meant = f" Did you mean {close}?" if close else ""
+        click.echo(f"Warning: {name} is set, but no setting has this name.{meant}", err=True)
 
 
 def _problem(error: Exception) -> click.ClickException:

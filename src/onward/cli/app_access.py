@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
+import click
+
+from onward.ledger.replica_reads import reading_from_replica
 from onward.ops.lookup import check_store
 from onward.settings import load_settings
 
@@ -25,6 +29,19 @@ def open_store_app() -> closing[App]:
     from onward import App
 
     return closing(App(settings=settings))
+
+
+@contextmanager
+def open_reading_app() -> Iterator[App]:
+    """Open an app without services, which reads from the replica if there is one; say if that is behind."""
+    with open_store_app() as app:
+        if app.settings.store_replica is None:
+            yield app
+            return
+        with reading_from_replica(app.store) as reads:
+            yield app
+        if reads.note:
+            click.echo(reads.note, err=True)
 
 
 def open_pipeline() -> closing[App]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onward.cli.app_access import open_store_app
+from onward.cli.app_access import open_reading_app
 from onward.cli.output import Output, marked
 from onward.cli.params import DATE, json_option, print_json
 from onward.ops.lookup import EMPTY, resolve, resolve_source, short_ids
@@ -67,7 +67,7 @@ def ask(
     from onward.pipeline.answers import ask as find
     from onward.pipeline.search import Query
 
-    with open_store_app() as app:
+    with open_reading_app() as app:
         sources = app.store.sources()
         query = Query(
             printable(" ".join(question)),

@@ -8,7 +8,7 @@ import click
 from rich.text import Text
 
 from onward.cli.action_run import runs_action
-from onward.cli.app_access import open_store_app
+from onward.cli.app_access import open_reading_app
 from onward.cli.output import Output
 from onward.cli.params import json_option, list_by_default, print_json
 from onward.ops.actions import failure_groups as actions
@@ -48,7 +48,7 @@ def batches(ctx: click.Context, /, **options: Any) -> None:
 @json_option
 def list_batches(as_json: bool) -> None:
     """List failed batches: how many documents, how often retried, when next, and the last error."""
-    with open_store_app() as app:
+    with open_reading_app() as app:
         found = sorted(app.store.failed_batches(), key=lambda batch: batch.retry_after)
         if as_json:
             print_json([groups.batch_facts(app, one) for one in found])
@@ -81,7 +81,7 @@ def _batch_line(app: App, one: FailedBatch) -> Text:
 @json_option
 def show_batch(id: str, as_json: bool) -> None:
     """Show one failed batch with the error of each of its documents."""
-    with open_store_app() as app:
+    with open_reading_app() as app:
         batch = groups.find_batch(app, id)
         if as_json:
             errors = dict(groups.item_errors(app, batch.items))

@@ -25,6 +25,7 @@ from onward.ops.lookup import is_server, store_file
 from onward.ops.text.format import counted, moment, one_line, size
 from onward.retry.errors import OnwardError
 from onward.retry.redact import redact
+from onward.s3_place import SCHEME as S3
 from onward.settings import FILE, Settings, SettingsError, from_environ, load_settings, named_by, unknown_variables
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def doctor(as_json: bool) -> None:
     """Check settings, folders, store, disk, clock, gateway, models and workers, and say what to repair.
 
     For servers (PostgreSQL, RabbitMQ) it also checks rights, latency, clocks, connections and queues.
-    It changes nothing.
+    It changes nothing; in an object store it writes an object, and deletes it again.
 
     \b
     Exit codes: 0 nothing is wrong, 1 something is.
@@ -217,9 +218,10 @@ def _check_store(settings: Settings, examined: Examined) -> Checks:
     file = store_file(settings.store)
     if file is None:
         if is_server(settings.store):
-            from onward.cli.doctor_backends import check_postgres
+            from onward.cli.doctor_backends import check_postgres, check_replica
 
             yield from check_postgres(settings.store, examined)
+            yield from check_replica(settings)
         else:
             yield ok("store", "in memory: it is gone when the process ends")
         return
@@ -285,8 +287,8 @@ def _check_file_access(file: Path) -> Checks:
 
 
 def _blob_folder(settings: Settings) -> Path | None:
-    """Return the folder of blobs, unless they are in a database."""
-    if is_server(settings.blobs or settings.store):
+    """Return the folder of blobs, unless they are in a database or a bucket."""
+    if is_server(settings.blobs or settings.store) or (settings.blobs or "").startswith(S3):
         return None
     return Path(settings.blobs).expanduser() if settings.blobs else settings.home / "blobs"
 
@@ -332,6 +334,10 @@ def _check_blobs(settings: Settings) -> Checks:
         yield from _check_folder("blobs", folder, "ONWARD_BLOBS")
     elif not settings.blobs or settings.blobs == settings.store:
         yield ok("blobs", "in the store's database")
+    elif settings.blobs.startswith(S3):
+        from onward.cli.doctor_object_store import check_object_store
+
+        yield from check_object_store(settings.blobs, settings.home)
     else:
         from onward.ledger.postgres.inspection import exists
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import math
 import time
 from functools import partial
 from typing import TYPE_CHECKING
@@ -28,11 +29,12 @@ if TYPE_CHECKING:
 
 SLOW_SECONDS = 0.02  # for a question and its answer; every commit takes a few of them
 APART_SECONDS = 5.0  # by which two clocks may differ
+BEHIND_SECONDS = 30.0  # by which a replica may be behind
 RESPONSE_SECONDS = 10.0
 ALIVE_SECONDS = 90.0
 LATELY_SECONDS = 86_400.0  # workers that disappeared earlier are not reported
 NAMED_WORKERS = 3
-_INSTALL = "pip install 'onward[{}]'"
+INSTALL = "pip install 'onward[{}]'"
 _INSTALL_MODELS = 'pip install "onward[pipeline]"'
 
 
@@ -40,7 +42,7 @@ def _warning_if(bad: bool, name: str, text: str, remedy: str) -> Check:
     return warning(name, text, remedy) if bad else ok(name, text)
 
 
-def _explained(name: str, error: OnwardError, otherwise: str) -> Check:
+def explained(name: str, error: OnwardError, otherwise: str) -> Check:
     """Return the check for an error that says after its first sentence what to do about it."""
     text, _, remedy = str(error).partition(". ")
     return wrong(name, text, remedy or otherwise)
@@ -54,15 +56,17 @@ def check_postgres(url: str, examined: Examined) -> Checks:
     try:
         from onward.ledger.postgres.inspection import MAX_PROCESS_CONNECTIONS, examine
     except ModuleNotFoundError as error:
-        yield wrong("store", f"the package {error.name!r} is missing", _INSTALL.format("postgres"))
+        yield wrong("store", f"the package {error.name!r} is missing", INSTALL.format("postgres"))
         return
     try:
         found = examine(url, future=MAX_SKEW_SECONDS)
     except OnwardError as error:
-        yield _explained("store", error, "check ONWARD_STORE, and that the server runs")
+        yield explained("store", error, "check ONWARD_STORE, and that the server runs")
         return
     examined.append(found)
     yield from _check_server(found)
+    if found.pooled:
+        yield _check_pooler(found)
     yield from _check_schema(found)
     yield _check_rights(found)
     free = max(0, found.slots - found.used)
@@ -77,7 +81,7 @@ def _check_server(found: ServerInspection) -> Checks:
     if found.read_only:
         remedy = "name the server that takes changes in ONWARD_STORE"
         yield wrong("server", f"{found.address} cannot be written: {found.read_only}", remedy)
-    elif not found.encrypted and _is_far(found.host):
+    elif not found.encrypted and is_far(found.host):
         text = f"PostgreSQL {found.server_version}; passwords and documents cross a public network in clear"
         yield warning("server", text, "add ?sslmode=verify-full to ONWARD_STORE")
     else:
@@ -93,7 +97,33 @@ def _check_server(found: ServerInspection) -> Checks:
     yield _warning_if(ahead > APART_SECONDS, "clocks", f"the server's clock is {apart} this machine's", remedy)
 
 
-def _is_far(host: str) -> bool:
+def check_replica(settings: Settings) -> Checks:
+    """Check that the replica, if there is one, can be read, and how far it is behind."""
+    if settings.store_replica is None:
+        return
+    try:
+        from onward.ledger.postgres.inspection import examine_replica
+
+        address, behind = examine_replica(settings.store, settings.store_replica)
+    except (OnwardError, ModuleNotFoundError) as error:
+        text = f"{redact(str(error))}; console, search and lists read from the primary meanwhile"
+        yield warning("replica", text, "check ONWARD_STORE_REPLICA, and that the standby runs")
+        return
+    lag = "behind, nobody knows by how much" if math.isinf(behind) else f"{duration(behind)} behind"
+    text = f"{address} is {lag if behind else 'as new as the primary'}"
+    remedy = "see why the standby does not follow: pg_stat_wal_receiver there, pg_stat_replication on the primary"
+    yield _warning_if(behind > BEHIND_SECONDS, "replica", text, remedy)
+
+
+def _check_pooler(found: ServerInspection) -> Check:
+    text = "a pooler gives each transaction another connection: nothing is prepared or set for a session"
+    if found.listens:
+        return ok("pooler", f"{text}; workers listen around it")
+    remedy = "let workers listen around it: add direct=HOST:PORT of the server to ONWARD_STORE"
+    return ok("pooler", f"{text}; workers look for events every second ({remedy})")
+
+
+def is_far(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_global
     except ValueError:
@@ -175,12 +205,12 @@ def check_gateway(settings: Settings) -> Checks:
     try:
         import onward.gateway  # noqa: F401
     except ModuleNotFoundError as error:
-        yield wrong("gateway", f"the package {error.name!r} is missing", _INSTALL.format("rabbitmq"))
+        yield wrong("gateway", f"the package {error.name!r} is missing", INSTALL.format("rabbitmq"))
         return
     try:
         yield from asyncio.run(_check_broker(url))
     except OnwardError as error:
-        yield _explained("gateway", error, "check ONWARD_GATEWAY, and that the broker runs")
+        yield explained("gateway", error, "check ONWARD_GATEWAY, and that the broker runs")
     except TimeoutError:
         text = f"{redact(url)} did not respond within {duration(int(RESPONSE_SECONDS))}"
         yield wrong("gateway", text, "is the broker overloaded, or is there a firewall in between?")
@@ -241,7 +271,7 @@ async def _check_inbox(connection: BrokerConnection) -> Check:
         return ok("inbox", f"queue {INBOX} is not made yet: the next `onward worker` makes it")
     except exceptions.AMQPError as error:
         remedy = shell_command(f"rabbitmqctl -p {vhost_of(connection.url)} delete_queue", INBOX)
-        return _explained("inbox", connection.explain(error), remedy)
+        return explained("inbox", connection.explain(error), remedy)
     return ok("inbox", f"queue {INBOX} is as it should be, {counted(found.message_count or 0, 'message')} in it")
 
 

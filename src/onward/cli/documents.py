@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onward.cli.action_run import runs_action, write_export
-from onward.cli.app_access import open_store_app
+from onward.cli.app_access import open_reading_app
 from onward.cli.output import STATUS_STYLES, Output
 from onward.cli.params import COUNT, SPAN, STATUS, TIME, all_of, filter_option, output_option, print_json
 from onward.ops import lookup
@@ -111,7 +111,7 @@ def list_(
     """List documents by collection and id, as `onward documents` does."""
     if (full or without_times) and not as_json:
         raise click.UsageError("--full and --without-times go with --json")
-    with open_store_app() as app:
+    with open_reading_app() as app:
         names = sorted(app.store.document_counts())
         if collection is not None:
             lookup.check_collection(app, collection)
@@ -212,7 +212,7 @@ def export(output: Path | None, **given: Any) -> None:
       onward documents export --collection messages --source harbour-list.mbox | wc -l
     """
     filters = DocumentFilter(**given)
-    with open_store_app() as app:
+    with open_reading_app() as app:
         states = select_documents(app, filters, statuses_of(filters.status, (None,)))
         count = write_export(exported(app, states), output)
     if count is not None:

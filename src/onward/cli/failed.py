@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onward.cli.action_run import runs_action, write_export
-from onward.cli.app_access import open_store_app
+from onward.cli.app_access import open_reading_app
 from onward.cli.output import Output
 from onward.cli.params import (
     COUNT,
@@ -80,7 +80,7 @@ def list_(queue: str | None, archived: bool, limit: int | None, as_json: bool) -
       onward failed list parsing.failed
       onward failed list --archived --json
     """
-    with open_store_app() as app:
+    with open_reading_app() as app:
         if queue is None:
             found = queries.failed_queue_facts(app, archived=archived)
             shown = [one for one in found if one["archived"] or (one["dead_letters"] and not archived)]
@@ -153,7 +153,7 @@ def inspect(queue: str, archived: bool, limit: int, as_json: bool) -> None:
       onward failed inspect 17
       onward failed inspect parsing.failed --limit 1
     """
-    with open_store_app() as app:
+    with open_reading_app() as app:
         choice = queries.DeadLetterSelection(queue).find(app, archived=archived)
         if choice.row is not None:
             dead_letters = [queries.dead_letter_at(app, choice.row, archived=True if archived else None)]
@@ -220,7 +220,7 @@ def export(queue: str | None, archived: bool, output: Path | None, **filters: An
       onward failed export parsing.failed > letters.ndjson
       onward failed export --all --output letters.ndjson.gz
     """
-    with open_store_app() as app:
+    with open_reading_app() as app:
         choice = queries.DeadLetterSelection(queue, **filters).find(app, archived=archived)
         count = write_export((queries.dead_letter_facts(one) for one in choice.letters()), output)
     if count is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onward.cli.action_run import runs_action
-from onward.cli.app_access import open_store_app
+from onward.cli.app_access import open_reading_app
 from onward.cli.output import Output, events_wait
 from onward.cli.params import (
     DATE,
@@ -109,7 +109,7 @@ def list_groups(
       onward failures list --owner ana
       onward failures list --all --json
     """
-    with open_store_app() as app:
+    with open_reading_app() as app:
         if service is not None:
             check_service(app, service)
         most = limit or (None if as_json else LISTED)
@@ -179,7 +179,7 @@ def show_group(group: str, as_json: bool) -> None:
     Examples:
       onward failures show 5d41402a
     """
-    with open_store_app() as app:
+    with open_reading_app() as app:
         evidence = evidence_of(app.store, groups.find_group(app, group))
         verdict = diagnose(evidence)
         if as_json:

@@ -8,7 +8,7 @@ import click
 
 from onward.cli import INTERRUPTED
 from onward.cli.action_run import on_signals, print_result
-from onward.cli.app_access import open_store_app
+from onward.cli.app_access import open_reading_app, open_store_app
 from onward.cli.output import Output
 from onward.cli.params import COUNT, json_option, list_by_default, print_json
 from onward.model.operations import Operation
@@ -49,7 +49,7 @@ def operations(ctx: click.Context, status: str | None, limit: int | None, as_jso
 @json_option
 def list_them(status: str | None, limit: int | None, as_json: bool) -> None:
     """List operations, the latest first."""
-    with open_store_app() as app:
+    with open_reading_app() as app:
         found = list_operations(app, status=status, limit=limit or LISTED)
     if as_json:
         print_json([operation_facts(one) for one in found])
@@ -66,7 +66,7 @@ def list_them(status: str | None, limit: int | None, as_json: bool) -> None:
 @json_option
 def show(id: str, as_json: bool) -> None:
     """Show one operation: what it is about, how far it has come, and its result."""
-    with open_store_app() as app:
+    with open_reading_app() as app:
         found = find_operation(app, id)
         about = operation_about(app, found)
     if as_json:

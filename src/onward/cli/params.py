@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from onward.model.documents import Status
 from onward.pipeline.dates import ALLOWED, SPANS, ClockChange, read_past, read_span, read_time
 
 if TYPE_CHECKING:
@@ -21,10 +21,16 @@ else:
     _ParamType = click.ParamType  # older releases of click have no type arguments here
 
 PIPELINE = "onward.pipeline.app:app"  # the reference of Onward's own pipeline
+MAX_PROCESSES = 4  # by default; more are of no use on one store
 STDOUT = "-"
 _HARMFUL_IN_JSON = re.compile(r"[\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Command], Command]
+
+
+def default_processes() -> int:
+    """Return the number of worker processes of a run that names none."""
+    return max(1, min(MAX_PROCESSES, os.cpu_count() or 1))
 
 
 def print_json(facts: object, *, indent: int | None = 2) -> None:
@@ -69,7 +75,8 @@ DATE = _Seconds("date", read_past, ALLOWED)  # an hour alone is the last such ho
 TIME = _Seconds("time", read_time, "18:30, tomorrow or 2026-03-09T14:30")  # an hour alone is one of today
 SPAN = _Seconds("span", read_span, SPANS)
 COUNT = click.IntRange(1, 1_000_000_000)  # a count or a row number, no larger than a store can have
-STATUS = click.Choice([status.value for status in Status])
+# Not made of `Status`: its module takes longer to import than most commands need otherwise.
+STATUS = click.Choice(["pending", "processed", "failed", "failed_max_retries", "discarded"])
 
 
 def not_empty(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 import re
 import signal
 import time
@@ -24,20 +23,20 @@ from rich.text import Text
 
 from onward.cli.action_run import on_signals
 from onward.cli.output import Output, count_cell
-from onward.cli.params import PIPELINE
+from onward.cli.params import PIPELINE, default_processes
 from onward.ops.text.format import clock_time, counted, duration, number, one_line
 from onward.retry.errors import OnwardError
 from onward.retry.redact import redact
 
 if TYPE_CHECKING:
     from onward import App
+    from onward.early_processes import EarlyProcesses
     from onward.pipeline.progress import OutageProgress, RunProgress, StageProgress
 
 IDLE_SECONDS = 60.0  # a run ends when nothing is due within this time
 DISPLAY_SECONDS = 0.5
 PLAIN_SECONDS = 10.0
 MAX_LOG_BYTES = 5_000_000
-MAX_PROCESSES = 4  # by default; more are of no use on one store
 RESUME_HINT = "Nothing is lost: `onward ingest` or `onward worker` goes on where it stopped."
 _PROBLEM = re.compile(r"^[\d-]+ [\d:,.]+ (INFO|WARNING|ERROR) +(.*?(?:failed|given up|set aside|died|hangs).*)$")
 _IDS = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{24}\b((?:, [0-9a-f]{32})*)")
@@ -46,11 +45,18 @@ _READ_BYTES = 64_000
 
 
 def run(
-    app: App, title: str, *, sources: Sequence[str] = (), processes: int | None = None, background: bool = False
+    app: App,
+    title: str,
+    *,
+    sources: Sequence[str] = (),
+    processes: int | None = None,
+    background: bool = False,
+    early: EarlyProcesses | None = None,
 ) -> bool:
     """Process everything that is due; return whether it was interrupted.
 
-    Without `background`, services that work in the background are left to `onward worker`.
+    Without `background`, services that work in the background are left to `onward worker`. `early` has worker
+    processes of the pipeline that were started before.
     """
     from onward.ledger.store_errors import StoreFull, StoreGone, StoreUnavailable
     from onward.pipeline.progress import ProgressMeter
@@ -87,12 +93,13 @@ def run(
                 PIPELINE,
                 app=app,
                 services=[one.name for one in app.registry.services.values() if background or not one.background],
-                processes=processes or max(1, min(MAX_PROCESSES, os.cpu_count() or 1)),
+                processes=processes or default_processes(),
                 idle_within=IDLE_SECONDS,
                 log_level=logging.INFO,
                 log_file=file,
                 on_poll=watch,
                 on_signal=lambda: signals.append(time.monotonic()),
+                early=early,
             )
         next_display = 0.0
         watch(app)  # show what happened since the last display

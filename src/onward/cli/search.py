@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from onward.cli.app_access import open_store_app
+from onward.cli.app_access import open_reading_app
 from onward.cli.output import Output
 from onward.cli.params import DATE, json_option, print_json
 from onward.cli.search_output import print_as_csv, print_as_json, print_facets, print_hits, print_total
@@ -118,7 +118,7 @@ def search(
     filters = [name for name in FILTERS if given[name] is not None]
     text = printable(" ".join(words))
     _check_usage(text, filters, save, as_csv=as_csv, as_json=as_json)
-    with open_store_app() as app:
+    with open_reading_app() as app:
         sources = app.store.sources()
         query = Query(
             text,
@@ -218,7 +218,7 @@ def similar(id: str, limit: int, as_json: bool) -> None:
     """
     from onward.pipeline.search import similar as find_similar
 
-    with open_store_app() as app:
+    with open_reading_app() as app:
         _, message = resolve(app, id, ("messages",))
         found = find_similar(app, message, limit=limit)
         if as_json:
@@ -247,7 +247,7 @@ def summaries(source: str | None, thread: str | None, limit: int, files: bool, a
       onward summaries --source harbour-list.mbox --limit 5
       onward summaries --thread 02ba096c
     """
-    with open_store_app() as app:
+    with open_reading_app() as app:
         if thread is not None:
             _print_summary(app, thread, as_json)
             return

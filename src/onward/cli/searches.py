@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from onward.cli.app_access import open_store_app
+from onward.cli.app_access import open_reading_app, open_store_app
 from onward.cli.output import Output
 from onward.cli.params import json_option, list_by_default, print_json
 from onward.ops.text.format import one_line
@@ -35,7 +35,7 @@ def list_searches(as_json: bool) -> None:
     """List the saved searches by name."""
     from onward.pipeline.saved_searches import read_searches
 
-    with open_store_app() as app:
+    with open_reading_app() as app:
         found = read_searches(app)
     if as_json:
         print_json([{"name": search.name, "query": search.text} for search in found])

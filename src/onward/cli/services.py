@@ -10,7 +10,7 @@ import click
 from rich.text import Text
 
 from onward.cli.action_run import print_result, run_action, runs_action
-from onward.cli.app_access import open_store_app
+from onward.cli.app_access import open_reading_app, open_store_app
 from onward.cli.output import Output, count_cell, events_wait
 from onward.cli.params import json_option, list_by_default, print_json
 from onward.ops.actions.services import CloseBreaker, OpenBreaker, RetireService
@@ -53,7 +53,7 @@ def services(ctx: click.Context, /, **options: Any) -> None:
 @json_option
 def list_services(as_json: bool) -> None:
     """Show every service: its event, what it finishes, its workers, its events, and when it was last run."""
-    with open_store_app() as app:
+    with open_reading_app() as app:
         facts, worker = service_facts(app.store), worker_command(app.store)
     if as_json:
         print_json({"services": facts})
@@ -211,7 +211,7 @@ def breakers(ctx: click.Context, /, **options: Any) -> None:
 @json_option
 def list_breakers(history: bool, as_json: bool) -> None:
     """Show every dependency, since when it is down, why, and what waits for it."""
-    with open_store_app() as app:
+    with open_reading_app() as app:
         facts = breaker_facts(app)
         openings = app.store.openings() if history else []
         now = app.store.now()

@@ -13,7 +13,7 @@ import click
 from rich.cells import set_cell_size
 from rich.text import Text
 
-from onward.cli.app_access import open_store_app
+from onward.cli.app_access import open_reading_app
 from onward.cli.output import NAME_WIDTH, STATUS_STYLES, Output
 from onward.cli.params import json_option, print_json
 from onward.ops.lookup import resolve, short_ids, show_command
@@ -64,7 +64,7 @@ def show(id: str, raw: bool, as_json: bool) -> None:
       onward show --raw a0e78889 > message.eml
       onward show --json threads/a0e78889
     """
-    with open_store_app() as app:
+    with open_reading_app() as app:
         collection, found = resolve(app, id)
         if raw:
             visible = sys.stdout.isatty()

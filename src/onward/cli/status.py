@@ -7,7 +7,7 @@ from typing import Any
 import click
 from rich.text import Text
 
-from onward.cli.app_access import open_store_app
+from onward.cli.app_access import open_reading_app
 from onward.cli.output import STATUS_STYLES, Output, count_cell, events_wait
 from onward.cli.params import COUNT, json_option, print_json
 from onward.ops.actions.action import action_facts
@@ -40,7 +40,7 @@ def status(as_json: bool) -> None:
     if not store_exists(settings.store):
         system = SystemStatus(str(store_file(settings.store) or redact(settings.store)), 0)
     else:
-        with open_store_app() as app:
+        with open_reading_app() as app:
             system = read_status(app)
     if as_json:
         print_json(system.as_dict())
@@ -192,7 +192,7 @@ def actions(limit: int, before: int | None, as_json: bool) -> None:
       onward actions
       onward actions --limit 10 --json
     """
-    with open_store_app() as app:
+    with open_reading_app() as app:
         found = app.store.actions(limit=limit + 1, before=before)
     shown = found[:limit]
     if as_json:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import math
 import re
 import time
 from collections import OrderedDict
 from collections.abc import MutableMapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,9 +21,12 @@ from starlette.types import Message, Receive, Scope, Send
 from onward.console.problems import Problem, problem_of, send_problem
 from onward.console.sessions import Sessions, cookie_of
 from onward.console.time_zone import COOKIE, set_viewer_zone
+from onward.ledger.replica_reads import ReplicaReads, reading_from_replica
+from onward.retry import OnwardError
 from onward.settings import Settings
 
 OPEN_PATHS = ("/login", "/healthz", "/readyz")  # need no token; neither does /static
+ON_PRIMARY = (*OPEN_PATHS, "/metrics")  # are never read from the replica
 UPLOADS = ("/v3/documents", "/v3/documents/batch", "/v3/uploads", "/ingest")
 MAX_BODY_BYTES = 1_000_000  # of any request but an upload
 BURST = 200
@@ -67,6 +71,7 @@ class AccessMiddleware:
 
     def __init__(self, web: Starlette, settings: Settings, sessions: Sessions, hosts: frozenset[str]) -> None:
         self.web = web
+        self._has_replica = settings.store_replica is not None
         self._sessions = sessions
         self._hosts = hosts
         self._upload_bytes = settings.serve_max_upload_bytes
@@ -93,12 +98,24 @@ class AccessMiddleware:
             # The response to GET; the server leaves the body out. A stream may never end, so HEAD is refused.
             scope = {**scope, "method": "GET"}
         try:
-            await self.web(scope, _limited(receive, self._max_bytes(scope), answer), answer)
+            with await self._reading(scope) as answer.reads:
+                await self.web(scope, _limited(receive, self._max_bytes(scope), answer), answer)
         except Exception as error:
             # If the response has begun, the error was logged, and Starlette only raises it again for the server,
             # which would log it once more, with the secrets it may carry.
             if not answer.began:
                 await send_problem(problem_of(error), scope, receive, answer)
+
+    async def _reading(self, scope: Scope) -> AbstractContextManager[ReplicaReads | None]:
+        """Let a request that changes nothing read from the replica, if there is one."""
+        path = scope["path"]
+        if not self._has_replica or scope["method"] != "GET" or path in ON_PRIMARY or path.startswith("/static/"):
+            return nullcontext()
+        try:
+            store = await asyncio.to_thread(lambda: self.web.state.onward.store)
+        except OnwardError:  # the page says it
+            return nullcontext()
+        return reading_from_replica(store)
 
     def _check(self, scope: Scope) -> None:
         asked, path = HTTPConnection(scope), scope["path"]
@@ -164,6 +181,7 @@ class HeaderedResponse:
         self._send = send
         self._is_static = is_static
         self.began = False
+        self.reads: ReplicaReads | None = None  # where the response was read from, if there is a replica
 
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
@@ -171,8 +189,20 @@ class HeaderedResponse:
             headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():
                 headers.setdefault(name, value)
+            if self.reads is not None and self.reads.decided_at > 0:
+                headers["onward-read-from"] = read_from(self.reads)
             headers.setdefault("cache-control", "private, max-age=3600" if self._is_static else "no-store")
         await self._send(message)
+
+
+def read_from(reads: ReplicaReads) -> str:
+    """Return the value of the header that says where a response was read from."""
+    if reads.problem:
+        return "primary; replica=unavailable"
+    if reads.from_primary or reads.behind_seconds is None:
+        return "primary"
+    behind = "unknown" if math.isinf(reads.behind_seconds) else f"{reads.behind_seconds:.1f}"
+    return f"replica; behind={behind}"
 
 
 def too_large(most: int) -> Problem:

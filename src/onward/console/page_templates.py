@@ -22,6 +22,7 @@ from onward.console.sessions import SESSION_SECONDS, Sessions, cookie_name, cook
 from onward.console.text_language import lang_attribute
 from onward.console.time_zone import local, viewer_zone
 from onward.console.timed_cache import TimedCache
+from onward.ledger.replica_reads import current_reads
 from onward.ledger.store_errors import StoreError
 from onward.model.operations import Operation
 from onward.ops.queries.services import Outage, read_outages
@@ -142,7 +143,11 @@ def _environment() -> Environment:
         "whole_numbers": partial(re.compile(r"(?<=\d) (?=\d{3}\b)").sub, "\N{NO-BREAK SPACE}"),
     }
     environment.globals |= {"asset": _asset, "document_path": document_path, "menu": MENU, "page_path": page_path}
-    environment.globals |= {"similar_path": similar_path, "viewer_zone": viewer_zone}
+    environment.globals |= {
+        "similar_path": similar_path,
+        "viewer_zone": viewer_zone,
+        "replica_note": _replica_note,
+    }
     return environment
 
 
@@ -188,6 +193,12 @@ def _operations(app: App, id: str) -> tuple[list[Operation], str]:
         return app.store.operations(limit=MAX_RECENT), found.text if found is not None else ""
     except StoreError:  # the page says it
         return [], ""
+
+
+def _replica_note() -> str:
+    """Return how old a page is that was read from the replica; empty if it is not."""
+    reads = current_reads()
+    return one_line(reads.note) if reads is not None else ""
 
 
 def outage_html(outage: Outage) -> Markup:

@@ -10,7 +10,6 @@ from onward import App, Document, Status
 from onward.pipeline import uploads
 from onward.pipeline.documents import Archive, Chunk, Message, Report, Task, report_id, source_id
 from onward.pipeline.events import ChunksPrepared, SourceSubmitted
-from onward.pipeline.fetch import canonical
 
 UNREFERENCED_SECONDS = 86_400.0  # a blob without a document is kept this long: its document may come
 COLLECT_SECONDS = 6 * 3_600.0  # how often blobs without a document are collected
@@ -20,6 +19,8 @@ GIVEN_UP = (Status.FAILED, Status.FAILED_MAX_RETRIES)
 
 def submit(app: App, location: str) -> Task:
     """Request the ingestion of a source, for the first time or again."""
+    from onward.pipeline.fetch.location import canonical  # fetching imports much that a list needs not
+
     source = canonical(location)
     id = source_id(source)
 
@@ -121,6 +122,8 @@ def forget(app: App, location: str) -> int:
 def known_source(app: App, location: str) -> str:
     """Return the source for a location, or for the end of a location that only one source has."""
     sources = app.store.sources()
+    from onward.pipeline.fetch.location import canonical
+
     exact = canonical(location)
     if exact in sources:
         return exact

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic_core import from_json
 
 from onward.model.documents import DocumentState, Status
 from onward.model.failures import Outcome, outcomes
@@ -174,35 +175,114 @@ class Evidence:
 
 def evidence_of(store: Store, group: FailureGroup, beside: Sequence[FailureGroup] | None = None) -> Evidence:
     """Collect the evidence on a failure group from a store; `beside` are groups that are known already."""
-    needs = next((service.needs for service in store.subscriptions() if service.service == group.service), ())
-    openings = (
-        Opening(*(opening[name] for name in ("dependency", "opened_at", "closed_at", "reason", "remedy")))
-        for opening in store.openings()
-        if opening["dependency"] in {*needs, *group.dependencies}
-        and (opening["closed_at"] is None or opening["closed_at"] >= group.first_seen)
-        and opening["opened_at"] <= group.last_seen + SLACK_SECONDS
-    )
-    failed = store.find_states(fingerprint=group.fingerprint, limit=MAX_FAILED_READ) if group.affected else []
-    failed = [state for state in failed if state.status != Status.DISCARDED]
-    versions = tuple(Version(*version) for version in store.versions())
-    if beside is None:
-        beside = store.failure_groups(service=group.service, since=group.first_seen, limit=MAX_FAILED_READ)
-    found = Evidence(
-        group,
-        tuple(openings),
-        versions,
-        tuple(needs),
-        tuple(_outcomes(state.attempts, group.fingerprint) for state in failed),
-        _traits(store, group, failed),
-        *_beside(group, beside),
-    )
-    busy = found.kind in NETWORK or (found.kind == "transient" and found.needs)
-    if found.kind == "capacity" or (found.during and busy):
-        found = replace(found, load=_load(store, group))
-    down = any(opening.dependency in found.suspects and opening.closed_at is None for opening in found.openings)
-    if not (down and found.kind in NETWORK):
-        return found
-    return replace(found, waiting=store.counts().get(group.service, {}).get("waiting", 0))
+    return EvidenceReader(store).of(group, beside)
+
+
+class EvidenceReader:
+    """Collects the evidence on failure groups at one moment; facts that groups share are read once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._succeeded: dict[str, list[_Compared]] = {}
+
+    @cached_property
+    def _needs(self) -> dict[str, Sequence[str]]:
+        return {one.service: one.needs for one in self._store.subscriptions()}
+
+    @cached_property
+    def _openings(self) -> list[Opening]:
+        names = ("dependency", "opened_at", "closed_at", "reason", "remedy")
+        return [Opening(*(opening[name] for name in names)) for opening in self._store.openings()]
+
+    @cached_property
+    def _versions(self) -> tuple[Version, ...]:
+        return tuple(Version(*version) for version in self._store.versions())
+
+    @cached_property
+    def _waiting(self) -> dict[str, int]:
+        return {service: counts.get("waiting", 0) for service, counts in self._store.counts().items()}
+
+    def of(self, group: FailureGroup, beside: Sequence[FailureGroup] | None = None) -> Evidence:
+        """Collect the evidence on one group; `beside` are groups that are known already."""
+        if beside is None:
+            beside = self._store.failure_groups(
+                service=group.service, since=group.first_seen, limit=MAX_FAILED_READ
+            )
+        return self.of_all([group], beside)[0]
+
+    def of_all(self, groups: Sequence[FailureGroup], beside: Sequence[FailureGroup]) -> list[Evidence]:
+        """Collect the evidence on several groups: the documents of all of them are read together."""
+        failed = self._failed([group for group in groups if group.affected])
+        return [self._evidence(group, failed.get(group.fingerprint, []), beside) for group in groups]
+
+    def _evidence(
+        self, group: FailureGroup, failed: Sequence[_Compared], beside: Sequence[FailureGroup]
+    ) -> Evidence:
+        needs = self._needs.get(group.service, ())
+        openings = (
+            opening
+            for opening in self._openings
+            if opening.dependency in {*needs, *group.dependencies}
+            and (opening.closed_at is None or opening.closed_at >= group.first_seen)
+            and opening.opened_at <= group.last_seen + SLACK_SECONDS
+        )
+        found = Evidence(
+            group,
+            tuple(openings),
+            self._versions,
+            tuple(needs),
+            tuple(_outcomes(one.state.attempts, group.fingerprint) for one in failed),
+            self._traits(group, failed),
+            *_beside(group, beside),
+        )
+        busy = found.kind in NETWORK or (found.kind == "transient" and found.needs)
+        if found.kind == "capacity" or (found.during and busy):
+            found = replace(found, load=_load(self._store, group))
+        down = any(
+            opening.dependency in found.suspects and opening.closed_at is None for opening in found.openings
+        )
+        if not (down and found.kind in NETWORK):
+            return found
+        return replace(found, waiting=self._waiting.get(group.service, 0))
+
+    def _failed(self, groups: Sequence[FailureGroup]) -> dict[str, list[_Compared]]:
+        """Read some of the affected documents of each group; with their fields if they are compared."""
+        found = self._store.states_of_groups([group.fingerprint for group in groups], limit=MAX_FAILED_READ)
+        wanted: dict[str, list[str]] = {}
+        compared: dict[str, list[DocumentState]] = {}
+        for group in groups:
+            states = [one for one in found.get(group.fingerprint, []) if one.status != Status.DISCARDED]
+            compared[group.fingerprint] = states
+            if len(states) >= MIN_COMPARED and group.collection is not None:
+                wanted.setdefault(group.collection, []).extend(one.id for one in states)
+        bodies = {
+            (collection, id): body
+            for collection, ids in wanted.items()
+            for id, _, body in self._store.read_bodies(collection, ids)
+        }
+        return {
+            group.fingerprint: [
+                _Compared.of(one, bodies.get((group.collection or "", one.id)))
+                for one in compared[group.fingerprint]
+            ]
+            for group in groups
+        }
+
+    def _succeeding(self, collection: str) -> list[_Compared]:
+        """Return the documents of a collection that failing ones are compared with."""
+        if collection not in self._succeeded:
+            done = self._store.find_states(
+                collection=collection, status=Status.PROCESSED, limit=MAX_PROCESSED_READ
+            )
+            bodies = {id: body for id, _, body in self._store.read_bodies(collection, [one.id for one in done])}
+            self._succeeded[collection] = [_Compared.of(one, bodies.get(one.id)) for one in done]
+        return self._succeeded[collection]
+
+    def _traits(self, group: FailureGroup, failed: Sequence[_Compared]) -> tuple[Trait, ...]:
+        if len(failed) < MIN_COMPARED or group.collection is None:
+            return ()
+        done = self._succeeding(group.collection)
+        return _traits(group, failed, done) if len(done) >= MIN_COMPARED else ()
 
 
 def _load(store: Store, group: FailureGroup) -> float | None:
@@ -226,7 +306,8 @@ def waiting_events(store: Store, groups: Iterable[FailureGroup]) -> dict[str, in
     """
     down = {breaker.dependency for breaker in store.breakers() if breaker.open}
     held = {service.service for service in store.subscriptions() if down.intersection(service.needs)}
-    return {group.fingerprint: evidence_of(store, group, ()).waiting for group in groups if group.service in held}
+    chosen = [group for group in groups if group.service in held]
+    return {one.group.fingerprint: one.waiting for one in EvidenceReader(store).of_all(chosen, ())}
 
 
 def _beside(group: FailureGroup, others: Sequence[FailureGroup]) -> tuple[int, int, int]:
@@ -259,34 +340,31 @@ def _outcomes(attempts: dict[str, Any], fingerprint: str) -> tuple[int, int]:
 # -- what documents that fail have in common
 
 
-def _traits(store: Store, group: FailureGroup, failed: Sequence[DocumentState]) -> tuple[Trait, ...]:
-    if len(failed) < MIN_COMPARED or group.collection is None:
-        return ()
-    done = store.find_states(collection=group.collection, status=Status.PROCESSED, limit=MAX_PROCESSED_READ)
-    if len(done) < MIN_COMPARED:
-        return ()
-    wanted = [state.id for state in (*failed, *done)]
-    bodies = {id: body for id, _, body in store.read_bodies(group.collection, wanted)}
-    failing, succeeding = (
-        [dict(_fields(state, bodies.get(state.id))) for state in some] for some in (failed, done)
-    )
+class _Compared(NamedTuple):
+    """A document with what is compared of it."""
+
+    state: DocumentState
+    fields: dict[str, str]
+    size: int  # of its body
+
+    @classmethod
+    def of(cls, state: DocumentState, body: str | None) -> _Compared:
+        return cls(state, dict(_fields(state, body)), len(body or ""))
+
+
+def _traits(group: FailureGroup, failed: Sequence[_Compared], done: Sequence[_Compared]) -> tuple[Trait, ...]:
     found = []
-    for name in dict.fromkeys(name for fields in failing for name in fields):
-        value, count = Counter(fields.get(name, "") for fields in failing).most_common(1)[0]
-        others = [
-            one.updated_at or 0.0
-            for one, fields in zip(done, succeeding, strict=True)
-            if fields.get(name, "") == value
-        ]
+    for name in dict.fromkeys(name for one in failed for name in one.fields):
+        value, count = Counter(one.fields.get(name, "") for one in failed).most_common(1)[0]
+        if count < MOST * len(failed):
+            continue
+        others = [one.state.updated_at or 0.0 for one in done if one.fields.get(name, "") == value]
         before = sum(at < group.first_seen for at in others)
         during = sum(group.first_seen <= at <= group.last_seen for at in others)
-        trait = Trait(name, value, count, len(failing), len(others), len(succeeding), before, during)
-        if count >= MOST * len(failing) and (
-            len(others) <= FEW * len(done) or (trait.changed and len(others) < len(done))
-        ):
+        trait = Trait(name, value, count, len(failed), len(others), len(done), before, during)
+        if len(others) <= FEW * len(done) or (trait.changed and len(others) < len(done)):
             found.append(trait)
-    sizes = [[len(bodies.get(state.id, "")) for state in some] for some in (failed, done)]
-    smallest, largest = min(sizes[0]), max(sizes[1])
+    smallest, largest = min(one.size for one in failed), max(one.size for one in done)
     if smallest > TIMES_LARGER * largest:
         found.append(Trait("size", f"more than {largest} bytes", len(failed), len(failed), 0, len(done)))
     return tuple(found)
@@ -295,7 +373,7 @@ def _traits(store: Store, group: FailureGroup, failed: Sequence[DocumentState]) 
 def _fields(state: DocumentState, stored: str | None) -> Iterator[tuple[str, str]]:
     """Yield the short fields of a document, and the parts of them that many documents share."""
     yield "source", state.source or ""
-    body = json.loads(stored) if stored else None
+    body = from_json(stored) if stored else None
     for name, value in body.items() if isinstance(body, Mapping) else ():
         if name in ("id", "source") or isinstance(value, dict | list):
             continue

@@ -158,7 +158,8 @@ class Engine(work_loop.WorkLoop):
         """Turn the bus's hints into wake-ups, in a thread of its own: waiting for them blocks."""
         while not self._ended:
             try:
-                self.bus.wait(work_loop.TICK_SECONDS)
+                if not self.bus.wait(work_loop.TICK_SECONDS):
+                    continue
             except StoreError as error:
                 log.debug("%s; looking for due rows without it", error)
                 time.sleep(work_loop.TICK_SECONDS)
@@ -274,9 +275,12 @@ class Engine(work_loop.WorkLoop):
         if settings.renews and now - self._renewed > settings.lease / 3:
             self._renewed = now
             store.renew(self.context.worker, settings.lease)
-        changed = now > self._reclaims_from and bool(store.reclaim())
+        pulse, self.pulse = self.pulse, None  # a worker that rests has just read it
+        if pulse is None or store.now() - pulse.at > work_loop.TICK_SECONDS:
+            pulse = store.pulse([])
+        changed = pulse.lapsed and now > self._reclaims_from and bool(store.reclaim())
         # One process of the whole fleet probes a dependency at a time.
-        due = [one.dependency for one in store.breakers() if is_health_probe_due(one, store.now())]
+        due = [one.dependency for one in pulse.breakers if is_health_probe_due(one, store.now())]
         for name in due:
             if self.context.health.has(name) and store.claim_probe(name):
                 self._in_thread(self._probe, name)

@@ -86,8 +86,8 @@ def publish(
     def put() -> list[Published]:
         # New objects for each try: the store changes them, and a transaction may be repeated.
         new = new_documents(documents, source, priority)
-        kept = _kept(store, new) if store.add_documents(new) < len(new) else ()
-        published = store.publish(envelopes)
+        added, published = store.publish_with_documents(new, envelopes)
+        kept = _kept(store, new) if added < len(new) else ()
         return [replace(one, kept=kept) for one in published] if kept else published
 
     return store.atomically(put)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import mmap
 import os
 import struct
@@ -28,7 +29,7 @@ log = logging.getLogger("onward")
 
 AHEAD_SECONDS = 0.25
 """Calls are claimed ahead of the slots: as many as the slots finish in this time, at most `MAX_AHEAD`."""
-MAX_AHEAD = 2000
+MAX_AHEAD = 1000  # more, and the last of a backlog wait in one process while another has nothing to do
 YIELD_EVERY = 32
 """Calls after which an `async def` slot yields, so that handlers that never await do not block the loop."""
 
@@ -62,6 +63,7 @@ class ServiceSlots:
         self._busy: set[int] = set()  # slots that run a call or look for one
         self._fork_depth = fork_depth()
         self._seconds_per_call = AHEAD_SECONDS
+        self._calls_per_row = 1.0
         self._ended = 0
         self._first = self.record.reserve(self.count)
 
@@ -76,7 +78,15 @@ class ServiceSlots:
         ahead = min(MAX_AHEAD, int(self.ahead_seconds / pace) * self.count)
         room = self.count + ahead - self.load
         # Claiming a handful at a time would cost a transaction each.
-        return room if room * 4 >= self.count + ahead or not self.waiting else 0
+        if room <= 0 or (room * 4 < self.count + ahead and self.waiting):
+            return 0
+        # An event about many documents is many calls; other workers wait for work, too.
+        return math.ceil(room / self._calls_per_row)
+
+    def note_claim(self, rows: int, calls: int) -> None:
+        """Note how many calls the claimed rows are."""
+        if rows:
+            self._calls_per_row += (max(1.0, calls / rows) - self._calls_per_row) / 2
 
     def look_again(self) -> None:
         """Note that something may be due. Callable from any thread, also while a claim is under way."""
@@ -293,6 +303,11 @@ class RunningSlots:
                 handle = os.dup(file.fileno())
         os.ftruncate(handle, _SIZE)
         return cls(handle)
+
+    @property
+    def handle(self) -> int:
+        """The file descriptor of the memory."""
+        return self._handle
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _inherited, (DupFd(self._handle),)

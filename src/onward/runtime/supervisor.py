@@ -361,7 +361,8 @@ class Supervisor:
                 if about["worker"] not in own and is_gone(about):
                     returned = self.store.reclaim(about["worker"])
                     log.info("worker %s is gone; %d events it held are tried again", about["worker"], returned)
-        if now - self._looked >= 2 * self.poll:
+        # A caller waits for the end of a run that ends when it is idle.
+        if now - self._looked >= self.poll * (5 if self.idle_within is None else 2):
             self._looked = now
             alone = any(child.alone for child in self.children)
             if not alone and now >= self.suspects.ready_at and self.store.overdue_suspects(names):

@@ -23,7 +23,7 @@ from onward.model.ledger import (
 )
 from onward.retry import OnwardError, Permanent
 from onward.runtime.publisher import delay_problem, priority_problem
-from onward.search.postings import storable_text, text_entry
+from onward.search.postings import TextEntry, storable_text, text_entry
 
 if TYPE_CHECKING:
     from onward.runtime.handler_call import Call
@@ -179,16 +179,17 @@ class Work:
         fields: Mapping[str, str] | None = None,
         facets: Mapping[str, str] | None = None,
         date: float | None = None,
+        entry: TextEntry | None = None,
     ) -> None:
         """Index a document for full-text search, in place of what it was found by before.
 
         Words of the title rank higher than those of the text, words of the quoted text lower. A query can look for
         words of one of the fields. Texts are filtered and counted by facets; `language` is the facet by which the
-        words are stemmed.
+        words are stemmed. `entry` has the terms of these texts where another process has made them.
         """
         self._must_be(Document, document, "index")
         values = {name: storable_text(value) for name, value in (facets or {}).items() if value}
-        entry = text_entry(title, text, quoted, fields, values.get("language", ""))
+        entry = entry or text_entry(title, text, quoted, fields, values.get("language", ""))
         about = json.dumps(values, ensure_ascii=False)
         self.texts.append(
             IndexedText(document.collection, document.id, title, text, quoted, *entry, date=date, facets=about)

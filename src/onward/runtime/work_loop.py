@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,6 +19,7 @@ from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, TypeVar
 
+from onward.ledger.due_scan import Pulse
 from onward.ledger.store_errors import StoreConflict, StoreFull, StoreUnavailable
 from onward.model.ledger import MAX_COMMIT_BYTES, MAX_COMMIT_DOCUMENTS, CommitResult, CommitStatus, Delivery
 from onward.runtime import outcomes
@@ -35,6 +37,7 @@ T = TypeVar("T")
 
 TICK_SECONDS = 1.0
 BUSY_TICK_SECONDS = 0.25
+PULSE_SECONDS = 0.25  # the least time between two pulses of a loop that rests again and again
 MAX_GROUP = 1000
 MAX_BACKGROUND_COMMITS = 2  # one that the database works on, and one that is being prepared for it
 BACKGROUND_COMMIT_SIZE = 100  # from this many works on, a remote store commits them while the next are claimed
@@ -77,6 +80,8 @@ class WorkLoop:
         self.claim_count = 0
         self.background: set[asyncio.Future[None]] = set()  # commits that are under way while the loop goes on
         self.uncertain = False  # the store went away during a commit, which may have been made all the same
+        self.pulse: Pulse | None = None  # what a loop that rests has read from the store, for the next tick
+        self._last_pulse: Pulse | None = None
         threads = store.remote and not settings.inline
         self._executor = ThreadPoolExecutor(2 + MAX_BACKGROUND_COMMITS, "onward-store") if threads else None
         self._hooks = hooks
@@ -94,6 +99,7 @@ class WorkLoop:
 
     async def work(self) -> None:
         """Make steps until it is stopped, or may end."""
+        away_since = math.inf
         try:
             self.start()
             while not self.is_over():
@@ -101,11 +107,15 @@ class WorkLoop:
                     os._exit(0)  # a handler has forked: this is the copy, and it owns nothing here
                 try:
                     busy = await self.step()
+                    away_since = math.inf
                     if self.under_way() or not (busy or self.settings.until_idle or self.settings.suspects):
                         await self._rest()
                     if not busy and await self._may_end():
                         break
                 except StoreUnavailable as error:
+                    away_since = min(away_since, self._monotonic())
+                    if self._draining and self._monotonic() - away_since > self.settings.lease:
+                        raise  # its leases are over: others do again what it could not commit
                     log.error("%s. Nothing is claimed until it is back", error)
                     self.after_outage()
                     await asyncio.sleep(TICK_SECONDS)
@@ -158,17 +168,24 @@ class WorkLoop:
         finished = self.finished
         # Checked after `clear`: everything that arrives later wakes the loop.
         if not finished and not self._released and (self._draining or not self.claim_requests()):
-            patience = BUSY_TICK_SECONDS
+            patience, pulse = BUSY_TICK_SECONDS, None
             if not self.under_way():  # else a call ends before long; asking the store each time would cost more
-                names = [slots.service.name for slots in self.slots]
-                due = await self.call_store(partial(self.store.next_due, names))
-                ahead = due - self.store.now() if due is not None else TICK_SECONDS
+                pulse = self._last_pulse
+                if pulse is None or not 0 <= self.store.now() - pulse.at < PULSE_SECONDS:
+                    names = [slots.service.name for slots in self.slots]
+                    pulse = await self.call_store(partial(self.store.pulse, names))
+                    self.pulse = self._last_pulse = pulse
+                    patience = TICK_SECONDS
+                ahead = min(pulse.due.values(), default=math.inf) - self.store.now()
                 # A due row that was not claimed is held back: for the reasons, see ledger/claim.py.
-                patience = min(TICK_SECONDS, ahead) if ahead > 0 else TICK_SECONDS
+                patience = min(patience, ahead) if ahead > 0 else patience
             try:
                 await asyncio.wait_for(self._awake.wait(), patience)
             except TimeoutError:
-                self.look_again()
+                now = self.store.now()
+                for slots in self.slots:
+                    if pulse is None or pulse.due.get(slots.service.name, math.inf) <= now:
+                        slots.look_again()
         self._woken = True
         # Calls that end without ever waiting come in a row; one commit for all of them.
         count = -1
@@ -317,6 +334,7 @@ class WorkLoop:
                 if opened.opening is not None:
                     self.finished.append(FinishedCall(opened, opened.opening))
                 calls += opened.calls
+            slots.note_claim(len(deliveries), len(calls))
             if calls:
                 slots.feed(calls)
 

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
-
-from onward.search import words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,26 +55,31 @@ def text_entry(
     title: str, text: str, quoted: str = "", fields: Mapping[str, str] | None = None, language: str = ""
 ) -> TextEntry:
     """Return the terms of a text with their weights. A term of a field is also stored with the field's name."""
+    from onward.search import words  # its patterns take longer to compile than a command that only reads needs
+
     titled = words.all_terms(title, language)
-    written = words.terms(text, language)
-    others = words.terms(quoted, language) if quoted else []
-    weights: Counter[str] = Counter()
-    for found, tenths in ((titled, TITLE_TENTHS), (written, TEXT_TENTHS), (others, QUOTED_TENTHS)):
-        for term, count in Counter(found).items():
-            weights[term] += count * tenths
-    for term in set(titled):
-        weights[field_prefix("title") + term] = TEXT_TENTHS
+    weights: dict[str, int] = {}
+    length = TITLE_TENTHS * len(titled)
+    length += words.add_weights(weights, text, TEXT_TENTHS, language)
+    length += words.add_weights(weights, quoted, QUOTED_TENTHS, language) if quoted else 0
+
+    def add(terms: Iterable[str], tenths: int) -> None:
+        for term in terms:
+            weights[term] = weights.get(term, 0) + tenths
+
+    add(titled, TITLE_TENTHS)
+    prefix = field_prefix("title")
+    weights |= {prefix + term: TEXT_TENTHS for term in titled}
     for name, value in (fields or {}).items():
         named = set(words.all_terms(value, language))
-        weights.update({field_prefix(name) + term: TEXT_TENTHS for term in named})
+        prefix = field_prefix(name)
+        add([prefix + term for term in named], TEXT_TENTHS)
         if name not in UNRANKED_FIELDS:
-            weights.update(dict.fromkeys(named, FIELD_TENTHS.get(name, TEXT_TENTHS)))
-    length = (TITLE_TENTHS * len(titled) + TEXT_TENTHS * len(written) + QUOTED_TENTHS * len(others)) / TEXT_TENTHS
-    ordered = sorted(weights.items())
-    terms = "\n".join(["", *(term for term, _ in ordered), ""]) if ordered else ""
-    return TextEntry(
-        terms.encode(), bytes([min(weight, MAX_TENTHS) for _, weight in ordered]), length_code(length)
-    )
+            add(named, FIELD_TENTHS.get(name, TEXT_TENTHS))
+    ordered = sorted(weights)
+    terms = "\n".join(["", *ordered, ""]) if ordered else ""
+    tenths = bytes([min(weights[term], MAX_TENTHS) for term in ordered])
+    return TextEntry(terms.encode(), tenths, length_code(length / TEXT_TENTHS))
 
 
 def field_prefix(field: str) -> str:

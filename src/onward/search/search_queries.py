@@ -7,10 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from onward.search.excerpts import excerpt, marked
-from onward.search.fusion import Ranking, RankingQuery, rank_texts
 from onward.search.index_writer import IndexWriter
-from onward.search.similar import similar_texts
 from onward.search.text_index import TextIndex
 from onward.search.text_snapshot import TextSnapshot
 from onward.search.vector_index import VectorIndex, VectorSpace, as_hits
@@ -18,6 +15,7 @@ from onward.search.vector_index import VectorIndex, VectorSpace, as_hits
 if TYPE_CHECKING:
     from onward.model.documents import Document
     from onward.model.search_query import VectorHit
+    from onward.search.fusion import Ranking, RankingQuery
 
 
 class SearchQueries:
@@ -38,12 +36,16 @@ class SearchQueries:
 
     def search(self, texts: TextSnapshot, query: RankingQuery) -> Ranking:
         """Return the texts of a snapshot that match a query best, best first."""
+        from onward.search.fusion import rank_texts  # here and below: most users of a store do not search
+
         return rank_texts(texts, self._vector_index, query)
 
     def similar(
         self, texts: TextSnapshot, id: str, *, space: VectorSpace, group: str = "", limit: int = 10
     ) -> Ranking:
         """Return the texts of a snapshot that are about the same as the text of a document, best first."""
+        from onward.search.similar import similar_texts
+
         return similar_texts(texts, self._vector_index, id, space=space, group=group, limit=limit)
 
     def excerpts(
@@ -53,6 +55,8 @@ class SearchQueries:
 
         Documents are given by their ids, each with its language; the terms are those of a ranking.
         """
+        from onward.search.excerpts import excerpt, marked
+
         docs = {doc: id for id, _, doc in self.db.fetch("numbers_of_ids", _collection(document), list(languages))}
         found = self.db.fetch("texts_of_docs", list(docs)) if docs else []
         return {

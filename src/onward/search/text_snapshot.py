@@ -11,10 +11,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from onward.search import words
 from onward.search.folding import fold
 from onward.search.index_writer import COLLECTION, DATE, LIVE, WaitingText, dtype_of
-from onward.search.languages import rules
+from onward.search.languages import LANGUAGES, rules
 from onward.search.postings import BLOCK_BITS, Posting, find_in_entry, lengths, storable_text, unpack_postings
 
 if TYPE_CHECKING:
@@ -222,7 +221,7 @@ class TextSnapshot:
         if self._languages is None:
             stored = {value for _, value in self.db.fetch("labels_named", LANGUAGE)}
             stored |= {text.facets.get(LANGUAGE, "") for text in self.waiting}
-            self._languages = tuple(sorted((stored & set(words.LANGUAGES)) | {"en"}))
+            self._languages = tuple(sorted((stored & set(LANGUAGES)) | {"en"}))
         return self._languages
 
     def texts_in(self, languages: Collection[str]) -> int:

@@ -18,6 +18,7 @@ Words of more than `MAX_TERM` characters are left out: they are encoded data. Pa
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 from itertools import chain, islice, pairwise
@@ -39,6 +40,7 @@ from onward.search.languages import (
 __all__ = [
     "LANGUAGES",
     "MAX_TERM",
+    "add_weights",
     "all_terms",
     "detect_language",
     "is_left_out",
@@ -96,6 +98,20 @@ def terms(text: str, language: str = "") -> list[str]:
     """Return the index terms of a text in order, without the stop words of its language."""
     text = _without_encoded_data(text)
     return list(chain.from_iterable(map(_known_terms(rules(language)).__getitem__, _tokens(text).findall(text))))
+
+
+def add_weights(weights: dict[str, int], text: str, weight: int, language: str = "") -> int:
+    """Add a weight for each occurrence of each of the `terms` of a text; return what was added in all."""
+    text = _without_encoded_data(text)
+    known = _known_terms(rules(language))
+    added = 0
+    # A text repeats its tokens: each is looked up once.
+    for token, count in Counter(_tokens(text).findall(text)).items():
+        found, more = known[token], count * weight
+        for term in found:
+            weights[term] = weights.get(term, 0) + more
+        added += more * len(found)
+    return added
 
 
 def all_terms(text: str, language: str = "") -> list[str]:

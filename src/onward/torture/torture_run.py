@@ -134,11 +134,10 @@ def _remove_files(file: Path) -> None:
         found.unlink(missing_ok=True)
 
 
-def _with_schema(url: str, schema: str | None) -> str:
+def _with_schema(url: str, schema: str) -> str:
     parts = urlsplit(url)
     query = [(key, value) for key, value in parse_qsl(parts.query) if key != "schema"]
-    if schema is not None:
-        query.append(("schema", schema))
+    query.append(("schema", schema))
     return urlunsplit(parts._replace(query=urlencode(query)))
 
 
@@ -148,8 +147,10 @@ def _drop_schema(url: str, schema: str, *, after_error: bool) -> None:
         import psycopg
         from psycopg import sql
 
+        from onward.ledger.postgres.store_url import driver_url
+
         try:
-            with psycopg.connect(_with_schema(url, None), autocommit=True) as connection:
+            with psycopg.connect(driver_url(url), autocommit=True) as connection:
                 connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(schema)))
         except psycopg.Error as error:
             raise ScratchError(

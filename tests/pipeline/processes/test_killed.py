@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -19,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from onward.pipeline.read.reader_process import MIN_BYTES
 from tests.support.supervised_workers import until
 
 pytestmark = pytest.mark.prove
@@ -29,14 +31,30 @@ SEED = int(os.environ.get("PIPELINE_SEED", "0")) or Random().randrange(1, 10**6)
 COPIES = 8
 """Of the sample, each a list of its own: enough to be killed in the middle of."""
 SOME_FAILED = 3
+ATTACHED, ATTACHED_BYTES = 4, 220_000
+ATTACHMENT = b"""From ada@example.org Mon Mar  2 10:00:00 2026
+From: Ada <ada@example.org>
+Message-ID: <%d.%d.attached@example.org>
+Subject: A picture of the harbour
+Content-Type: application/octet-stream
+Content-Transfer-Encoding: base64
+
+%s
+"""
+"""A mail without text that makes the mailbox so large that processes of their own read it."""
 
 
 def write_archive(path: Path) -> None:
-    """Write the sample several times over; every copy has Message-IDs of its own."""
+    """Write the sample several times over, with attachments; every copy has Message-IDs of its own."""
     sample = (ROOT / "examples/sample/harbour-list.mbox").read_bytes()
     with path.open("wb") as file:
         for copy in range(COPIES):
             file.write(re.sub(rb"<(?=[^<>@\s]+@)", b"<%d." % copy, sample))
+            for number in range(ATTACHED):
+                file.write(
+                    ATTACHMENT % (copy, number, base64.encodebytes(Random(number).randbytes(ATTACHED_BYTES)))
+                )
+    assert path.stat().st_size > MIN_BYTES, "reader processes read it"
 
 
 def start(home: Path, *arguments: str) -> subprocess.Popen[bytes]:

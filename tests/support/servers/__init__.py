@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from tests.support.servers import postgres, rabbitmq
+from tests.support.servers import pgbouncer, postgres, rabbitmq
+from tests.support.servers.objects import ObjectServer
+from tests.support.servers.pgbouncer import PgBouncer
 from tests.support.servers.postgres import PostgresServer
 from tests.support.servers.private import ServerError
 from tests.support.servers.proxy import Proxy
 from tests.support.servers.rabbitmq import RabbitServer
 
-__all__ = ["PostgresServer", "Proxy", "RabbitServer", "ServerError", "missing"]
+__all__ = ["ObjectServer", "PgBouncer", "PostgresServer", "Proxy", "RabbitServer", "ServerError", "missing"]
 
 
 def missing() -> list[str]:
     """Return which servers cannot be started on this machine, why, and the remedy."""
-    return [reason for reason in (postgres.why_missing(), rabbitmq.why_missing()) if reason]
+    return [
+        reason for reason in (postgres.why_missing(), pgbouncer.why_missing(), rabbitmq.why_missing()) if reason
+    ]

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from tests.support.servers.private import HOST, PrivateServer, ServerError, can_enter
 
 # Roles that a test makes log in with a password, as in production; only the owner of the server needs none.
-_HBA = "host all {user} 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
+_HBA = "host all,replication {user} 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
 _DEFAULTS = {
     "listen_addresses": HOST,
     "unix_socket_directories": "",  # their paths may not be long
@@ -51,7 +51,7 @@ class PostgresServer(PrivateServer):
         found = find_binaries()
         if found is None:
             raise ServerError(why_missing())
-        self._system_user = _system_user()
+        self._system_user = system_user()
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             if self._system_user and not can_enter(folder):
@@ -76,6 +76,10 @@ class PostgresServer(PrivateServer):
             login += ":" + quote(password, safe="")
         return f"postgresql://{login}@{HOST}:{port or self.port}/{quote(database, safe='')}"
 
+    @property
+    def major_version(self) -> int:
+        return int(self._data.joinpath("PG_VERSION").read_text().strip().partition(".")[0])
+
     def create_database(self, name: str) -> str:
         """Makes an empty database, and says where it is."""
         self.execute(f'CREATE DATABASE "{_plain(name)}"')
@@ -88,6 +92,11 @@ class PostgresServer(PrivateServer):
         with psycopg.connect(self.url(database), autocommit=True) as connection:
             connection.execute(statement.encode())
 
+    def execute_offline(self, statement: str) -> None:
+        """Runs one statement while the server is down, as when nothing else can be done."""
+        # Recovers first, as a start does; commits do not wait for a standby in this mode.
+        self._run("postgres", "--single", "postgres", words=f"{statement}\n".encode())
+
     def _prepare(self) -> None:
         if (self._data / "PG_VERSION").exists():
             return
@@ -98,11 +107,24 @@ class PostgresServer(PrivateServer):
         (self._data / "pg_hba.conf").write_text(_HBA.format(user=_plain(self.user)))
         self._run("postgres", "--single", "-F", "postgres", words=b"CREATE DATABASE app\n")
 
+    def standby(self) -> PostgresServer:
+        """Return a streaming standby of this server, not yet started."""
+        return _Standby(self)
+
+    def wait_for_standby(self) -> None:
+        """Wait until a commit here is on the standby when it returns."""
+        self.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+        self.execute("SELECT pg_reload_conf()")
+
+    def promote(self) -> None:
+        """Make a standby a primary; return when it takes writes."""
+        self.execute("SELECT pg_promote()")
+
     def _run(self, program: str, *arguments: str, words: bytes = b"") -> None:
         """Runs one of PostgreSQL's programs on the data to its end."""
         process = self._run_logged(
             [self._binaries / program, *arguments],
-            {**_environ(), "PGDATA": str(self._data)},
+            {**environ(), "PGDATA": str(self._data)},
             user=self._system_user,
             stdin=subprocess.PIPE,
         )
@@ -120,7 +142,7 @@ class PostgresServer(PrivateServer):
             str(self.port),
             *settings,
         ]
-        return self._run_logged(command, _environ(), user=self._system_user)
+        return self._run_logged(command, environ(), user=self._system_user)
 
     def _answers(self) -> bool:
         # A connection alone says nothing: a server that recovers takes it, and then sends it away.
@@ -134,10 +156,29 @@ class PostgresServer(PrivateServer):
             "-t",
             "1",
         ]
-        return subprocess.run(command, env=_environ(), check=False).returncode == 0
+        return subprocess.run(command, env=environ(), check=False).returncode == 0
 
     def _request_stop(self) -> None:
         self._running_process().send_signal(signal.SIGINT)  # "fast": does not wait for clients to leave
+
+
+class _Standby(PostgresServer):
+    """A copy that follows another server."""
+
+    title = "a standby of PostgreSQL"
+
+    def __init__(self, primary: PostgresServer) -> None:
+        super().__init__(user=primary.user, fsync=primary._settings.get("fsync") != "off")
+        self._primary = primary
+
+    def _prepare(self) -> None:
+        if (self._data / "PG_VERSION").exists():
+            return
+        self._data.mkdir(mode=0o700)
+        if self._system_user:
+            shutil.chown(self._data, self._system_user, self._system_user)
+        options = ("-R", "-X", "stream", "--checkpoint=fast", "--no-sync")
+        self._run("pg_basebackup", "-D", str(self._data), "-d", self._primary.url("postgres"), *options)
 
 
 def find_binaries() -> Path | None:
@@ -164,7 +205,7 @@ def _version(binaries: Path) -> float:
     return float(match.group()) if match else 0
 
 
-def _system_user() -> str | None:
+def system_user() -> str | None:
     """Whom to become: PostgreSQL refuses to run as root."""
     if os.geteuid() != 0:
         return None
@@ -178,6 +219,6 @@ def _plain(name: str) -> str:
     return name
 
 
-def _environ() -> dict[str, str]:
+def environ() -> dict[str, str]:
     # None of the caller's PG… variables, which would change what is started and asked.
     return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8", "TZ": "UTC"}

@@ -31,6 +31,7 @@ from onward.ops.queries.failure_groups import (
     find_group,
     list_groups,
     own_retries,
+    select_groups,
     weight,
 )
 from onward.ops.queries.group_life import rules_about, state_of
@@ -199,7 +200,7 @@ def show_group(request: Request, app: Onward, fingerprint: str) -> Response:
         documents = _documents(app, group, (collection, id))
         return page(request, "failure_documents.html", group=group, path_back=path, **documents)
     live = path.replace("/failures/", "/live/failure/", 1)
-    others = list_groups(app, limit=PAGE).page
+    others = select_groups(app).groups[:PAGE]
     return page(
         request,
         "failure.html",
@@ -208,7 +209,7 @@ def show_group(request: Request, app: Onward, fingerprint: str) -> Response:
         part=_show(app, group),
         owner=redact(group.life.owner),
         versions=[version for version, *_ in reversed(app.store.versions())][:PAGE],
-        others=[one.group for one in others if one.group.fingerprint != group.fingerprint],
+        others=[one for one in others if one.fingerprint != group.fingerprint],
         error_text=error_text,
         split_by=list(SplitBy),
     )

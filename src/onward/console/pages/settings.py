@@ -28,7 +28,7 @@ from onward.settings import Settings, named_by, variable
 router = APIRouter()
 
 GROUPS = {
-    "Where things are": ("home", "store", "gateway", "bus", "blobs", "vectors", "rabbitmq_"),
+    "Where things are": ("home", "store", "store_replica", "gateway", "bus", "blobs", "vectors", "rabbitmq_"),
     "Workers": ("concurrency", "time_limit_", "keep_completed_"),
     "Retrying": ("retry_", "max_retries", "fetch_backoff_", "breaker_"),
     "Models and chunks": ("embedder", "summarizer", "reranker", "chunk_"),

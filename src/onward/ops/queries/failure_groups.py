@@ -21,7 +21,7 @@ from onward.ops.queries.group_life import life_facts, state_of
 from onward.ops.text.diagnosis import diagnosis_sentences
 from onward.ops.text.format import SHORT_ID, counted, iso, number, one_line
 from onward.recovery.diagnosis import Diagnosis
-from onward.recovery.evidence import Evidence, evidence_of, waiting_events
+from onward.recovery.evidence import Evidence, EvidenceReader, waiting_events
 from onward.recovery.next_step import NextSteps, describe_error
 from onward.recovery.remedies import OwnRetries
 from onward.recovery.retry_decision import RetryJobRules
@@ -122,6 +122,30 @@ def list_groups(
     limit: int | None = None,
     offset: int = 0,
 ) -> FailureGroupPage:
+    """Return failure groups by service, time, state and owner, with their evidence, as `select_groups` does."""
+    found = select_groups(app, service=service, since=since, everything=everything, state=state, owner=owner)
+    chosen = found.groups[offset : None if limit is None else offset + limit]
+    page = EvidenceReader(app.store).of_all(chosen, found.known)
+    return FailureGroupPage(page, len(found.groups), found.hidden, found.closed, found.short)
+
+
+class SelectedGroups(NamedTuple):
+    groups: list[FailureGroup]
+    known: list[FailureGroup]  # all of this service, time and owner
+    hidden: int
+    closed: int
+    short: dict[str, str]
+
+
+def select_groups(
+    app: App,
+    *,
+    service: str | None = None,
+    since: float | None = None,
+    everything: bool = False,
+    state: GroupState | None = None,
+    owner: str | None = None,
+) -> SelectedGroups:
     """Return failure groups by service, time, state and owner; by default, those that need a person.
 
     With `everything`, also those that are closed, or affect nothing now. `closed` includes those whose fix is
@@ -152,9 +176,7 @@ def list_groups(
     left = [one for one in found if is_wanted(one)]
     closed = sum(one.life.closed for one in found) - sum(one.life.closed for one in left)
     hidden = len(found) - len(left) - closed if state is None else 0
-    chosen = left[offset : None if limit is None else offset + limit]
-    page = [evidence_of(app.store, one, known) for one in chosen]
-    return FailureGroupPage(page, len(left), hidden, closed if state is None else 0, short)
+    return SelectedGroups(left, known, hidden, closed if state is None else 0, short)
 
 
 def group_facts(evidence: Evidence, diagnosis: Diagnosis) -> dict[str, Any]:
@@ -272,10 +294,15 @@ def files_of(app: App, batch: FailedBatch) -> list[str]:
             break
         keys = sorted(above)
     bodies = [body for _, body in read_bodies(app.store, roots)]
-    # A message has no parent, but names the place that it was read from. The archive of that place has the path.
-    origins = sorted({str(body["origin"]) for body in bodies if body.get("origin")})
-    archives = [("archives", found.id) for found in app.store.find("archives", "origin", origins)]
-    paths = {body.get("origin"): body.get("path") for _, body in read_bodies(app.store, archives)}
+    # A message has no parent, but names its archive, which has the path, and the place that it was read from.
+    named = {("archives", str(body["archive_id"])) for body in bodies if body.get("archive_id")}
+    paths = {body.get("origin"): body.get("path") for _, body in read_bodies(app.store, named)}
+    # An archive that was fetched again has another id. All messages of its place are read to find it.
+    origins = sorted({str(body["origin"]) for body in bodies if body.get("origin")} - set(map(str, paths)))
+    archives = (
+        [("archives", found.id) for found in app.store.find("archives", "origin", origins)] if origins else []
+    )
+    paths |= {body.get("origin"): body.get("path") for _, body in read_bodies(app.store, archives)}
     files = (paths.get(str(body.get("origin"))) or body.get("path") or body.get("source") or "" for body in bodies)
     return sorted({redact(str(file)) for file in files} - {""})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +69,14 @@ def kinds_text(counts: Mapping[str, int]) -> str:
 
 def read_skipped_files(app: App, source: str) -> SkippedFiles:
     return SkippedFiles.of(report_of(app, Archive.collection, source_id(source)))
+
+
+def skipped_files_of_sources(app: App, sources: Sequence[str]) -> dict[str, SkippedFiles]:
+    """Return what was passed over of each source that has a report; all are read together."""
+    reports = {
+        report_id(one): one.source for one in app.store.get_many(Archive, [source_id(one) for one in sources])
+    }
+    return {reports[one.id]: SkippedFiles.of(one) for one in app.store.get_many(Report, list(reports))}
 
 
 def report_of(app: App, collection: str, id: str) -> Report | None:

@@ -12,7 +12,7 @@ from onward.ledger.store import Store
 from onward.model.ledger import FailedBatch
 from onward.model.ledger_views import FailureGroup
 from onward.ops.lookup import PIPELINE_SERVICES, store_file, worker_command
-from onward.ops.queries.ingestion_report import SkippedFiles, read_skipped_files
+from onward.ops.queries.ingestion_report import SkippedFiles, skipped_files_of_sources
 from onward.ops.queries.models import read_upgrade_status
 from onward.ops.queries.needs import Need, due_events, find_needs
 from onward.ops.queries.outbox import OutboxBacklog, read_outbox
@@ -22,7 +22,7 @@ from onward.ops.text.format import iso, utc_time
 from onward.ops.text.needs import need_command, need_sentence
 from onward.ops.text.outages import outage_text
 from onward.recovery.diagnosis import diagnose
-from onward.recovery.evidence import evidence_of, waiting_events
+from onward.recovery.evidence import EvidenceReader, waiting_events
 from onward.recovery.next_step import describe_error
 from onward.recovery.retry_decision import RetryAction, RetryJobRules, decide
 from onward.retry.errors import Malformed
@@ -144,7 +144,7 @@ def read_status(
     status.documents = store.document_counts()
     batches = store.failed_batches()
     chosen = sorted(store.sources()) if sources is None else sources
-    status.sources = [_source(app, source, batches) for source in chosen]
+    status.sources = _sources(app, chosen, batches)
     alive = alive_workers(store)
     groups = store.failure_groups()
     status.stages = _stages(store, alive, groups)
@@ -170,18 +170,39 @@ def read_status(
     return status
 
 
-def _source(app: App, source: str, batches: Sequence[FailedBatch]) -> dict[str, Any]:
-    counts = app.store.document_counts(source)
+def _sources(app: App, sources: Sequence[str], batches: Sequence[FailedBatch]) -> list[dict[str, Any]]:
+    """Return the status of each source; with a number of statements that does not depend on how many there are."""
+    every = app.store.document_counts_by_source()
+    fetched = [source for source in sources if "archives" in every.get(source, {})]
+    skipped: dict[str, SkippedFiles] = {}
+    blank: dict[str, int] = {}
+    if fetched:
+        from onward.pipeline.documents import source_id
+
+        skipped = skipped_files_of_sources(app, fetched)
+        ids = {source_id(source): source for source in fetched}
+        counts = app.store.value_counts("messages", "without_text", list(ids))
+        blank = {ids[str(id)]: sum(found.values()) for id, found in counts.items()}
+    return [
+        _source(source, every.get(source, {}), batches, skipped.get(source, SkippedFiles()), blank.get(source, 0))
+        for source in sources
+    ]
+
+
+def _source(
+    source: str,
+    counts: dict[str, dict[str, int]],
+    batches: Sequence[FailedBatch],
+    passed_over: SkippedFiles,
+    blank: int,
+) -> dict[str, Any]:
     set_aside = sum(len(batch.items) for batch in batches if batch.source == source)
     pending = sum(found.get("pending", 0) for found in counts.values()) - set_aside
     failed = sum(found.get(one, 0) for found in counts.values() for one in ("failed", "failed_max_retries"))
     status = "running" if pending else "partially_completed" if failed or set_aside else "completed"
-    passed_over, blank = SkippedFiles(), 0
     if "archives" in counts:
-        from onward.pipeline.sources import SourceStatus, without_text
+        from onward.pipeline.sources import SourceStatus
 
-        passed_over = read_skipped_files(app, source)
-        blank = len(without_text(app, source))
         status = SourceStatus(source, counts, set_aside).status
     return {
         "source": redact(source),
@@ -248,8 +269,8 @@ def _failures(store: Store, known: Sequence[FailureGroup]) -> tuple[list[dict[st
     groups = [one for one in groups if not one.life.closed]
     groups.sort(key=lambda one: (_came_back(one), one.affected, one.dead_letters, one.last_seen), reverse=True)
     facts = []
-    for group in groups[:TOP_GROUPS]:
-        evidence = evidence_of(store, group)
+    for evidence in EvidenceReader(store).of_all(groups[:TOP_GROUPS], known):
+        group = evidence.group
         diagnosis = diagnose(evidence)
         facts.append(
             {

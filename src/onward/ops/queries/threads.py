@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
@@ -83,7 +85,7 @@ def list_threads(
             left_out = count_files(app, source)
             known -= left_out
         if source is not None and sum(counts.values()) <= FEW:
-            ids = [id for page in _id_pages(app, Thread, source, size=500) for id in page]
+            ids = [id for page in _id_pages(app, Thread, source, size=FEW) for id in page]
             places = sorted(_places(app, ids), key=lambda one: one.rank)
         else:
             places = _newest_first(app, after, files=files)
@@ -125,10 +127,11 @@ def _read(app: App, places: Iterable[ThreadPosition]) -> Iterator[ThreadEntry]:
 def _newest_first(app: App, after: ThreadPosition | None, *, files: bool) -> Iterator[ThreadPosition]:
     """Return all threads by the date of their newest message, read lazily."""
     others = () if files else ("file",)  # keys of messages that are not read: there may be many files
-    highest = float("inf") if after is None or after.latest is None else after.latest
     if after is None or after.latest is not None:
-        dates = (date for date in app.store.key_values("date", without=others) if isinstance(date, int | float))
-        for block in pages(sorted((date for date in dates if date <= highest), reverse=True), BLOCK):
+        # The messages of the thread at `after` are read again: others may have the same date.
+        below = math.nextafter(after.latest or 0.0, math.inf) if after is not None else sys.float_info.max
+        while block := app.store.key_values_below("date", below, without=others, limit=BLOCK):
+            below = block[-1]
             ids = {str(thread) for _, thread in app.store.related(Message, "date", block, "thread_id")}
             # A thread that goes on after this block was in one before.
             newest = (one for one in _places(app, sorted(ids)) if (one.latest or 0.0) <= block[0])
@@ -150,6 +153,8 @@ def _id_pages(
     while states := app.store.states(kind, source=source, after=after, limit=size):
         after = states[-1].id
         yield [state.id for state in states]
+        if len(states) < size:
+            return
 
 
 def _matching(app: App, words: str, source: str | None) -> tuple[list[ThreadPosition], bool]:

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from onward import Document, Permanent
-from onward.pipeline.documents import Archive, Message, MessageAttachment
+from onward.pipeline.documents import MAIL, Archive, Message, MessageAttachment
 from onward.pipeline.read.charsets import read_text
 from onward.pipeline.read.mail import read_mail
 from onward.pipeline.read.mbox import RawMessage
@@ -41,6 +41,26 @@ class ReadMessage(NamedTuple):
     message: Message
     text: str
     quoted: str = ""  # quotes and signatures
+
+
+class IndexTexts(NamedTuple):
+    """The texts of a message by which full-text search finds it, in the order of `text_entry`."""
+
+    title: str
+    text: str
+    quoted: str
+    fields: dict[str, str]
+
+
+def index_texts(read: ReadMessage) -> IndexTexts:
+    """Return the texts of a message with its names and path."""
+    message = read.message
+    fields = {"from": message.author, "to": " ".join(message.recipients)}
+    if message.kind in MAIL:  # the names of mailboxes say nothing about a mail
+        fields["id"] = message.message_id
+    else:
+        fields["path"] = message.path or message.message_id
+    return IndexTexts(message.subject, read.text, read.quoted, fields)
 
 
 def read_message(archive: Archive, id: str, raw: RawMessage) -> ReadMessage:

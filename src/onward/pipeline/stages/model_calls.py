@@ -37,7 +37,7 @@ def summarize(app: App, thread: Thread, work: Work) -> None:
     subject = messages[0].subject if messages else thread.subject
     if subject != thread.subject:  # that of the message that was parsed first
         work.replace(thread.model_copy(update={"subject": subject}))
-    passages = [Passage(it.id, it.author, it.date, _said(it), it.language) for it in messages]
+    passages = [Passage(it.id, it.author, it.date, said(it), it.language) for it in messages]
     with nullcontext() if app.summarizer.remote else work.computing():
         written = app.summarizer.summarize(subject, passages, key=work.key)
     summary = Summary(
@@ -56,7 +56,7 @@ def summarize(app: App, thread: Thread, work: Work) -> None:
     work.emit(SummaryComplete.of(thread))
 
 
-def _said(message: Message) -> str:
+def said(message: Message) -> str:
     """Return the text of a message without quotes and signature, or with them if it has no prose of its own."""
     new = message.new_text().strip()
     return new if len(new) > SHORT or sentence_spans(new) else message.body.strip()

@@ -6,8 +6,9 @@ import hashlib
 import io
 import re
 from bisect import bisect_left
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, BinaryIO
@@ -16,11 +17,14 @@ from onward import App, Document, DocumentState, Permanent, Reader, Work
 from onward.pipeline.documents import MAIL, Archive, Message, Report, Thread, report_id
 from onward.pipeline.events import ArchiveIngested, EmbeddingsGenerated, JSONParsed
 from onward.pipeline.read.mbox import RawMessage, split_mbox
-from onward.pipeline.read.message_reader import ReadMessage, read_file, read_message
+from onward.pipeline.read.message_reader import ReadMessage, index_texts, read_file, read_message
+from onward.pipeline.read.reader_process import IndexedMessage, reader_processes
 from onward.pipeline.stages.ingestion import read_others_again, remove_messages
+from onward.search.postings import TextEntry
 
 CHECKPOINT_MESSAGES = 250
 CHECKPOINT_BYTES = 1_000_000
+FIRST_BYTES, LARGE_BYTES = 100_000, 4_000_000
 MAX_JSON_BYTES = 5_000_000  # the size of a message as JSON, without its indexed text
 ID_BYTES = 16
 RECORD_BYTES = ID_BYTES + 8  # an id and an offset (big-endian)
@@ -42,6 +46,17 @@ def requeue(states: Sequence[DocumentState], store: Reader) -> Iterator[ArchiveI
     for archive in store.get_many(Archive, [state.id for state in states]):
         if archive.blob is not None:
             yield ArchiveIngested.of(archive)
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Messages that are committed together."""
+
+    end: int  # the place behind the last of them
+    new: list[tuple[str, RawMessage]] = field(default_factory=list)  # with their ids
+    size: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    is_last: bool = False
 
 
 @dataclass(slots=True)
@@ -83,44 +98,69 @@ class _ArchiveParser:
         return start
 
     def _read(self, stream: BinaryIO, start: int) -> None:
-        batch: list[tuple[str, RawMessage]] = []
-        size, end = 0, start
+        with reader_processes(self.archive) as readers:
+            waiting: deque[_Batch] = deque()  # batches that are being read
+            for batch in self._batches(stream, start):
+                self._leave_out_known(batch)
+                while waiting and readers.is_full():
+                    self._write(waiting.popleft(), readers.take())
+                waiting.append(batch)
+                readers.give(batch.new)
+            while waiting:
+                self._write(waiting.popleft(), readers.take())
+
+    def _batches(self, stream: BinaryIO, start: int) -> Iterator[_Batch]:
+        """Yield the messages from `start`, without duplicates, as they are committed together."""
+        batch = _Batch(start)
+        # The first batches of a large archive are small: the other services have nothing to do before them.
+        most = FIRST_BYTES if self.archive.size >= LARGE_BYTES else CHECKPOINT_BYTES
         for raw in _split(self.archive, stream, start):
             # Stored text is longer than the raw bytes, so a large message gets a commit of its own.
-            if len(batch) >= CHECKPOINT_MESSAGES or (batch and size + len(raw.raw) > CHECKPOINT_BYTES):
-                self._write(batch)
-                self.work.checkpoint({"end": end, "counts": dict(self.counts)})
-                batch, size = [], 0
-            end = raw.end
-            self.counts["messages"] += 1
+            is_full = batch.size + len(raw.raw) > most or len(batch.new) >= CHECKPOINT_MESSAGES
+            if batch.new and is_full:
+                yield batch
+                batch = _Batch(batch.end)
+                most = min(CHECKPOINT_BYTES, most * 2)
+            batch.end = raw.end
+            batch.counts["messages"] += 1
             id = message_id(self.archive, raw)
             if self.offsets.setdefault(bytes.fromhex(id), raw.offset) != raw.offset:
-                self.counts["duplicates"] += 1
+                batch.counts["duplicates"] += 1
                 continue
-            batch.append((id, raw))
-            size += len(raw.raw)
-        self._write(batch)
+            batch.new.append((id, raw))
+            batch.size += len(raw.raw)
+        batch.is_last = True
+        yield batch
 
-    def _write(self, batch: list[tuple[str, RawMessage]]) -> None:
-        known = self.work.store.statuses(Message, [id for id, _ in batch])
+    def _leave_out_known(self, batch: _Batch) -> None:
+        known = self.work.store.statuses(Message, [id for id, _ in batch.new])
         failed = sum(status == "failed" for status in known.values())
-        self.counts["failed"] += failed
-        self.counts["parsed"] += len(known) - failed
-        new = [(id, raw) for id, raw in batch if id not in known]
-        self.counts["new"] += len(new)
-        with self.work.computing():
-            outcomes = [_try_reading(self.archive, id, raw) for id, raw in new]
+        batch.counts["failed"] += failed
+        batch.counts["parsed"] += len(known) - failed
+        batch.new = [(id, raw) for id, raw in batch.new if id not in known]
+        batch.counts["new"] += len(batch.new)
+
+    def _write(self, batch: _Batch, found: Sequence[IndexedMessage | None]) -> None:
+        """Write a batch and commit it; the last one is committed when the handler returns."""
+        self.counts.update({name: count + batch.counts[name] for name, count in self.counts.items()})
+        with self.work.computing() if None in found else nullcontext():
+            outcomes = [
+                indexed or (_try_reading(self.archive, id, raw), None)
+                for (id, raw), indexed in zip(batch.new, found, strict=True)
+            ]
         messages: list[Message] = []
-        for (id, raw), read in zip(new, outcomes, strict=True):
+        for (id, raw), (read, entry) in zip(batch.new, outcomes, strict=True):
             if isinstance(read, Permanent):
                 self._keep_failed(id, raw, read)
                 continue
             self.counts["parsed"] += 1
             self.work.add(thread_of(read.message), parent=None)
-            _index(self.work, read)
+            _index(self.work, read, entry)
             messages.append(self.work.add(read.message, parent=None))
         if messages:
             self.work.emit(JSONParsed.of(messages, archive_id=self.archive.id))
+        if not batch.is_last:
+            self.work.checkpoint({"end": batch.end, "counts": dict(self.counts)})
 
     def _keep_failed(self, id: str, raw: RawMessage, error: Permanent) -> None:
         """Keep an unreadable message with its bytes, as failed; the others of the archive are parsed."""
@@ -209,14 +249,9 @@ def read_again(app: App, message: Message, work: Work) -> Message | Permanent:
     return read.message
 
 
-def _index(work: Work, read: ReadMessage) -> None:
+def _index(work: Work, read: ReadMessage, entry: TextEntry | None = None) -> None:
     """Index a message by its texts, names and path, and by what search filters and counts."""
     message = read.message
-    fields = {"from": message.author, "to": " ".join(message.recipients)}
-    if message.kind in MAIL:  # the names of mailboxes say nothing about a mail
-        fields["id"] = message.message_id
-    else:
-        fields["path"] = message.path or message.message_id
     facets = {
         "author": message.author,
         "thread": message.thread_id,
@@ -224,15 +259,7 @@ def _index(work: Work, read: ReadMessage) -> None:
         "language": message.language,
         "attachment": "yes" if message.attachments else "",
     }
-    work.index(
-        message,
-        title=message.subject,
-        text=read.text,
-        quoted=read.quoted,
-        fields=fields,
-        facets=facets,
-        date=message.date,
-    )
+    work.index(message, **index_texts(read)._asdict(), facets=facets, date=message.date, entry=entry)
 
 
 def _split(archive: Archive, stream: BinaryIO, start: int = 0) -> Iterator[RawMessage]:
