@@ -33,7 +33,7 @@ from tests.support.store_template import copied_stores
 REPORT = "report"
 LEFT_OUT = "left out: "
 
-LONG_PROOF_FIXTURES = {"needs_rabbitmq", "needs_monitoring", "browser"}
+LONG_PROOF_FIXTURES = {"needs_rabbitmq", "needs_monitoring", "browser", "object_server"}
 """Fixtures that take seconds to start: each test that uses one is marked `prove`."""
 
 SLOWLY_COLLECTED = {"test_api_schema.py"}

@@ -30,7 +30,7 @@ def in_bucket(object_server: ObjectServer, bucket_url: str, tmp_path: Path) -> I
         yield place
 
 
-@pytest.fixture(params=["in_folder", "in_postgres", "in_bucket"])
+@pytest.fixture(params=["in_folder", "in_postgres", pytest.param("in_bucket", marks=pytest.mark.prove)])
 def place(request: pytest.FixtureRequest) -> Place:
     found: Place = request.getfixturevalue(request.param)
     return found

@@ -30,7 +30,7 @@ from tests.support.supervised_workers import until
 MAILS = mbox(mail("1", "How does it work?"), mail("2", "It works.", references=["1"]))
 
 
-@pytest.fixture(params=["folder", "postgres", "bucket"])
+@pytest.fixture(params=["folder", "postgres", pytest.param("bucket", marks=pytest.mark.prove)])
 def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[App]:
     """A pipeline in SQLite with blobs in a folder or a bucket, or all of it in PostgreSQL."""
     given = {"ONWARD_HOME": str(tmp_path / "home")}

@@ -86,7 +86,8 @@ def test_reads_in_a_scope_go_to_the_standby_and_all_others_to_the_primary(
         assert where(store) == pair.standby.port
         with store.transaction():
             assert where(store) == pair.primary.port
-    assert (reads.behind_seconds, reads.note) == (0.0, "")
+    assert reads.behind_seconds is not None
+    assert reads.note == ""
     assert where(store) == pair.primary.port
 
 
@@ -129,6 +130,20 @@ def test_a_standby_that_is_behind_is_read_and_says_so(pair: Pair, store: Postgre
 
     seconds = eventually(lambda: behind() >= 1.0 and behind(), "it is a second behind")
     assert ReplicaReads(seconds).note.startswith("This was read from a replica that is ")
+
+
+def test_an_old_last_transaction_does_not_make_the_standby_look_older(
+    pair: Pair, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caught_up(store)
+    age = "clock_timestamp() - pg_last_xact_replay_timestamp()"
+    an_hour_ago = replica._REPLICA_POSITION.replace(age, "interval '1 hour'")
+    assert an_hour_ago != replica._REPLICA_POSITION
+    monkeypatch.setattr(replica, "_REPLICA_POSITION", an_hour_ago)
+    pair.pause()
+    pair.primary.execute("SELECT pg_create_restore_point('log without a transaction')")
+    assert store.db.replica is not None
+    assert 0.0 < store.db.replica.position().behind_seconds < 3600.0
 
 
 def test_without_its_standby_a_store_reads_from_the_primary_and_says_so(pair: Pair, store: PostgresStore) -> None:
@@ -238,7 +253,8 @@ def test_pages_and_api_are_read_from_the_standby_until_something_is_changed_here
         return answer.headers.get("onward-read-from", "")
 
     for path in ("/documents", "/v3/status", "/v3/failures", "/queues", "/", "/threads", "/workers"):
-        assert eventually(lambda: read_from(path), path) == "replica; behind=0.0", path  # noqa: B023
+        # The primary's log grows by itself: a busy standby may be a moment behind.
+        eventually(lambda: read_from(path) == "replica; behind=0.0", path)  # noqa: B023
     assert read_from("/healthz") == ""
     pair.pause()
     site.app.store.add_documents([page("changed here")])

@@ -147,11 +147,14 @@ def add_handlers(api: FastAPI) -> None:
         api.add_exception_handler(kind, handle)
 
 
-def add_routers(web: FastAPI, routers: Iterable[APIRouter], *, in_schema: bool) -> None:
-    """Add routes, and store them for the 405 response: FastAPI does not promise how it stores them."""
+def add_routers(web: FastAPI, routers: Iterable[APIRouter]) -> None:
+    """Add routes, and store them for the 405 response: FastAPI does not promise how it stores them.
+
+    They are added as they are: `include_router` would read the signature of every handler again for each web app.
+    """
     web.state.routes = [*getattr(web.state, "routes", ())]
     for router in routers:
-        web.include_router(router, include_in_schema=in_schema)
+        web.router.routes += router.routes
         web.state.routes += [one for one in router.routes if isinstance(one, Route)]
 
 

@@ -65,7 +65,7 @@ def build(app: App, *, hosts: frozenset[str] = frozenset(LOCAL), token: str | No
     )
     add_handlers(web)
     api.add_routes(web)
-    add_routers(web, pages.ROUTERS, in_schema=False)
+    add_routers(web, pages.ROUTERS)
     web.mount("/static", StaticFiles(directory=str(resources.files("onward.console") / "static")))
     return AccessMiddleware(web, app.settings, web.state.sessions, hosts)
 

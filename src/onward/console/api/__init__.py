@@ -33,5 +33,5 @@ def add_routes(web: FastAPI) -> None:
     """Add all calls, and what they keep while the server runs."""
     web.state.errors = error_reports.Errors()
     web.state.monitoring = monitoring.Monitoring(web.state.onward)
-    add_routers(web, ROUTERS, in_schema=True)
+    add_routers(web, ROUTERS)
     web.openapi = partial(describe, web)  # type: ignore[method-assign]

@@ -29,7 +29,7 @@ from onward.console.pages import (
 from onward.console.problems import Problem
 from onward.console.time_zone import shown_in
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False)
 
 _MODULES = (
     login,

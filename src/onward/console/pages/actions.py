@@ -22,7 +22,7 @@ from onward.ops.queries.operations import STATUSES, operation_about
 from onward.ops.queries.titles import titled_ids
 from onward.ops.text.format import number
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False)
 
 PAGE = 50
 MOST_ID = 2**63

@@ -24,7 +24,7 @@ from onward.retry import redact
 if TYPE_CHECKING:
     from onward.pipeline.answers import Answer
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False)
 
 MAX_QUESTION_LENGTH = 1_000
 MAX_PASSAGE = 2_000

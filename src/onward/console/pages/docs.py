@@ -14,7 +14,7 @@ from starlette.responses import Response
 from onward.console.api.openapi import MULTIPART
 from onward.console.page_templates import page
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False)
 
 Schema = Mapping[str, Any]
 _TOKEN = '-H "Authorization: Bearer $ONWARD_TOKEN"'

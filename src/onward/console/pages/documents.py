@@ -39,7 +39,7 @@ from onward.recovery.history import DocumentHistory
 from onward.recovery.next_step import describe_error, rounds_of
 from onward.retry import redact
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False)
 
 SHOWN = 50
 MAX_ID_LENGTH = 512

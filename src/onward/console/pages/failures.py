@@ -45,7 +45,7 @@ from onward.recovery.next_step import describe_error
 from onward.recovery.remedies import Remedy, RemedyKind, remedies
 from onward.retry.redact import redact
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False)
 
 PAGE = 50
 TONES = {

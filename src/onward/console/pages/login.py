@@ -9,7 +9,7 @@ from onward.console.page_templates import page, set_session
 from onward.console.request_context import Logins, OwnForm
 from onward.console.sessions import cookie_name, cookie_of
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False)
 
 
 @router.get("/login")

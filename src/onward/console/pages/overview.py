@@ -30,7 +30,7 @@ from onward.pipeline.documents import source_id
 from onward.recovery.retry_decision import RetryJobRules
 from onward.retry.redact import redact
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False)
 
 OVERDUE_SECONDS = 10.0  # the number of overdue documents is counted again after this time
 QUIET_SECONDS = 30.0  # a worker that has not reported for this long is shown as quiet

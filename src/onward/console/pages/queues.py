@@ -30,7 +30,7 @@ from onward.ops.text.history import MAX_SHOWN_BYTES, error_text, last_error_text
 from onward.recovery.requeue_dead_letters import EventReader
 from onward.retry.redact import redact
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False)
 
 PAGE = 50
 MOST_ROW = 2**63

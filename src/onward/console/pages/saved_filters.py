@@ -17,7 +17,7 @@ from onward.ops.text.format import one_line, printable
 from onward.pipeline.documents import SavedSearch
 from onward.pipeline.saved_searches import BadSearchName, read_searches, remove_search, save_filter
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False)
 
 LISTS = ("documents", "failures", "queues")
 MAX_SAVED = 100  # filters of a list that are shown

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from onward.pipeline.search import Hit, Results
     from onward.pipeline.search import Query as Question
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False)
 
 MAX_QUERY_LENGTH = 1_000
 HITS = 20

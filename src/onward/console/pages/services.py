@@ -15,7 +15,7 @@ from onward.ops.queries.service_history import read_history
 from onward.ops.queries.services import breaker_facts, service_facts
 from onward.ops.text.format import one_line
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False)
 
 
 def read_chart(app: App, asked: str, service: str | None = None) -> HistoryChart:

@@ -25,7 +25,7 @@ from onward.ops.text.models import model_sentence, vector_lines
 from onward.retry import redact
 from onward.settings import Settings, named_by, variable
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False)
 
 GROUPS = {
     "Where things are": ("home", "store", "store_replica", "gateway", "bus", "blobs", "vectors", "rabbitmq_"),

@@ -18,7 +18,7 @@ from onward.ops.simulation.scenario import PRESETS, Comparison, check_service
 from onward.ops.text import simulation as text
 from onward.ops.text.format import number, one_line, printable
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False)
 
 LOAD_FIELDS = ("load", "duration", "failed_duration", "workers", "failing")
 FIELDS = ("service", "outage", *LOAD_FIELDS, "capacity", "set", "compare")

@@ -33,7 +33,7 @@ from onward.ops.text.format import counted, counted_in, display_name, number, on
 from onward.pipeline.uploads import clean_name
 from onward.runtime.process_identity import alive_workers
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False)
 
 SHOWN = 50
 MAX_SORTED = 2_000  # up to this many tasks are sorted by time; more are listed by id, as they are stored

@@ -34,7 +34,7 @@ from onward.pipeline.query_language import QueryError
 if TYPE_CHECKING:
     from onward.pipeline.documents import Message, Summary, Thread
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False)
 
 SHOWN = 50
 MAX_QUERY_LENGTH = 1_000

@@ -41,6 +41,7 @@ class Replica:
         self._written = 0  # The position of its last commit
         self._is_unsure = False  # Whether that position could not be found out
         self._problem, self._tried_again_at = "", -math.inf
+        self._caught_up_at = -math.inf  # When it last had all that the primary had
 
     def close(self) -> None:
         self.connections.close()
@@ -119,7 +120,7 @@ class Replica:
 
     def position(self) -> ReplicaPosition:
         """Return how far the replica is, compared with the primary. Raises if it cannot be used."""
-        wanted, replayed, age = self._primary_position(), 0, None
+        asked_at, wanted, replayed, age = time.monotonic(), self._primary_position(), 0, None
         for pause in CATCH_UP_SECONDS:
             time.sleep(pause)
             ((is_standby, found, age),) = self._rows(_REPLICA_POSITION.encode())
@@ -129,8 +130,11 @@ class Replica:
                 )
             replayed = found or 0
             if replayed >= wanted:
+                self._caught_up_at = asked_at
                 return ReplicaPosition(replayed, 0.0)
-        return ReplicaPosition(replayed, math.inf if age is None else max(0.0, age))
+        # The last transaction may be older than what is missing: an idle primary's log grows without one.
+        since = time.monotonic() - self._caught_up_at
+        return ReplicaPosition(replayed, min(since, math.inf if age is None else max(0.0, age)))
 
     def _fail(self, problem: str) -> None:
         self._problem, self._tried_again_at = problem, time.monotonic() + RETRY_SECONDS
