@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from onward import Document
+from onward.ledger.reader import Reader
+from onward.model.ledger import FoundDocument
 from onward.model.ledger_views import ScheduleResult
 from onward.ops.actions.document_retries import schedule
 from onward.ops.queries.document_details import next_step_of
 from onward.ops.text.history import next_step_command
-from onward.pipeline.documents import Archive, Chunk, Message, Summary, Thread
+from onward.pipeline.documents import Archive, Chunk, Message, Summary, Thread, find_archives
 from onward.pipeline.read.mbox import RawMessage
 from onward.pipeline.read.message_reader import ReadMessage, read_message
 from onward.pipeline.search import Query, search
@@ -40,6 +42,29 @@ def test_each_stage_makes_its_documents(pipeline: Pipeline, archive: Path) -> No
     }
     assert pipeline.ask("SELECT count(*) FROM vectors") == [(2,)]
     assert pipeline.status(archive) == "completed"
+
+
+def test_an_archive_is_found_without_reading_the_messages_of_its_place(
+    pipeline: Pipeline, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Messages have the origin of their archive as a key, too: by it, each batch would read the whole mailbox."""
+    asked: list[str] = []
+    find = Reader.find
+
+    def recorded(self: Reader, document: type[Document], key: str, values: list[str]) -> list[FoundDocument]:
+        asked.extend([key] if document is Archive else [])
+        return find(self, document, key, values)
+
+    monkeypatch.setattr(Reader, "find", recorded)
+    archive.write_bytes(mbox(mail("1", "One."), mail("2", "Two.")))
+    pipeline.ingest(archive)
+    assert "place" in asked
+    stored = next(one for one in pipeline.all(Archive) if one.blob)
+    asked.clear()
+    assert [one.id for one in find_archives(pipeline.app.store, [stored.origin])] == [stored.id]
+    assert asked == ["place"]
+    pipeline.ask("DELETE FROM keys WHERE name = 'place'")  # as an older Onward writes it
+    assert [one.id for one in find_archives(pipeline.app.store, [stored.origin])] == [stored.id]
 
 
 def test_a_message_says_where_it_lies_in_the_archive(pipeline: Pipeline, archive: Path) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, Field, WithJsonSchema
 
-from onward import Document
+from onward import Document, Reader
 from onward.pipeline import uploads
 
 Kind = Literal["source", "mbox", "eml", "html", "text", "markdown", "rst", "code", "pdf"]
@@ -65,13 +65,35 @@ class Archive(Document, collection="archives", keys=("source_id", "origin", "blo
     def key_values(self) -> list[tuple[str, str | float]]:
         """Return its keys; its path from each of its parts on, so that it is found by the beginning of one.
 
-        The request of an upload also has its blob, so that the blob is not collected.
+        Its origin is also its `place`, a key that no message has; see `find_archives`. The request of an upload
+        also has its blob, so that the blob is not collected.
         """
         pairs = super().key_values()
+        pairs += [("place", self.origin)] if self.origin else []
         pairs += [("title", title) for title in place_titles(self.path or self.source)]
         if self.blob is None and (upload := uploads.read_location(self.source)) is not None:
             pairs.append(("blob", upload.digest))
         return pairs
+
+
+class ArchiveOfPlace(NamedTuple):
+    """An archive that was found by its place."""
+
+    origin: str
+    id: str
+    status: str
+
+
+def find_archives(store: Reader, origins: Sequence[str]) -> list[ArchiveOfPlace]:
+    """Return the archives of these places.
+
+    Not by the key `origin`: each message of a place has it, too, and all of them would be read. Only an archive
+    that an older Onward has written beside this one has no other key.
+    """
+    found = store.find(Archive, "place", origins)
+    if missing := sorted(set(origins) - {str(one.value) for one in found}):
+        found += store.find(Archive, "origin", missing)
+    return [ArchiveOfPlace(str(one.value), one.id, one.status) for one in found]
 
 
 class MessageAttachment(BaseModel):

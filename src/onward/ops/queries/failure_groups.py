@@ -281,6 +281,8 @@ def is_persistent(app: App, batch: FailedBatch) -> bool:
 
 def files_of(app: App, batch: FailedBatch) -> list[str]:
     """Return the files that the items came from, sorted, by their paths in the source; without one, the source."""
+    from onward.pipeline.documents import find_archives
+
     keys, roots = list(batch.items), set[DocumentKey]()
     for _ in range(_MAX_LEVELS):
         above: set[DocumentKey] = set()
@@ -297,11 +299,9 @@ def files_of(app: App, batch: FailedBatch) -> list[str]:
     # A message has no parent, but names its archive, which has the path, and the place that it was read from.
     named = {("archives", str(body["archive_id"])) for body in bodies if body.get("archive_id")}
     paths = {body.get("origin"): body.get("path") for _, body in read_bodies(app.store, named)}
-    # An archive that was fetched again has another id. All messages of its place are read to find it.
+    # An archive that was fetched again has another id.
     origins = sorted({str(body["origin"]) for body in bodies if body.get("origin")} - set(map(str, paths)))
-    archives = (
-        [("archives", found.id) for found in app.store.find("archives", "origin", origins)] if origins else []
-    )
+    archives = [("archives", found.id) for found in find_archives(app.store, origins)] if origins else []
     paths |= {body.get("origin"): body.get("path") for _, body in read_bodies(app.store, archives)}
     files = (paths.get(str(body.get("origin"))) or body.get("path") or body.get("source") or "" for body in bodies)
     return sorted({redact(str(file)) for file in files} - {""})

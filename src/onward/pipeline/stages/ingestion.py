@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from onward import App, Document, DocumentState, OnwardError, Permanent, Reader, Status, Work
-from onward.pipeline.documents import MAIL, Archive, Message, Report, Thread, origin_of, report_id
+from onward.pipeline.documents import MAIL, Archive, Message, Report, Thread, find_archives, origin_of, report_id
 from onward.pipeline.events import ArchiveIngested, EmbeddingsGenerated, SourceSubmitted
 from onward.pipeline.fetch import FetchedItem, FetchLimits, SkippedFiles, fetch
 from onward.pipeline.fetch.fetch_errors import NothingToIngest
@@ -153,7 +153,7 @@ class _Ingestion:
         self.counts["new"] += 1
         archive = self._archive(id, item, kind=item.kind, blob=blob.digest, size=blob.size)
         # The archive of an earlier try of this submission at the same place is older: it is removed.
-        found = store.find(Archive, "origin", [archive.origin]) if self.known else []
+        found = find_archives(store, [archive.origin]) if self.known else []
         for other in store.get_many(Archive, [row.id for row in found]):
             if other.submission == archive.submission and other.blob is not None:
                 self.known.pop(other.id, None)
@@ -217,7 +217,7 @@ class _Ingestion:
     def _bring_back(self, other: Archive) -> None:
         """Parse an older archive again: its place has its content again instead of that of `other`."""
         self.contested = True
-        found = self.work.store.find(Archive, "origin", [other.origin])
+        found = find_archives(self.work.store, [other.origin])
         now = [row.id for row in found if row.id in self.current and row.id in self.known]
         archives = self.work.store.get_many(Archive, now)
         archives = [archive for archive in archives if archive.submission < other.submission]

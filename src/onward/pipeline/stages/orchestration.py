@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from onward import DocumentState, Event, Reader, Status, Work
-from onward.pipeline.documents import Archive, Chunk, Message, Summary, Thread
+from onward.pipeline.documents import Archive, Chunk, Message, Summary, Thread, find_archives
 from onward.pipeline.events import (
     ChunkingFailed,
     EmbeddingGenerationFailed,
@@ -140,8 +140,8 @@ def _thread_contents(ids: Sequence[str], store: Reader) -> dict[str, _ThreadCont
     """Return the content of each thread; of a thread that waits for a document, only that it waits."""
     contents = {id: _ThreadContent() for id in ids}
     origins = store.related(Message, "thread_id", ids, "origin")
-    archives = store.find(Archive, "origin", sorted({str(origin) for _, origin in origins}))
-    unread = {archive.value for archive in archives if archive.status == Status.PENDING}
+    archives = find_archives(store, sorted({str(origin) for _, origin in origins}))
+    unread = {archive.origin for archive in archives if archive.status == Status.PENDING}
     for thread, origin in origins:
         if origin in unread:
             contents[str(thread)].waits = True

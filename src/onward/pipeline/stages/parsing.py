@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, BinaryIO
 
 from onward import App, Document, DocumentState, Permanent, Reader, Work
-from onward.pipeline.documents import MAIL, Archive, Message, Report, Thread, report_id
+from onward.pipeline.documents import MAIL, Archive, Message, Report, Thread, find_archives, report_id
 from onward.pipeline.events import ArchiveIngested, EmbeddingsGenerated, JSONParsed
 from onward.pipeline.read.mbox import RawMessage, split_mbox
 from onward.pipeline.read.message_reader import ReadMessage, index_texts, read_file, read_message
@@ -189,7 +189,7 @@ class _ArchiveParser:
     def _replace_older_archives(self) -> None:
         """Remove older archives of the same place, and the messages that are not in this one."""
         archive, work = self.archive, self.work
-        found = work.store.find(Archive, "origin", [archive.origin])
+        found = find_archives(work.store, [archive.origin])
         others = work.store.get_many(Archive, [row.id for row in found if row.id != archive.id])
         # Archives without a blob are requests, or could not be fetched.
         others = [other for other in others if other.blob is not None]
@@ -231,7 +231,7 @@ def _try_reading(archive: Archive, id: str, raw: RawMessage) -> ReadMessage | Pe
 
 def read_again(app: App, message: Message, work: Work) -> Message | Permanent:
     """Read a failed message again from its kept bytes, and write it with its thread and its text."""
-    found = work.store.find(Archive, "origin", [message.origin])
+    found = find_archives(work.store, [message.origin])
     archives = work.store.get_many(Archive, [message.archive_id, *(row.id for row in found)])
     archive = next((archive for archive in archives if archive.blob is not None), None)
     if archive is None:
@@ -298,7 +298,7 @@ def find_original(app: App, message: Message) -> tuple[str, int, int] | None:
     first = app.get(Archive, message.archive_id)
     if first is not None and first.blob is not None:
         return first.blob, message.offset, message.length
-    found = app.store.find(Archive, "origin", [message.origin])
+    found = find_archives(app.store, [message.origin])
     for archive in app.store.get_many(Archive, [row.id for row in found]):
         if archive.blob is None:
             continue
