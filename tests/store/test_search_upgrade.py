@@ -30,6 +30,8 @@ TEXTS = {
         "", "A blue boat", "", (0.6, 0.8)),
     4: ("d", None, {"date": "no number", "author": 7.0}, "Notes", "A tent", "", (-1.0, 0.0)),
 }  # fmt: skip
+ARCHIVE = [(50, "archives", "mailbox"), (51, "messages", "in it")]  # of the same origin
+ARCHIVE_BODY = '{"kind": "mbox", "path": "lists/harbour.mbox"}'
 
 
 def migrations(dialect: str, versions: int) -> list[str]:
@@ -57,6 +59,10 @@ def fill_sqlite(path: Path) -> None:
                          (number + 10, vector(*numbers)))  # fmt: skip
         for key, value in keys.items():
             database.execute("INSERT INTO keys (doc, name, value) VALUES (?, ?, ?)", (number, key, value))
+    for doc, kind, name in ARCHIVE:
+        database.execute("INSERT INTO documents (doc, collection, id) VALUES (?, ?, ?)", (doc, kind, name))
+        database.execute("INSERT INTO bodies (doc, body) VALUES (?, ?)", (doc, ARCHIVE_BODY))
+        database.execute("INSERT INTO keys (doc, name, value) VALUES (?, 'origin', 'o')", (doc,))
     # What was moved and removed has left its traces.
     database.execute(
         "INSERT OR REPLACE INTO vectors (doc, model, vector) VALUES (13, 'm', ?)", (vector(0.6, 0.8),)
@@ -100,6 +106,11 @@ def fill_postgres(url: str) -> None:
                 connection.execute(
                     b"INSERT INTO keys (doc, name, value) VALUES (%s, %s, %s)", [number, key, json.dumps(value)]
                 )
+        for doc, kind, name in ARCHIVE:
+            about = [doc, kind, name]
+            connection.execute(b"INSERT INTO documents (doc, collection, id) VALUES (%s, %s, %s)", about)
+            connection.execute(b"INSERT INTO bodies (doc, body) VALUES (%s, %s)", [doc, ARCHIVE_BODY])
+            connection.execute(b"INSERT INTO keys (doc, name, value) VALUES (%s, 'origin', '\"o\"')", [doc])
         connection.execute(b"INSERT INTO removed_vectors (doc) VALUES (99)")
 
 
@@ -121,6 +132,11 @@ def library(request: pytest.FixtureRequest, store: Store, clock: Clock) -> Libra
     if request.param == "packed":
         pack_everything(store)
     return Library(store, clock, request.param)
+
+
+def test_archives_are_found_by_their_place(store: Store) -> None:
+    assert [one.id for one in store.find("archives", "place", ["o"])] == ["mailbox"]
+    assert store.find("messages", "place", ["o"]) == []
 
 
 def test_words_are_found_as_before(library: Library) -> None:
