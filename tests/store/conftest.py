@@ -16,9 +16,9 @@ NOT_POOLED = {"test_words.py", "test_index_removal.py", "test_limits.py"}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    left_out = [item for item in items if item.path.name in NOT_POOLED and "pgbouncer" in item.name]
+    left_out = {item for item in items if item.path.name in NOT_POOLED and "pgbouncer" in item.name}
     items[:] = [item for item in items if item not in left_out]
-    config.hook.pytest_deselected(items=left_out)
+    config.hook.pytest_deselected(items=list(left_out))
 
 
 @pytest.fixture

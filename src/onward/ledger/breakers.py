@@ -49,13 +49,13 @@ class Breakers(TransactionalStore):
         self, unit: UnitOfWork, dependency: str, reason: str, *, remedy: str = "", by_hand: bool = False
     ) -> None:
         """Open a breaker and return the tries that its strikes have cost."""
-        unit.lock_breakers()
-        before = unit.breaker(dependency)
+        unit.breakers.lock()
+        before = unit.breakers.of(dependency)
         for strike in before.strikes:
             return_try(unit, strike)
         reason, remedy = redact(reason), redact(remedy)
         after = rules.opened(before, unit.now, reason, remedy, by_hand=by_hand, rules=unit.breaker_rules)
-        unit.save_breaker(after)
+        unit.breakers.save(after)
 
     @transactional
     def close_breaker(self, unit: UnitOfWork, dependency: str, *, probed: bool = False) -> bool:
@@ -63,32 +63,32 @@ class Breakers(TransactionalStore):
 
         A health call does not close a breaker that a person has opened.
         """
-        unit.lock_breakers()
-        breaker = unit.breaker(dependency)
+        unit.breakers.lock()
+        breaker = unit.breakers.of(dependency)
         closes = not breaker.by_hand and breaker.open if probed else breaker.failing_since is not None
         if closes:
             # A person ends the episode; the fleet starts again with one event at a time.
             ended = Breaker(dependency, limit=1, paused_until=breaker.paused_until)
             after = rules.closed(breaker, unit.now) if probed else ended
-            unit.save_breaker(after)
+            unit.breakers.save(after)
         return closes
 
     @transactional
     def record_health_doubt(self, unit: UnitOfWork, dependency: str) -> None:
         """Record that a document succeeded while the health call failed: in this episode that opens nothing."""
-        unit.lock_breakers()
-        breaker = unit.breaker(dependency)
+        unit.breakers.lock()
+        breaker = unit.breakers.of(dependency)
         if breaker.episode_began_at is not None:
-            unit.save_breaker(replace(breaker, health_doubted=True))
+            unit.breakers.save(replace(breaker, health_doubted=True))
 
     @transactional
     def claim_probe(self, unit: UnitOfWork, dependency: str) -> bool:
         """Claim the due probe of an open breaker for a health call; return False if it is not due, or claimed."""
-        unit.lock_breakers()
-        breaker = unit.breaker(dependency)
+        unit.breakers.lock()
+        breaker = unit.breakers.of(dependency)
         due = rules.is_health_probe_due(breaker, unit.now)
         if due:
-            unit.save_breaker(rules.asking_health(breaker, unit.now, unit.breaker_rules))
+            unit.breakers.save(rules.asking_health(breaker, unit.now, unit.breaker_rules))
         return due
 
     def next_change(self) -> float | None:
@@ -114,24 +114,24 @@ class Attribution:
 def attribute_failure(unit: UnitOfWork, row: RowRecord, report: DependencyReport, parts: Parts) -> Attribution:
     """Update the breakers by a report; return what caused the failure."""
     attribution = Attribution()
-    used = [unit.breaker(name) for name in report.succeeded]
+    used = [unit.breakers.of(name) for name in report.succeeded]
     # Nearly always, a success changes no breaker, and nothing is locked.
     changes = any(rules.succeeded(breaker, row.id, unit.now, unit.breaker_rules) != breaker for breaker in used)
     if report.struck or report.opens or report.paused or changes:
-        unit.lock_breakers()
+        unit.breakers.lock()
     for dependency in report.succeeded:
-        before = unit.breaker(dependency)
+        before = unit.breakers.of(dependency)
         after = rules.succeeded(before, row.id, unit.now, unit.breaker_rules)
-        unit.save_breaker(after)
+        unit.breakers.save(after)
         if before.open and not after.open:
             attribution.closed = (*attribution.closed, dependency)
     if report.paused is not None:
         until = unit.now + report.pause
-        unit.save_breaker(rules.paused(unit.breaker(report.paused), until))
+        unit.breakers.save(rules.paused(unit.breakers.of(report.paused), until))
         if row.given_back < rules.MAX_RATE_LIMITED:
             attribution.retry_at = until
     if (name := report.opens or report.struck) is not None:
-        _attribute_failed_call(unit, row, report, parts, unit.breaker(name), attribution)
+        _attribute_failed_call(unit, row, report, parts, unit.breakers.of(name), attribution)
     return attribution
 
 
@@ -160,7 +160,7 @@ def _attribute_failed_call(
     if after.open:
         for strike in before.strikes:
             return_try(unit, strike)
-        unit.save_breaker(after)
+        unit.breakers.save(after)
         result.opened = (before.dependency,)
         row.openings += 1
         result.retry_at = unit.now
@@ -171,7 +171,7 @@ def _attribute_failed_call(
     if report.unreached and is_lone_wait:
         delay = unit.breaker_rules.probe_seconds * 2 ** min(row.given_back, 10)
         result.retry_at = unit.now + min(delay, unit.breaker_rules.probe_max_seconds)
-        unit.save_breaker(rules.unreached(before, unit.now, report.reason))
+        unit.breakers.save(rules.unreached(before, unit.now, report.reason))
 
 
 def _is_known_as_own(unit: UnitOfWork, row: RowRecord, parts: Parts) -> bool:
@@ -205,10 +205,10 @@ def strikes_of(row: RowRecord, report: DependencyReport, parts: Parts) -> list[S
 
 def record_strikes(unit: UnitOfWork, dependency: str, strikes: Sequence[Strike], reason: str) -> None:
     """Record failures that did not open a breaker; if it opens later, they are given back."""
-    after = unit.breaker(dependency)
+    after = unit.breakers.of(dependency)
     for strike in strikes:
         after = rules.struck(after, strike, unit.now, reason, rules=unit.breaker_rules)
-    unit.save_breaker(after)
+    unit.breakers.save(after)
 
 
 def without_charges(parts: Parts, retry_at: float) -> list[SettlementPart]:

@@ -76,9 +76,9 @@ class Deliveries(DueScans):
         `with_health_call` is open, a document probes it only after a health call. `suspects` claims only events
         that must run alone, one at a time; without it those are left out.
         """
-        if any(unit.breaker(dependency).limits_claims for dependency in needs):
-            unit.lock_breakers()  # only one claim in the fleet may probe
-        breakers = [unit.breaker(dependency) for dependency in needs]
+        if any(unit.breakers.of(dependency).limits_claims for dependency in needs):
+            unit.breakers.lock()  # only one claim in the fleet may probe
+        breakers = [unit.breakers.of(dependency) for dependency in needs]
         for breaker in breakers:
             under_way = 0
             if breaker.limit is not None:
@@ -104,7 +104,7 @@ class Deliveries(DueScans):
         unit.db.send("hold_lease", worker, unit.now + lease)
         for breaker in breakers:
             if breaker.open:
-                unit.save_breaker(probing(breaker, rows[0][0], unit.now, unit.breaker_rules))
+                unit.breakers.save(probing(breaker, rows[0][0], unit.now, unit.breaker_rules))
         deliveries = [_delivery(service, values) for values in rows]
         _read_inputs(unit, deliveries, [values[9] for values in rows], adopt=True)
         self._claims_since_background[service] = (claims_since_background + len(rows)) % BACKGROUND_EVERY

@@ -296,7 +296,7 @@ def _count_moved(
             first = failure.fingerprint not in targets and one.get("outcome") != Outcome.GIVEN_BACK
             targets.update([failure.fingerprint] if first else ())
             leaving.append(failure)
-            unit.count_failure(CountedFailure(service, collection, failure, int(first), moved=True))
+            unit.outcomes.add_failure(CountedFailure(service, collection, failure, int(first), moved=True))
     return leaving
 
 

@@ -120,7 +120,7 @@ class LedgerQueries(TransactionalStore):
         self, unit: UnitOfWork, service: str, failure: Failure, *, collection: str | None = None
     ) -> None:
         """Count a failure that belongs to no event in its group: of other code, or reported from elsewhere."""
-        unit.count_failure(CountedFailure(service, collection, unit.grouped(failure), 0))
+        unit.outcomes.add_failure(CountedFailure(service, collection, unit.grouped(failure), 0))
 
     @transactional
     def forget_group(self, unit: UnitOfWork, fingerprint: str) -> bool:

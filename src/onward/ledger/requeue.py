@@ -123,7 +123,7 @@ class DeadLetters(TransactionalStore):
         dead.record(failure.as_dict())
         dead.fingerprint = failure.fingerprint
         unit.save(dead)
-        unit.count_failure(CountedFailure(dead.service, None, failure, 0))
+        unit.outcomes.add_failure(CountedFailure(dead.service, None, failure, 0))
 
     @transactional
     def archive_dead_letters(self, unit: UnitOfWork, rows: Sequence[int]) -> int:

@@ -103,8 +103,8 @@ def _add_all(unit: UnitOfWork, settlement: Settlement, closed: ClosedRows) -> Co
         return CommitResult(CommitStatus.FENCED)
     for new in settlement.adds:
         if unit.add_made(new, source):
-            unit.count_success(made_by(settlement.service, new.collection), settlement.version, 1)
-    unit.count_success(settlement.service, settlement.version, 1)
+            unit.outcomes.add_success(made_by(settlement.service, new.collection), settlement.version, 1)
+    unit.outcomes.add_success(settlement.service, settlement.version, 1)
     return CommitResult(CommitStatus.COMMITTED)
 
 
@@ -188,10 +188,10 @@ class AppliedSettlement:
                 continue
             by = made_by(row.service, new.collection)
             if new.failure is None:
-                unit.count_success(by, settlement.version, 1)
+                unit.outcomes.add_success(by, settlement.version, 1)
             else:
                 counted = CountedFailure(row.service, new.collection, new.failure, 1, settlement.began, by=by)
-                unit.count_failure(counted)
+                unit.outcomes.add_failure(counted)
         for part in parts:
             match part:
                 case Processed():
@@ -274,7 +274,7 @@ class AppliedSettlement:
         first: dict[int, str] = {}
         owned = self._owned(part.ids)
         done = len(owned) if settlement.collection is not None else 1
-        self.unit.count_success(self.row.service, settlement.version, done)
+        self.unit.outcomes.add_success(self.row.service, settlement.version, done)
         for key, doc in owned:
             doc.status = Status.PROCESSED
             doc.row = doc.retry_at = None
@@ -447,7 +447,7 @@ class AppliedSettlement:
     def _record_failure(self, doc: DocumentRecord, failure: Failure, outcome: Outcome, tries: int) -> None:
         """Record a failure that is charged to a document."""
         # The retry job compares it with that of later failures: has anything else succeeded in between?
-        more = {"try": tries, SUCCEEDED: self.unit.success_count(self.row.service)}
+        more = {"try": tries, SUCCEEDED: self.unit.outcomes.success_count(self.row.service)}
         if self.attribution.known_as_own or (outcome is not Outcome.RETRIED and self.attribution.others_succeeded):
             more[OTHERS_SUCCEEDED] = True
         self.first_failures += _fails_anew(doc, failure)
@@ -459,7 +459,7 @@ class AppliedSettlement:
         first_failures, self.first_failures = self.first_failures, 0
         documents = first_failures if ids else int(self._row_fails_anew)
         about = (self.row.service, self.row.collection, failure, documents, self.settlement.began)
-        self.unit.count_failure(CountedFailure(*about))
+        self.unit.outcomes.add_failure(CountedFailure(*about))
 
 
 def _fails_anew(doc: DocumentRecord, failure: Failure) -> bool:

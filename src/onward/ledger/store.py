@@ -129,7 +129,7 @@ class Store(
             id, row, now = event_id or new_id(), unit.db.reserve("ledger"), unit.now
             columns = (row, service, id, event_type, now, id, now, errors, raw, now, failure.fingerprint)
             unit.db.send("insert_malformed", *columns, properties)
-            unit.count_failure(CountedFailure(service, None, failure, 1))
+            unit.outcomes.add_failure(CountedFailure(service, None, failure, 1))
 
     @transactional
     def add_documents(self, unit: UnitOfWork, documents: Sequence[NewDocument]) -> int:

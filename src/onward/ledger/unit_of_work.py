@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
+from onward.ledger.breaker_records import BreakerRecords
 from onward.ledger.dialect import Database
-from onward.ledger.failure_groups import CountedFailure, apply_rules, read_rules, write_failures
+from onward.ledger.failure_groups import apply_rules, read_rules
+from onward.ledger.outcome_counts import OutcomeCounts
 from onward.ledger.records import DocumentRecord, RowRecord
-from onward.model.breaker import USUAL_RULES, Breaker, BreakerRules, current
+from onward.model.breaker import USUAL_RULES, BreakerRules
 from onward.model.documents import DocumentKey, Status
 from onward.model.failures import Failure, Outcome
 from onward.model.group_rules import GroupRules
@@ -27,7 +29,6 @@ from onward.model.ledger import (
 from onward.model.metric_catalogue import bucket_label
 from onward.search.postings import storable_text
 
-MAX_OPENINGS = 1_000  # Openings of a breaker that are kept, for each dependency
 # What a document is found by. Waiting rows first: what is being packed is then waited for, and found as packed.
 _DELETE_DERIVED = (
     "delete_keys",
@@ -78,9 +79,9 @@ class UnitOfWork:
     _generations: dict[str, int] = field(default_factory=dict)
     _subscriptions: list[Subscription] | None = None
     _finished: frozenset[str] | None = None
-    _breakers: dict[str, Breaker] | None = None
-    _breakers_locked: bool = False
     _group_rules: GroupRules | None = None
+    outcomes: OutcomeCounts = field(init=False)
+    breakers: BreakerRecords = field(init=False)
     # What `write` writes.
     _new: dict[DocumentKey, NewDocument] = field(default_factory=dict)
     _changed: set[DocumentKey] = field(default_factory=set)
@@ -91,12 +92,10 @@ class UnitOfWork:
     _vectors: dict[tuple[int, str], bytes] = field(default_factory=dict)
     _status_counts: dict[tuple[str, str, str], int] = field(default_factory=lambda: defaultdict(int))
     _left_batches: dict[str, bool] = field(default_factory=dict)  # True: a document left because it succeeded
-    _failures: list[CountedFailure] = field(default_factory=list)
-    _successes: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
-    _until_failure: dict[str, dict[str, int]] = field(default_factory=dict)  # Of them, by group and version
-    _succeeded_before: dict[str, int] = field(
-        default_factory=dict
-    )  # By service, without those of this transaction
+
+    def __post_init__(self) -> None:
+        self.outcomes = OutcomeCounts(self.db)
+        self.breakers = BreakerRecords(self.db, self.now)
 
     # -- documents
 
@@ -323,30 +322,7 @@ class UnitOfWork:
         else:
             self.finish(row)
 
-    # -- failures and successes
-
-    def count_failure(self, counted: CountedFailure) -> None:
-        """Count a failure in its group."""
-        self._failures.append(counted)
-        if counted.failure.fingerprint not in self._until_failure:
-            self._until_failure[counted.failure.fingerprint] = self._successes_of(counted.by or counted.service)
-
-    def _successes_of(self, service: str) -> dict[str, int]:
-        """Return by version what a service has finished in this transaction until now."""
-        return {version: n for (name, version), n in self._successes.items() if name == service}
-
-    def count_success(self, service: str, version: str, n: int) -> None:
-        """Count documents that a service has finished, or an event of a service that finishes none."""
-        if n and service:
-            self._successes[service, version] += n
-
-    def success_count(self, service: str) -> int:
-        """Return how much a service has finished until now."""
-        if service not in self._succeeded_before:
-            self._succeeded_before[service] = sum(n for _, _, n, *_ in self.db.read("successes", [service]))
-        return self._succeeded_before[service] + sum(self._successes_of(service).values())
-
-    # -- subscriptions, generations, breakers
+    # -- subscriptions, generations, groups
 
     def subscriptions(self) -> list[Subscription]:
         if self._subscriptions is None:
@@ -368,35 +344,6 @@ class UnitOfWork:
         if wanted:
             self._generations.update(dict.fromkeys(wanted, 0))
             self._generations.update(dict(self.db.read("generations", wanted)))
-
-    def breaker(self, dependency: str) -> Breaker:
-        if self._breakers is None:
-            found = [current(Breaker.from_dict(stored), self.now) for stored in self.db.read("breakers")]
-            self._breakers = {breaker.dependency: breaker for breaker in found}
-        return self._breakers.get(dependency) or Breaker(dependency)
-
-    def lock_breakers(self) -> None:
-        """Lock all breakers until the end, and read them again, for they may have changed before."""
-        if not self._breakers_locked:
-            self._breakers_locked = True
-            if self.db.lock("breakers"):
-                self._breakers = None
-
-    def save_breaker(self, breaker: Breaker) -> None:
-        before = self.breaker(breaker.dependency)
-        if breaker == before:
-            return
-        assert self._breakers is not None, "breaker() has read them"
-        self._breakers[breaker.dependency] = breaker
-        if breaker.quiet:
-            self.db.send("drop_breaker", breaker.dependency)
-        else:
-            self.db.send("save_breaker", breaker.dependency, json.dumps(breaker.as_dict()))
-        if breaker.open and not before.open:
-            self.db.send("log_opening", breaker.dependency, self.now, breaker.reason, breaker.remedy)
-            self.db.send("prune_openings", breaker.dependency, MAX_OPENINGS)
-        elif before.open and not breaker.open:
-            self.db.send("log_closing", self.now, breaker.dependency)
 
     def group_rules(self) -> GroupRules:
         if self._group_rules is None:
@@ -425,7 +372,6 @@ class UnitOfWork:
             ("update_bodies", [(doc.doc, body) for key, body in self._bodies.items() if (doc := self.docs[key])]),
             ("insert_keys", self._keys),
             ("add_status_counts", [(*entry, change) for entry, change in self._status_counts.items() if change]),
-            ("add_successes", [(*by, n, self.now, self.now) for by, n in sorted(self._successes.items())]),
         ):
             if rows:
                 db.bulk(statement, rows)
@@ -439,23 +385,10 @@ class UnitOfWork:
                 if self._left_batches[id]:
                     observe_total(db, "failed_batch_retries", retries)
                     observe_total(db, "failed_batch_recovery_seconds", max(0.0, self.now - created_at))
-        if self._failures:
-            write_failures(db, self._failures, self._after_first_failures())
+        self.outcomes.write(self.now)
         for written in (self._done, self._bodies, self._keys, self._texts, self._vectors, self._status_counts):
             written.clear()
-        for counted in (self._successes, self._succeeded_before, self._failures, self._until_failure):
-            counted.clear()
         self._left_batches.clear()
-
-    def _after_first_failures(self) -> dict[str, dict[str, int]]:
-        """Return by group and version what was finished in this transaction after the first failure."""
-        services = {one.failure.fingerprint: one.by or one.service for one in reversed(self._failures)}
-        return {
-            group: {
-                version: n - until.get(version, 0) for version, n in self._successes_of(services[group]).items()
-            }
-            for group, until in self._until_failure.items()
-        }
 
     def _write_new(self) -> None:
         documents, bodies = [], []

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from onward.ledger import document_actions, failure_groups, store, subscriptions, unit_of_work
+from onward.ledger import breaker_records, document_actions, failure_groups, store, subscriptions
 from onward.ledger.postgres import PostgresStore
 from onward.ledger.sqlite import SQLiteStore
 from onward.ledger.store import SWEEP_SECONDS, Store
@@ -110,7 +110,7 @@ def test_failure_groups_are_as_many_as_are_kept_and_the_last_seen_stay(
 def test_openings_are_kept_for_each_dependency_the_last_ones(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unit_of_work, "MAX_OPENINGS", 5)
+    monkeypatch.setattr(breaker_records, "MAX_OPENINGS", 5)
     stage.store.open_breaker("steady", "it is down")
     for n in range(30):
         stage.store.open_breaker("flapping", f"opening {n}")
@@ -218,7 +218,7 @@ def test_no_table_has_grown_after_a_hundred_thousand_events(monkeypatch: pytest.
 def largest_after(events: int, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> int:
     """Work through events; return how many rows the largest table has afterwards."""
     monkeypatch.setattr(failure_groups, "MAX_GROUPS", 100)
-    monkeypatch.setattr(unit_of_work, "MAX_OPENINGS", 100)
+    monkeypatch.setattr(breaker_records, "MAX_OPENINGS", 100)
     monkeypatch.setattr(document_actions, "MAX_ACTIONS", 100)
     monkeypatch.setattr(subscriptions, "MAX_VERSIONS", 100)
     for batch in range(events // AT_ONCE):
