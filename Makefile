@@ -25,7 +25,7 @@ servers: setup ## install PostgreSQL, PgBouncer, RabbitMQ and Prometheus for the
 	@$(BIN)/python -m tests.support.servers || echo "Tests that need them will be left out."
 
 test: servers ## run the quick tests, in about 5 minutes; ARGS="-k policy" selects some
-	$(PYTEST) -m "not prove" $(ARGS)
+	$(PYTEST) -p no:schemathesis -m "not prove" $(ARGS)
 
 prove: servers $(VENV)/.models ## run the long proofs: kills, brokers, browsers, more examples
 	$(PYTEST) -m prove --hypothesis-profile=prove --timeout=900 $(ARGS)
