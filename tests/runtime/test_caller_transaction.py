@@ -174,6 +174,21 @@ def test_a_simulation_moves_it(read: list[str], tmp_path: Path) -> None:
         assert read == ["a"]
 
 
+def test_an_idle_worker_notices_the_commit(app: App, connection: Any, read: list[str]) -> None:
+    engine, noticed = app.engine(), threading.Event()
+    app.observe(lambda signal: noticed.set())
+    thread = threading.Thread(target=engine.run)
+    thread.start()
+    try:
+        bring(app, connection, "a")
+        connection.commit()
+        assert noticed.wait(60)
+    finally:
+        engine.drain()
+        thread.join()
+    assert read == ["a"]
+
+
 # -- once
 
 
