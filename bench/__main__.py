@@ -13,7 +13,17 @@ import click
 from bench.table import Row, Sheet, between, print_sheet, print_table, put_between, render_markdown
 from tests.support.servers import ServerError
 
-PARTS = ("policy", "ledger", "postgres", "rabbitmq", "retry_job", "observing", "console", "pipeline")
+PARTS = (
+    "policy",
+    "ledger",
+    "postgres",
+    "transactional_publish",
+    "rabbitmq",
+    "retry_job",
+    "observing",
+    "console",
+    "pipeline",
+)
 SHEET_PARTS = (
     "quality",
     "scale",

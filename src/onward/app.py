@@ -10,8 +10,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
@@ -21,15 +20,16 @@ from onward.backend_urls import open_blobs, open_embedder, open_gateway, open_re
 from onward.blobs import Blobs
 from onward.model.breaker import BreakerRules
 from onward.model.clock import Clock
-from onward.model.documents import Document, DocumentState
+from onward.model.documents import Document
 from onward.model.events import Event
 from onward.model.failures import Failure
 from onward.model.fingerprints import place_of
-from onward.model.ledger import OutgoingEvents, Published
+from onward.model.ledger import OutgoingEvents
 from onward.retry import Classified, OnwardError, RetryPolicy, classify, redact_error
 from onward.retry.plain_data import context_json
 from onward.retry.redact import hide_addresses
 from onward.runtime import publisher
+from onward.runtime.document_access import DocumentAccess
 from onward.runtime.metrics import Metrics, NoMetrics
 from onward.runtime.outcomes import AnySignal, GaveUp, Hook, Hooks, Measuring, Retried, SetAside
 from onward.runtime.service import Dependency, PeriodicJob, Registry, Requeue, Service
@@ -56,7 +56,7 @@ class AppNotFound(OnwardError):
     """A reference such as `module:app` leads nowhere."""
 
 
-class App:
+class App(DocumentAccess):
     """Services, their dependencies, and the store that holds their documents and ledger.
 
         app = App()
@@ -366,59 +366,6 @@ class App:
     def has_reranker(self) -> bool:
         """Whether a reranker is set; it may turn out that it cannot be loaded."""
         return self._reranker is not None or self.settings.reranker is not None
-
-    def transaction(self) -> AbstractContextManager[None]:
-        """Make several calls of this app one transaction; it may end in `StoreConflict`."""
-        return self.store.transaction()
-
-    def atomically(self, steps: Callable[[], T]) -> T:
-        """Make all that `steps` calls of this app one transaction, repeated if it conflicts with another."""
-        return self.store.atomically(steps)
-
-    def add(self, *documents: Document, source: str | None = None, priority: int = 0) -> int:
-        """Write documents from outside of any handler, those that are absent; return how many were."""
-        return self.store.add_documents(publisher.new_documents(documents, source, priority))
-
-    def replace(self, document: Document, *, source: str | None = None) -> bool:
-        """Write a document's new content; return whether that changed it, and it is `pending` again.
-
-        Without an event in the same transaction, the retry job puts it back at once.
-        """
-        (new,) = publisher.new_documents([document], source, 0)
-        return self.store.replace_document(new)
-
-    def publish(
-        self,
-        *events: Event,
-        documents: Iterable[Document] = (),
-        source: str | None = None,
-        delay: float = 0.0,
-        priority: int = 0,
-    ) -> list[Published]:
-        """Put events on the ledger, in one transaction with the documents they name, if given.
-
-        Returns what became of each event: the number of services that will get it (`rows`) or have it waiting
-        already (`duplicates`). A document that is stored already stays as it is; if it was given with other
-        content, `kept` names it with its stored revision, and `app.replace` is what changes it.
-        """
-        return publisher.publish(self.store, list(events), list(documents), source, delay, priority)
-
-    def publish_raw(self, raw: bytes) -> Published | None:
-        """Store an event from another program: JSON with `event_type` and `data`.
-
-        An event that cannot be read is never dropped: it becomes a dead letter with its bytes, and the result
-        is None.
-        """
-        message = publisher.ForeignMessage(raw)
-        return publisher.enter_foreign_events(self.store, self.registry.events(), [message])[0]
-
-    def get(self, document: type[D], id: str) -> D | None:
-        """Read a document."""
-        return self.store.get(document, id)
-
-    def state(self, document: type[Document] | str, id: str) -> DocumentState | None:
-        """Read what the ledger knows of a document."""
-        return self.store.state(document, id)
 
     # -- working
 

@@ -77,6 +77,8 @@ HOT = {
     "oldest_outgoing": "outbox_oldest",
     "next_outgoing": "outbox_due",
     "reroute_outgoing": "outbox_unroutable (routing_key=?)",
+    # what callers publish in their transactions
+    "take_incoming_row": "INTEGER PRIMARY KEY",
     # dead letters
     "find_dead_letters": "ledger_dead (id>?)",
     "find_dead_letters_of_service": "ledger_dead_service (service=? AND id>?)",

@@ -19,11 +19,12 @@ class FragileDatabase:
     """Passes everything on to a database, until its fuse has burned down."""
 
     remote = False
-    returned = 0
+    returned = incoming = 0
 
     def __init__(self, database: Database) -> None:
         self.database = database
         self.keeps_old_rows = database.keeps_old_rows
+        self.kind, self.file, self.incoming_table = database.kind, database.file, database.incoming_table
         self.fuse = 0
         """At which statement from now on it crashes; 0: never."""
 

@@ -44,7 +44,7 @@ def status(as_json: bool) -> None:
             system = read_status(app)
     if as_json:
         print_json(system.as_dict())
-    elif not system.documents and not system.stages:
+    elif not system.documents and not system.stages and not system.incoming.waiting:
         click.echo(f"{EMPTY}\nThe store will be {system.store}.")
     else:
         _print(Output(), system)
@@ -169,6 +169,8 @@ def _print_waits(out: Output, system: SystemStatus) -> None:
         whose = f"{counted(item['documents'], 'document')} of {item['source'] or 'no source'}"
         text = f"{whose} set aside, retried in {duration(round(item['due_in_seconds']))}"
         lines.append(f"{text} ({counted(item['retries'], 'retry')} so far): {item['error']}")
+    if system.incoming.waiting and system.workers and not system.incoming.late:
+        lines.append(f"{counted(system.incoming.waiting, 'publication')} on the way to the ledger")
     # What waits for long is among the needs at the top.
     lines += outbox_sentences(system.outbox)[system.outbox.late :]
     for line in lines:

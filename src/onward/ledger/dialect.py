@@ -31,6 +31,10 @@ class Database(SearchDatabase, Protocol):
     remote: bool  # Whether it is a server. Then calls wait for the network and are kept off the event loop
     keeps_old_rows: bool  # Whether scans walk rows that were changed while an open transaction can see them
     returned: int  # Grows when a process has returned rows to the queue that were due before
+    incoming: int  # Grows when a transaction of another connection may have put something into `incoming`
+    kind: str  # `sqlite` or `postgresql`
+    file: str | None  # The file of an embedded database, which other connections can open
+    incoming_table: str  # The name of `incoming` in a statement of another connection
 
     def clock(self) -> Clock:
         """Return the clock for due times and leases that all users of the database share."""

@@ -58,6 +58,7 @@ class Pulse:
     due: dict[str, float] = field(default_factory=dict)  # When the next row of a service falls due
     lapsed: bool = False  # A worker whose lease has ended has claimed rows
     breakers: list[Breaker] = field(default_factory=list)
+    incoming: bool = False  # Something waits in `incoming`
 
 
 class DueScans(TransactionalStore):
@@ -103,6 +104,8 @@ class DueScans(TransactionalStore):
                 pulse.due[name] = min(value, pulse.due.get(name, math.inf))
             elif kind == "lapsed":
                 pulse.lapsed = True
+            elif kind == "incoming":
+                pulse.incoming = True
             else:
                 pulse.breakers.append(current(Breaker.from_dict(json.loads(name)), now))
         if self._has_floors and took > SLOW_SECONDS:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from onward.ledger.dialect import Database
+from onward.ledger.off_loop import off_loop
 from onward.model.documents import FINAL, Document, DocumentKey, DocumentState, Status
 from onward.model.failures import read_history
 from onward.model.ledger import FoundDocument
@@ -96,6 +98,30 @@ class Reader:
         prefix = f"{collection_of(of)}/"
         found = self.db.read("children_of", [prefix + id for id in ids], collection_of(document), unlike)
         return [FoundDocument(parent.removeprefix(prefix), *more) for parent, *more in found]
+
+    # -- with `await`: for `async def` handlers, which must not block the loop
+
+    async def aget(self, document: type[D], id: str) -> D | None:
+        """Return the document with this id, or None."""
+        return await off_loop(self.db, partial(self.get, document, id))
+
+    async def aget_many(self, document: type[D], ids: Sequence[str]) -> list[D]:
+        """Return the documents with these ids, in that order, without those that do not exist."""
+        return await off_loop(self.db, partial(self.get_many, document, ids))
+
+    async def astate(self, document: Documents, id: str) -> DocumentState | None:
+        """Return what the ledger knows of a document: status, rounds, history."""
+        return await off_loop(self.db, partial(self.state, document, id))
+
+    async def afind(self, document: Documents, key: str, values: Sequence[Value]) -> list[FoundDocument]:
+        """Return the documents that have one of these values under a key of their class."""
+        return await off_loop(self.db, partial(self.find, document, key, values))
+
+    async def achildren(
+        self, document: Documents, of: Documents, ids: Sequence[str], *, unlike: str | None = None
+    ) -> list[FoundDocument]:
+        """Return documents made from these, each with its parent's id; without those that have status `unlike`."""
+        return await off_loop(self.db, partial(self.children, document, of, ids, unlike=unlike))
 
 
 class DocumentQueries(Reader):

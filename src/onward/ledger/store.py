@@ -17,6 +17,7 @@ from onward.ledger.document_actions import DocumentActions, merge_status_counts
 from onward.ledger.due_scan import SLACK_SECONDS
 from onward.ledger.failure_groups import CountedFailure
 from onward.ledger.group_actions import GroupActions
+from onward.ledger.incoming import Incoming
 from onward.ledger.ledger_queries import LedgerQueries
 from onward.ledger.operations import OperationRecords
 from onward.ledger.outbox import Outbox
@@ -51,6 +52,7 @@ class Store(
     LedgerQueries,
     OperationRecords,
     GroupActions,
+    Incoming,
     Outbox,
     RetryJobState,
     Rollups,

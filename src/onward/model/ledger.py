@@ -342,6 +342,7 @@ class Published:
     duplicates: int = 0  # Services that have it waiting already
     unrouted: bool = False  # No service consumes it yet
     kept: tuple[KeptDocument, ...] = ()  # Stored with other content, which stays; `app.replace` changes it
+    awaits_commit: bool = False  # Published in the caller's transaction: all but the id is known after its commit
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from onward.recovery.next_step import describe_error
 from onward.recovery.requeue_documents import DocumentRequeue, RequeuePlan
 from onward.recovery.retry_decision import RetryAction, RetryDecision, RetryJobRules, decide
 from onward.retry import OnwardError, redact
+from onward.runtime.incoming_publications import move_incoming
 from onward.runtime.service import Registry
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class RetryJob:
         self.holder = holder
         # Called between two transactions; True leaves the rest to another run.
         self.stopped: Callable[[], bool] = lambda: False
-        self._services = registry.services
+        self._services, self._events = registry.services, registry.events
         self._back = DocumentRequeue(store, registry)
         self._full_at: float | None = None
         self._held_up_until = 0.0  # the next check of documents that could not be requeued
@@ -113,6 +114,8 @@ class RetryJob:
     def run(self, *, full: bool | None = None) -> RetryJobRun:
         """Do the due checks. A full run, once in an interval, also checks for dangling rows and sets gauges."""
         began, run = time.perf_counter(), RetryJobRun()
+        while not self.stopped() and move_incoming(self.store, self._events()):
+            pass
         full = self._is_full() if full is None else full
         if not self.store.acquire_role(ROLE, self.holder, ROLE_SECONDS):
             run.led = False

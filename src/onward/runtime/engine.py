@@ -94,7 +94,7 @@ class Engine(work_loop.WorkLoop):
         context.commit = self.commit_for
         self.bus = store.bus()
         record = record or RunningSlots(monotonic=monotonic)
-        super().__init__(store, context, settings, record, hooks, registry.with_health_call, monotonic)
+        super().__init__(store, context, settings, record, hooks, registry, monotonic)
         self.services = sorted(services, key=lambda service: service.background)
         # A process for one suspect event is there for a moment only.
         self.tally = ServiceTally([] if settings.suspects else [service.name for service in self.services])
@@ -238,6 +238,9 @@ class Engine(work_loop.WorkLoop):
             free = [service.name for service in self.services if held.isdisjoint(service.needs)]
             return self.store.next_due(free)
 
+        self._incoming_seen = -1
+        if await self._move_incoming():
+            return False
         due = await self.call_store(next_free)
         if due is None or due > self.store.now():
             return True
@@ -278,6 +281,8 @@ class Engine(work_loop.WorkLoop):
         pulse, self.pulse = self.pulse, None  # a worker that rests has just read it
         if pulse is None or store.now() - pulse.at > work_loop.TICK_SECONDS:
             pulse = store.pulse([])
+        if pulse.incoming:
+            self._incoming_seen = -1  # the loop moves it, even if nothing has notified it
         changed = pulse.lapsed and now > self._reclaims_from and bool(store.reclaim())
         # One process of the whole fleet probes a dependency at a time.
         due = [one.dependency for one in pulse.breakers if is_health_probe_due(one, store.now())]

@@ -71,17 +71,24 @@ def new_documents(documents: Sequence[Document], source: str | None, priority: i
     ]
 
 
-def publish(
-    store: Store, events: list[Event], documents: list[Document], source: str | None, delay: float, priority: int
-) -> list[Published]:
-    """Put events on the ledger, in one transaction with their documents; see `onward.App.publish`."""
+def new_envelopes(
+    events: Sequence[Event], source: str | None, delay: float, priority: int, *, now: float
+) -> list[Envelope]:
     if problem := priority_problem(priority) or delay_problem(delay):
         raise PublishRefused(problem)
-    now, due_in = store.now(), max(0.0, delay)
+    due_in = max(0.0, delay)
     envelopes: list[Envelope] = []
     for event in events:
         trace = published_trace(event)
         envelopes += Envelope.of(event, now=now, source=source, priority=priority, due_in=due_in, trace=trace)
+    return envelopes
+
+
+def publish(
+    store: Store, events: list[Event], documents: list[Document], source: str | None, delay: float, priority: int
+) -> list[Published]:
+    """Put events on the ledger, in one transaction with their documents; see `onward.App.publish`."""
+    envelopes = new_envelopes(events, source, delay, priority, now=store.now())
 
     def put() -> list[Published]:
         # New objects for each try: the store changes them, and a transaction may be repeated.

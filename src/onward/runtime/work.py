@@ -113,7 +113,7 @@ class Work:
 
     @property
     def store(self) -> Reader:
-        """Reads documents; it cannot write."""
+        """Reads documents, also with `await`; it cannot write."""
         return _RecordingReader(self._call.opened.context.reader, self._revisions)
 
     # -- what a handler says

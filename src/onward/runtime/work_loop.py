@@ -25,6 +25,8 @@ from onward.model.ledger import MAX_COMMIT_BYTES, MAX_COMMIT_DOCUMENTS, CommitRe
 from onward.runtime import outcomes
 from onward.runtime.group_halving import GroupResult, commit_halves
 from onward.runtime.handler_call import Call, Context, FinishedCall, OpenDelivery, open_delivery
+from onward.runtime.incoming_publications import move_incoming
+from onward.runtime.service import Registry
 from onward.runtime.service_tally import ServiceTally
 from onward.runtime.slots import InlineSlots, RunningSlots, ServiceSlots, fork_depth
 
@@ -66,7 +68,7 @@ class WorkLoop:
         settings: EngineSettings,
         record: RunningSlots,
         hooks: outcomes.Hooks,
-        with_health_call: Callable[[], Sequence[str]],
+        registry: Registry,
         monotonic: Callable[[], float],
     ) -> None:
         self.store = store
@@ -85,7 +87,8 @@ class WorkLoop:
         threads = store.remote and not settings.inline
         self._executor = ThreadPoolExecutor(2 + MAX_BACKGROUND_COMMITS, "onward-store") if threads else None
         self._hooks = hooks
-        self._with_health_call = with_health_call
+        self._with_health_call, self._events = registry.with_health_call, registry.events
+        self._incoming_seen = -1  # the value of the database's `incoming` when all was moved to the ledger
         self._monotonic = monotonic
         self._draining = self._released = False
         self._woken = True
@@ -127,7 +130,8 @@ class WorkLoop:
         if self.uncertain:
             await self.background_ends()
             await self.call_store(self.give_back_unknown)
-        busy = await self.commit_and_claim()
+        moved = await self._move_incoming()
+        busy = await self.commit_and_claim() or moved
         inline = self.settings.inline
         if inline:
             for slots in self.slots:
@@ -139,6 +143,18 @@ class WorkLoop:
         if due or (self._tidying is not None and self._tidying.done()):
             busy = bool(self._tick(due)) or busy
         return busy
+
+    async def _move_incoming(self) -> bool:
+        """Move what callers have published in their transactions, if there may be any; return whether it was."""
+        hints = self.store.db.incoming
+        settings = self.settings
+        if self._draining or settings.suspects or (hints == self._incoming_seen and not settings.inline):
+            return False
+        if await self.call_store(partial(move_incoming, self.store, self._events())):
+            self.look_again()
+            return True  # and there may be more
+        self._incoming_seen = hints
+        return False
 
     def is_over(self) -> bool:
         """Give back what has not begun, if it was stopped; return whether nothing is under way any more."""
@@ -176,6 +192,9 @@ class WorkLoop:
                     pulse = await self.call_store(partial(self.store.pulse, names))
                     self.pulse = self._last_pulse = pulse
                     patience = TICK_SECONDS
+                    if pulse.incoming:
+                        self._incoming_seen = -1
+                        patience = 0.0
                 ahead = min(pulse.due.values(), default=math.inf) - self.store.now()
                 # A due row that was not claimed is held back: for the reasons, see ledger/claim.py.
                 patience = min(patience, ahead) if ahead > 0 else patience

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import select
 import threading
@@ -13,7 +14,7 @@ from typing import Any
 import psycopg
 
 from onward.ledger.dialect import Bus
-from onward.ledger.postgres.connections import LOCK_SECONDS, Connection, gate_number, lock_number
+from onward.ledger.postgres.connections import LOCK_SECONDS, Connection, gate_number, lock_number, quoted
 from onward.ledger.postgres.replica import PRIMARY_POSITION, Replica
 from onward.ledger.postgres.schema_upgrade import OUTDATED, open_schema
 from onward.ledger.postgres.statements import array, statement
@@ -34,6 +35,8 @@ class PostgresDatabase:
 
     remote = True
     keeps_old_rows = True
+    kind = "postgresql"
+    file: str | None = None
 
     def __init__(self, url: str, *, patience: float = 60.0, replica: str | None = None) -> None:
         self.connections = open_schema(url, patience)
@@ -55,7 +58,10 @@ class PostgresDatabase:
             OUTDATED,
         )
         self.channel = f"onward_{self._gate & 0xFFFFFFFF:08x}"
-        self.returned = 0
+        # The migration of the table `incoming` has a trigger that notifies by this name.
+        self.incoming_channel = f"onward_incoming_{hashlib.md5(self.schema.encode()).hexdigest()[:8]}"
+        self.incoming_table = f"{quoted(self.schema)}.incoming"
+        self.returned = self.incoming = 0
         self._notifier = Notifier(self)
 
     def clock(self) -> Clock:
@@ -388,7 +394,8 @@ class ListeningBus:
             while not self._closed and (left := ends - time.monotonic()) > 0:
                 if self._connection is None and self._database.connections.has_sessions:
                     self._connection = self._database.connections.open(direct=True)
-                    self._connection.execute(f"LISTEN {self._database.channel}".encode())
+                    for channel in (self._database.channel, self._database.incoming_channel):
+                        self._connection.execute(f"LISTEN {channel}".encode())
                 listening = [] if self._connection is None else [self._connection.fileno()]
                 readable, _, _ = select.select([*listening, self._read_end], [], [], left)
                 if self._read_end in readable:
@@ -399,6 +406,8 @@ class ListeningBus:
                     self._connection.pgconn.consume_input()
                     if found := list(iter(self._connection.pgconn.notifies, None)):
                         self._database.returned += any(one.extra == RETURNED for one in found)
+                        incoming = self._database.incoming_channel.encode()
+                        self._database.incoming += any(one.relname == incoming for one in found)
                         return True
         except (psycopg.Error, OSError, ValueError) as error:
             self._drop()

@@ -21,7 +21,7 @@ from onward.ledger.named_statements import load_scripts, load_statements
 from onward.ledger.store_errors import StoreError, StoreFull, StoreGone, StoreOutdated, StoreUnavailable
 from onward.model.clock import Clock, SystemClock
 
-SCHEMA_VERSION = 19
+SCHEMA_VERSION = 20
 BUSY_SECONDS = 30.0
 BUSY_STEP_SECONDS = 0.001
 POLL_SECONDS = 0.02
@@ -41,11 +41,14 @@ class SQLiteDatabase:
 
     remote = False
     keeps_old_rows = False
-    returned = 0
+    kind = "sqlite"
+    incoming_table = "main.incoming"
+    returned = incoming = 0
 
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
         self.in_memory = self.path == ":memory:"
+        self.file = None if self.in_memory else self.path
         self._lock = threading.RLock()
         self._depth = 0
         self._broken = False
@@ -337,6 +340,7 @@ class PollingBus:
             version = self._seen if woken else self._database.changes()
             if version != self._seen:
                 self._seen, woken = version, True
+                self._database.incoming += 1
         self._woken.clear()
         return woken
 

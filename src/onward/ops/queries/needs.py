@@ -23,6 +23,7 @@ class NeedKind(StrEnum):
     NOT_SERVED = "not_served"  # events of a service are due, and the workers that are alive do not run it
     OVERDUE = "overdue"  # documents are due to be retried, and no worker runs
     RETRY_JOB = "retry_job"
+    INCOMING = "incoming"  # what callers published in their transactions does not get to the ledger
     OUTBOX = "outbox"  # events for other programs do not leave
     REGRESSION = "regression"  # failures that were fixed are back
     FAILED = "failed"
@@ -49,7 +50,8 @@ class Need:
 
 def find_needs(status: SystemStatus) -> list[Need]:
     """Return what needs a person, the most urgent first."""
-    return [*_outage_needs(status), *_work_needs(status), *_outbox_needs(status), *_failure_needs(status)]
+    needs = (_outage_needs, _work_needs, _incoming_needs, _outbox_needs, _failure_needs)
+    return [need for find in needs for need in find(status)]
 
 
 def due_events(status: SystemStatus) -> int:
@@ -64,6 +66,14 @@ def _outage_needs(status: SystemStatus) -> list[Need]:
         for outage in status.outages
         if outage.by_hand or outage.needs_person
     ]
+
+
+def _incoming_needs(status: SystemStatus) -> list[Need]:
+    workers = bool(status.workers)
+    if not status.incoming.waiting or (workers and not status.incoming.late):
+        return []
+    count = status.incoming.waiting
+    return [Need(NeedKind.INCOMING, count, start_worker=status.worker, worker_runs=workers)]
 
 
 def _work_needs(status: SystemStatus) -> list[Need]:

@@ -12,6 +12,7 @@ from onward.ledger.store import Store
 from onward.model.ledger import FailedBatch
 from onward.model.ledger_views import FailureGroup
 from onward.ops.lookup import PIPELINE_SERVICES, store_file, worker_command
+from onward.ops.queries.incoming import IncomingBacklog, read_incoming
 from onward.ops.queries.ingestion_report import SkippedFiles, skipped_files_of_sources
 from onward.ops.queries.models import read_upgrade_status
 from onward.ops.queries.needs import Need, due_events, find_needs
@@ -100,6 +101,7 @@ class SystemStatus:
     retry_job: RetryJobStatus = field(default_factory=RetryJobStatus)
     overdue: Overdue = field(default_factory=Overdue)
     outbox: OutboxBacklog = field(default_factory=OutboxBacklog)
+    incoming: IncomingBacklog = field(default_factory=IncomingBacklog)
     upgrade: UpgradeProgress | None = None  # of the vectors, if the settings name a better model
     worker: str = "onward worker"  # the command that starts a worker for this store
     workers: list[dict[str, Any]] = field(default_factory=list)
@@ -155,6 +157,7 @@ def read_status(
     status.stuck = _without_event(store, rules, store.now() - rules.stuck_after)
     status.retry_job = retry_job_status(store, rules)
     status.outbox = read_outbox(store)
+    status.incoming = read_incoming(store)
     if app.settings.embedder_upgrade is not None and "chunks" in status.documents:
         status.upgrade = read_upgrade_status(app)
     status.worker = worker_command(store)

@@ -61,6 +61,8 @@ def need_command(need: Need) -> str:
             return shell_command("onward breakers close", need.outage.dependency)
         case NeedKind.NOT_SERVED:
             return need.start_worker or "onward services"
+        case NeedKind.INCOMING if need.worker_runs:
+            return "onward workers"
         case NeedKind.OUTBOX if need.outbox is not None and need.outbox.served:
             return "onward doctor"
         case NeedKind.RETRY_JOB if need.worker_runs:
@@ -85,6 +87,10 @@ def need_sentence(need: Need, time_format: TimeFormat = local_time) -> str:
             ago = need.retry_job_seconds_ago
             ran = "has never run here" if ago is None else f"has not run for {duration(ago)}"
             return f"{documents} {'waits' if count == 1 else 'wait'} for the retry job, which {ran}"
+        case NeedKind.INCOMING:
+            wait = "waits" if count == 1 else "wait"
+            text = f"{counted(count, 'publication')} of callers' transactions {wait} to get to the ledger"
+            return f"{text}: the workers are older" if need.worker_runs else f"{text}, and no worker runs"
         case NeedKind.OUTBOX if need.outbox is not None:
             return waiting_sentence(need.outbox)
         case NeedKind.REGRESSION:

@@ -97,9 +97,9 @@ SELECT min(until) FROM leases
 WHERE EXISTS (SELECT 1 FROM ledger WHERE state = 'claimed' AND ledger.worker = leases.worker);
 
 -- name: pulse
--- All that a worker without work asks for: when the next row of each service is due, whether a lease has lapsed, and
--- the breakers. For services of `$1` that is exact; for those of `$2` only rows of these priorities are seen that are
--- not below these floors.
+-- All that a worker without work asks for: when the next row of each service is due, whether a lease has lapsed, the
+-- breakers, and whether something waits in `incoming`. For services of `$1` that is exact; for those of `$2` only
+-- rows of these priorities are seen that are not below these floors.
 SELECT 'due', s.service, d.due
 FROM unnest($1::text[]) AS s (service) CROSS JOIN LATERAL (
   WITH RECURSIVE level (priority) AS (
@@ -127,7 +127,9 @@ FROM leases w CROSS JOIN LATERAL (
   SELECT 1 FROM ledger WHERE state = 'claimed' AND ledger.worker = w.worker LIMIT 1) AS held
 WHERE w.until <= $5::float8
 UNION ALL
-SELECT 'breaker', breaker::text, NULL FROM breakers;
+SELECT 'breaker', breaker::text, NULL FROM breakers
+UNION ALL
+SELECT 'incoming', '', NULL WHERE EXISTS (SELECT 1 FROM incoming);
 
 -- name: next_suspects
 SELECT s.service, d.due

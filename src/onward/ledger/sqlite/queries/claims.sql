@@ -93,9 +93,9 @@ SELECT min(until) FROM leases
 WHERE EXISTS (SELECT 1 FROM ledger WHERE state = 'claimed' AND ledger.worker = leases.worker);
 
 -- name: pulse
--- All that a worker without work asks for: when the next row of each service is due, whether a lease has lapsed, and
--- the breakers. For services of `?1` that is exact; for those of `?2` only rows of these priorities are seen that are
--- not below these floors. Not as JSON, which rounds times.
+-- All that a worker without work asks for: when the next row of each service is due, whether a lease has lapsed, the
+-- breakers, and whether something waits in `incoming`. For services of `?1` that is exact; for those of `?2` only
+-- rows of these priorities are seen that are not below these floors. Not as JSON, which rounds times.
 SELECT 'due' AS kind, name, value FROM (
   SELECT s.value AS name, (
     WITH RECURSIVE level (priority) AS (
@@ -118,7 +118,9 @@ UNION ALL
 SELECT 'lapsed', worker, until FROM leases
 WHERE until <= ?5 AND EXISTS (SELECT 1 FROM ledger WHERE state = 'claimed' AND ledger.worker = leases.worker)
 UNION ALL
-SELECT 'breaker', breaker, NULL FROM breakers;
+SELECT 'breaker', breaker, NULL FROM breakers
+UNION ALL
+SELECT 'incoming', '', NULL WHERE EXISTS (SELECT 1 FROM incoming);
 
 -- name: next_suspects
 SELECT service, due FROM (

@@ -1,0 +1,18 @@
+"""Calls of the store with `await`: each runs in a thread, so that the event loop goes on meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from onward.ledger.dialect import Database
+
+T = TypeVar("T")
+
+
+async def off_loop(db: Database | None, call: Callable[[], T]) -> T:
+    """Make a call in a thread; in place, if the caller has a transaction open, which belongs to its thread."""
+    if db is not None and db.in_transaction():
+        return call()
+    return await asyncio.to_thread(call)
