@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from onward.runtime.engine import Ending, Engine, EngineSettings
     from onward.runtime.error_reporter import ErrorReporter
     from onward.runtime.slots import RunningSlots
+    from onward.runtime.task_declaration import TaskDeclarer
 
 H = TypeVar("H", bound=Callable[..., Any])
 D = TypeVar("D", bound=Document)
@@ -207,6 +208,21 @@ class App:
             return run
 
         return declare
+
+    @cached_property
+    def task(self) -> TaskDeclarer:
+        """Declare a function as a task: its calls are stored, retried and run by workers.
+
+            @app.task
+            def send_welcome(address: str) -> None: ...
+
+            send_welcome.delay("ada@example.org")
+
+        `@app.task(name=…, keep=…, needs=…)` takes the options of a service, and how long calls are kept.
+        """
+        from onward.runtime.task_declaration import TaskDeclarer  # not at the top: many apps have none
+
+        return TaskDeclarer(self.registry, self.service, lambda: self.store)
 
     def observe(self, hook: Hook) -> None:
         """Call an observer with every outcome of deliveries in this process, after its commit."""

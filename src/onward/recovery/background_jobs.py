@@ -21,6 +21,7 @@ log = logging.getLogger("onward")
 
 RETRY_POLL_SECONDS = 2.0
 PERIODIC_POLL_SECONDS = 60.0
+FAILED_JOB_SECONDS = 60.0  # after this time, a periodic job that failed is run again
 MAX_POLL_SECONDS = 60.0  # the poll interval doubles up to this while runs fail
 STOP_SECONDS = 10.0  # how long `stop` waits for the current transaction, or the running periodic job
 
@@ -130,7 +131,12 @@ class PeriodicJobs(_JobThread):
             role, holder = f"periodic: {job.name}", f"{self.holder}:{self._runs}"
             if self._stopped.is_set() or not store.acquire_role(role, holder, job.every_seconds):
                 continue
-            job.run(self._stopped.is_set)
+            try:
+                job.run(self._stopped.is_set)
+            except Exception:
+                # The role ends early, so that the job does not wait for its whole interval.
+                store.acquire_role(role, holder, min(job.every_seconds, FAILED_JOB_SECONDS))
+                raise
             ran.append(job.name)
             if self._stopped.is_set():
                 store.release_role(role, holder)  # it was interrupted: the next process runs it again

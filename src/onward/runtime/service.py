@@ -197,6 +197,7 @@ class PeriodicJob:
     every_seconds: float
     run: Callable[[Callable[[], bool]], object]
     """It is given a function that returns True when it should end early."""
+    in_simulation: bool = False  # It takes the time from the store alone, so that a simulation runs it, too
 
 
 @dataclass(slots=True)
