@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, ValidationError, create_model
@@ -313,6 +314,26 @@ class Task(Generic[P, T, R]):
             calls = [one for one in calls if one.id not in stored]
         events = [self.event(call_id=one.id) for one in calls]  # type: ignore[call-arg]
         publish(store, events, list(calls), source, delay, priority)
+
+    # -- on a schedule
+
+    def check_scheduled(self) -> None:
+        """Raise `RegistrationError` if the function cannot be called with a tick alone."""
+        try:
+            self._scheduled_call(datetime.fromtimestamp(0, UTC))
+        except ArgumentsRefused as error:
+            raise RegistrationError(
+                f"task {self.name!r} has a schedule, which passes no arguments but tick, a datetime: {error}. "
+                "Give the other parameters a default"
+            ) from None
+
+    def publish_ticks(self, store: Store, ticks: Sequence[datetime]) -> None:
+        """Store the calls of these ticks, those that are not stored yet. In a transaction."""
+        self.put(store, [self._scheduled_call(tick) for tick in ticks], known=True)
+
+    def _scheduled_call(self, tick: datetime) -> Document:
+        given = {"tick": tick} if "tick" in self.parameters.given.parameters else {}
+        return self.new_call((), given, f"tick-{tick.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}")
 
     # -- in a worker
 

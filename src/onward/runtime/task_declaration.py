@@ -7,6 +7,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from onward.retry import Classified, RetryPolicy
+from onward.runtime import schedules
+from onward.runtime.schedules import Missed
 from onward.runtime.service import PeriodicJob, RegistrationError, Registry
 from onward.runtime.task import KEEP_SECONDS, Task
 
@@ -58,6 +60,9 @@ class TaskDeclarer:
         *,
         name: str | None = None,
         keep: float | timedelta | None = KEEP_SECONDS,
+        schedule: str | timedelta | None = None,
+        timezone: str = "UTC",
+        missed: Missed = "last",
         **options: Unpack[ServiceOptions],
     ) -> TaskDecorator: ...
 
@@ -68,17 +73,26 @@ class TaskDeclarer:
         *,
         name: str | None = None,
         keep: float | timedelta | None = KEEP_SECONDS,
+        schedule: str | timedelta | None = None,
+        timezone: str = "UTC",
+        missed: Missed = "last",
         **options: Unpack[ServiceOptions],
     ) -> Any:
         """Declare a function as a task, whose calls workers run: `function.delay(…)` stores one.
 
         `name` is that of the function by default; `keep` says how long calls that are done are kept (seconds or a
         `timedelta`; None: for ever). The other options are those of `app.service`.
+
+        With a `schedule`, a cron expression in a `timezone` or a `timedelta`, it is called once at each tick; a
+        parameter `tick` gets its time. `missed` says which ticks are made up for after a time without processes.
         """
 
         def declare(function: Callable[..., Any]) -> Task[..., Any, Any]:
             called = name or str(getattr(function, "__name__", ""))
             task: Task[..., Any, Any] = Task(function, called, self._open_store, _keep_seconds(called, keep))
+            if schedule is not None:
+                schedules.declare(self._registry, called, schedule, timezone, missed, task.publish_ticks)
+                task.check_scheduled()
             self._service(called, on=task.event, finishes=task.call_document, **options)(task.handler())
             if not self.tasks:
                 job = PeriodicJob("remove old calls", REMOVE_SECONDS, self.remove_old_calls, in_simulation=True)
