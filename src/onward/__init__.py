@@ -46,6 +46,7 @@ The names:
   retrying                    the same policies around any call, outside of services
   classify, Classified, Kind  which failures may pass, and which are final
   DocumentState, DeadLetter   what is known of a document, and of an event given up
+  TaskCall, CallFailed        one call of a plain task (`@app.task`), and what its result raises if it was given up
   Reader                      the store as a handler sees it: read-only
   Passage                     what a summarizer is given to read
   Settings                    what the environment and onward.toml say
@@ -79,16 +80,27 @@ if TYPE_CHECKING:
     )
     from onward.retry.policy import Exponential, Ladder, RetryConfig, RetryPolicy, Schedule
     from onward.retry.retry_call import handle_event_with_retry, retrying
+    from onward.runtime.task import CallFailed, TaskCall
     from onward.runtime.work import Work
     from onward.settings import Settings
 
-__all__ = ["App", "Classified", "DeadLetter", "Document", "DocumentNotFoundError", "DocumentState", "Event"]
+__all__ = [
+    "App",
+    "CallFailed",
+    "Classified",
+    "DeadLetter",
+    "Document",
+    "DocumentNotFoundError",
+    "DocumentState",
+    "Event",
+]
 __all__ += ["Exponential", "Kind", "Ladder", "NotReady", "OnwardError", "Passage", "Permanent", "Reader"]
-__all__ += ["RetryConfig", "RetryPolicy", "Schedule", "Settings", "Status", "Unavailable", "Work"]
+__all__ += ["RetryConfig", "RetryPolicy", "Schedule", "Settings", "Status", "TaskCall", "Unavailable", "Work"]
 __all__ += ["classify", "handle_event_with_retry", "names", "retrying"]
 
 _MODULES = {
     "App": "onward.app",
+    "CallFailed": "onward.runtime.task",
     "DeadLetter": "onward.model.ledger",
     "Document": "onward.model.documents",
     "DocumentState": "onward.model.documents",
@@ -97,6 +109,7 @@ _MODULES = {
     "Reader": "onward.ledger.reader",
     "Settings": "onward.settings",
     "Status": "onward.model.documents",
+    "TaskCall": "onward.runtime.task",
     "Work": "onward.runtime.work",
     "names": "onward.model.events",
 }

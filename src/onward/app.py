@@ -12,7 +12,8 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import fields
-from functools import cached_property
+from datetime import datetime, timedelta
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -41,7 +42,9 @@ if TYPE_CHECKING:
     from onward.models.protocol import Embedder, Reranker, Summarizer
     from onward.runtime.engine import Ending, Engine, EngineSettings
     from onward.runtime.error_reporter import ErrorReporter
+    from onward.runtime.schedules import Missed
     from onward.runtime.slots import RunningSlots
+    from onward.runtime.task_declaration import TaskDeclarer
 
 H = TypeVar("H", bound=Callable[..., Any])
 D = TypeVar("D", bound=Document)
@@ -207,6 +210,43 @@ class App(DocumentAccess):
             return run
 
         return declare
+
+    @cached_property
+    def task(self) -> TaskDeclarer:
+        """Declare a function as a task: its calls are stored, retried and run by workers.
+
+            @app.task
+            def send_welcome(address: str) -> None: ...
+
+            send_welcome.delay("ada@example.org")
+
+        `@app.task(name=…, keep=…, needs=…)` takes the options of a service, and how long calls are kept.
+        With `schedule="0 7 * * *"` or `schedule=timedelta(minutes=15)` it is called by itself, once at each tick.
+        """
+        from onward.runtime.task_declaration import TaskDeclarer  # not at the top: many apps have none
+
+        return TaskDeclarer(self.registry, self.service, lambda: self.store)
+
+    def schedule(
+        self,
+        name: str,
+        *,
+        event: Callable[[datetime], Event | Iterable[Event] | None],
+        cron: str | None = None,
+        every: timedelta | None = None,
+        timezone: str = "UTC",
+        missed: Missed = "last",
+    ) -> None:
+        """Publish an event at each tick of a cron expression or interval, once, however many processes run.
+
+        `event` makes it from the time of the tick, in the time zone. `missed` says which ticks are made up for
+        after a time without processes: the `"last"`, `"all"` or `"none"`.
+        """
+        from onward.runtime import schedules  # not at the top: many apps have none
+
+        given = schedules.schedule_of(cron, every, name)
+        publish = partial(schedules.publish_events, event)
+        schedules.declare(self.registry, name, given, timezone, missed, publish)
 
     def observe(self, hook: Hook) -> None:
         """Call an observer with every outcome of deliveries in this process, after its commit."""

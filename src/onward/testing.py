@@ -23,6 +23,7 @@ from onward.recovery.retry_job import RetryJob
 from onward.retry import Unavailable
 from onward.runtime.engine import Engine
 from onward.runtime.handler_call import CURRENT, Call, Context
+from onward.runtime.schedules import Ticker
 from onward.runtime.service import Dependency, Handler, Service
 from onward.runtime.slots import RunningSlots
 from onward.runtime.supervisor import EXIT_CODES, Supervisor
@@ -101,6 +102,7 @@ class Simulation:
 
     It is supervised and run as in production, by the same engine: one worker with one slot a service, and another
     one for suspect events. The retry job runs when something falls due for it, unless `retry_job` is False.
+    Schedules tick by the simulated clock; they begin when it first runs.
     Entering replaces the app's store; leaving restores it.
     """
 
@@ -126,6 +128,8 @@ class Simulation:
         self._depth = self._named = 0
         self._was_killed = False
         self._services: list[Service] = []  # the services that the workers have
+        self._ticker = Ticker(lambda: self.store, app.registry)
+        self._periodic_due: dict[str, float] = {}  # when each periodic job of a simulation runs next
 
     def __enter__(self) -> Self:
         self.app._store = self.store
@@ -191,6 +195,8 @@ class Simulation:
     def _pass(self) -> bool:
         """Let the retry job, the supervisor and each worker do what is due; return whether anything was done."""
         worked = self._retries and self.retry_job.is_due() and self.retry_job.run().touched > 0
+        worked = self._ticker.run_due() > 0 or worked
+        self._run_periodic_jobs()
         supervisor = self._supervisor()
         self._depth += 1
         try:
@@ -210,6 +216,12 @@ class Simulation:
         if self._problem is not None:
             raise self._problem
         return worked
+
+    def _run_periodic_jobs(self) -> None:
+        for job in self.app.registry.periodic.values():
+            if job.in_simulation and self.clock.now() >= self._periodic_due.get(job.name, 0.0):
+                self._periodic_due[job.name] = self.clock.now() + job.every_seconds
+                job.run(lambda: False)
 
     def _supervisor(self) -> Supervisor:
         registered = list(self.app.registry.services.values())
@@ -312,7 +324,7 @@ class Simulation:
             # What is past and was not claimed is held back.
             each = [self.store.next_due([name], suspects=True) for name in services]
             due = min((moment for moment in each if moment is not None and moment > now), default=None)
-        moments = [due, self.store.next_change()]
+        moments = [due, self.store.next_change(), *self._periodic_due.values(), self._ticker.next_moment()]
         if self._retries:
             moments.append(self.retry_job.next_due())
         down = {breaker.dependency for breaker in self.store.breakers() if breaker.open}

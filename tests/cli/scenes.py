@@ -31,6 +31,7 @@ from onward.model.ledger import (
 from onward.pipeline.documents import Archive, origin_of
 from onward.pipeline.progress import OutageProgress, RunProgress, StageProgress
 from onward.retry import Reason
+from onward.runtime.schedules import Ticker
 from onward.settings import load_settings
 from onward.testing import SimulatedClock
 from tests.support import failed_pages
@@ -80,6 +81,15 @@ def run(app: App, *ids: str) -> None:
     publish(app, *ids)
     app.work_until_idle()
     app.close()
+
+
+def schedules(home: Path) -> None:
+    """A schedule that has just ticked, and one of a process that ended two days ago."""
+    for name, seconds_ago in (("cleanup", 48 * HOUR), ("report", 0.0)):
+        app = app_of(home, seconds_ago=seconds_ago)
+        app.task(name=name, schedule="0 7 * * *", timezone="Europe/Berlin")(lambda: None)
+        Ticker(lambda app=app: app.store, app.registry).run_due()  # type: ignore[misc]
+        app.close()
 
 
 # -- what needs a person

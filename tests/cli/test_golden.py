@@ -563,6 +563,17 @@ def test_services(tmp_path: Path, home: Path) -> None:
     text.check()
 
 
+def test_schedules(tmp_path: Path, home: Path) -> None:
+    text = Transcript("schedules", home)
+    scenes.one_document(home)
+    text.run("schedules")
+    declared = tmp_path / "declared"
+    scenes.schedules(declared)
+    text.scene("one that runs, and one that nobody runs any more", declared)
+    text.run("schedules")
+    text.check()
+
+
 def test_actions(home: Path) -> None:
     text = Transcript("actions", home)
     scenes.one_document(home)

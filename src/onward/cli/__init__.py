@@ -36,6 +36,7 @@ COMMANDS = {  # the module of each command, and its summary
     "worker": ("processes", "Run an app's services in worker processes."),
     "workers": ("services", "Show which workers are alive, and what they do."),
     "services": ("services", "Show services and what waits for them; retire one."),
+    "schedules": ("services", "Show schedules, their last and their next run."),
     "retry-job": ("processes", "Requeue unfinished documents that are due."),
     "models": ("models", "Show models, their speed here, and whose vectors there are."),
     "reembed": ("models", "Embed chunks that have no vector of the present model."),

@@ -235,6 +235,7 @@ def retry_job(ctx: click.Context, reference: str, once: bool, verbose: bool, as_
             with observer:
                 run = job.run(full=True)
                 periodic.run_due()
+                periodic.schedules.ticker.run_due()
         except OnwardError:
             raise
         except Exception as error:

@@ -1,4 +1,4 @@
-"""`onward services`, `onward workers` and `onward breakers`: what runs, what waits for it, and what is down."""
+"""`onward services`, `workers`, `schedules`, `breakers`: what runs and when, what waits for it, what is down."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from onward.cli.output import Output, count_cell, events_wait
 from onward.cli.params import json_option, list_by_default, print_json
 from onward.ops.actions.services import CloseBreaker, OpenBreaker, RetireService
 from onward.ops.lookup import worker_command
+from onward.ops.queries.schedules import schedule_facts
 from onward.ops.queries.services import breaker_facts, opening_facts, service_facts, worker_facts
 from onward.ops.text.format import counted, duration, moment, one_line, shell_command, worker_process
+from onward.retry.iso_time import read_time
 from onward.retry.redact import redact
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ _COUNT_STYLES = {
     "dead_letters": "red",
     "set_aside": "yellow",
 }
+_PURGE = "onward documents purge --collection onward_schedules --status processed --confirm --title"
 _STYLES = {"open": "red", "paused": "yellow", "unreached": "yellow", "recovering": "yellow", "closed": "green"}
 
 
@@ -106,6 +109,50 @@ def retire(name: str) -> Action:
       onward services retire thumbnails --confirm
     """
     return RetireService(name)
+
+
+# -- schedules
+
+
+@click.command()
+@json_option
+def schedules(as_json: bool) -> None:
+    """Show every schedule: when it ran last, and when it runs next.
+
+    Workers publish the ticks of their app's schedules; a schedule that is late has no worker. One that was
+    removed from its app stays listed until its document is purged.
+
+    \b
+    Examples:
+      onward schedules
+      onward schedules --json
+      onward documents purge --collection onward_schedules --status processed --title report --confirm
+    """
+    with open_reading_app() as app:
+        facts, worker = schedule_facts(app.store), worker_command(app.store)
+    if as_json:
+        print_json({"schedules": facts})
+        return
+    out = Output()
+    if not facts:
+        out.write("No schedule has been seen yet: a worker of an app that declares one stores it.")
+        return
+    columns = ("schedule", "runs", "time zone", "missed runs", "last tick", "next tick")
+    out.table(columns, [(one["schedule"], _schedule_cells(one)) for one in facts])
+    for one in (one for one in facts if one["late"]):
+        name = one_line(one["schedule"])
+        out.write(f"● {name} is late: no worker of its app runs.", style="yellow")
+        for label, typed in (
+            ("start a worker", worker),
+            ("it was removed", shell_command(_PURGE, one["schedule"])),
+        ):
+            out.write((f"    {label}: ", "dim"), (typed, "bold"))
+
+
+def _schedule_cells(one: dict[str, Any]) -> list[Text]:
+    last, following = (moment(read_time(one[name])) for name in ("last_tick", "next_tick"))
+    texts = (Text(one_line(one[name])) for name in ("runs", "timezone", "missed"))
+    return [*texts, Text(last or "never", "dim"), Text(following, "yellow" if one["late"] else "")]
 
 
 # -- workers

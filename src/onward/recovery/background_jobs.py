@@ -1,4 +1,4 @@
-"""Runs the retry job, and the jobs that an app declares with `app.periodic`, in threads beside the other work."""
+"""Runs the retry job, and the periodic jobs and schedules of an app, in threads beside the other work."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
+from random import Random
 from typing import TYPE_CHECKING, Self
 
 from onward.ledger.store_errors import StoreError
 from onward.recovery.retry_job import RetryJob, describe_run
 from onward.retry import redact_error
+from onward.runtime.schedules import Ticker
 from onward.runtime.service import Registry
 
 if TYPE_CHECKING:
@@ -21,6 +23,9 @@ log = logging.getLogger("onward")
 
 RETRY_POLL_SECONDS = 2.0
 PERIODIC_POLL_SECONDS = 60.0
+FAILED_JOB_SECONDS = 60.0  # after this time, a periodic job that failed is run again
+MAX_TICK_WAIT_SECONDS = 60.0  # a clock that was set is noticed after this time
+MAX_TICK_JITTER_SECONDS = 0.2  # most processes of a fleet find that another one has published the tick
 MAX_POLL_SECONDS = 60.0  # the poll interval doubles up to this while runs fail
 STOP_SECONDS = 10.0  # how long `stop` waits for the current transaction, or the running periodic job
 
@@ -100,9 +105,37 @@ class RetryJobThread(_JobThread):
         return not problem
 
 
+class ScheduleThread(_JobThread):
+    """Publishes the ticks of an app's schedules; it asks the database at ticks only."""
+
+    def __init__(self, ticker: Ticker, on_error: Callable[[Exception], None]) -> None:
+        super().__init__("schedules", MAX_TICK_WAIT_SECONDS, on_error)
+        self.ticker = ticker
+        self._random = Random()
+
+    def step(self) -> bool:
+        try:
+            self.ticker.run_due()
+        except StoreError as error:
+            log.warning("schedules have not run: %s", error)
+            self._poll = 1.0
+            return False
+        except Exception as error:
+            self._report("a schedule", error)
+        now, moment = self.ticker.open_store().now(), self.ticker.next_moment()
+        left = MAX_TICK_WAIT_SECONDS if moment is None else moment - now
+        self._poll = min(
+            max(0.0, left) + self._random.uniform(0.0, MAX_TICK_JITTER_SECONDS), MAX_TICK_WAIT_SECONDS
+        )
+        return True
+
+
 @dataclass
 class PeriodicJobs(_JobThread):
-    """The periodic jobs of an app, each in one process at a time; the store keeps when each is due."""
+    """The periodic jobs of an app, each in one process at a time; the store keeps when each is due.
+
+    Its schedules run in a thread beside, which no job holds up.
+    """
 
     _open_store: Callable[[], Store]  # in the thread: a process starts even if the store cannot be reached
     _registry: Registry
@@ -112,6 +145,7 @@ class PeriodicJobs(_JobThread):
 
     def __post_init__(self) -> None:
         super().__init__("periodic-jobs", PERIODIC_POLL_SECONDS, self.on_error)
+        self.schedules = ScheduleThread(Ticker(self._open_store, self._registry), self.on_error)
         self._runs = 0
 
     def run_due(self) -> list[str]:
@@ -130,7 +164,12 @@ class PeriodicJobs(_JobThread):
             role, holder = f"periodic: {job.name}", f"{self.holder}:{self._runs}"
             if self._stopped.is_set() or not store.acquire_role(role, holder, job.every_seconds):
                 continue
-            job.run(self._stopped.is_set)
+            try:
+                job.run(self._stopped.is_set)
+            except Exception:
+                # The role ends early, so that the job does not wait for its whole interval.
+                store.acquire_role(role, holder, min(job.every_seconds, FAILED_JOB_SECONDS))
+                raise
             ran.append(job.name)
             if self._stopped.is_set():
                 store.release_role(role, holder)  # it was interrupted: the next process runs it again
@@ -146,6 +185,13 @@ class PeriodicJobs(_JobThread):
     def start(self) -> None:
         if self._registry.periodic:
             super().start()
+        if self._registry.schedules:
+            self.schedules.start()
+
+    def stop(self) -> None:
+        self.schedules.halt()
+        super().stop()
+        self.schedules.stop()
 
     def step(self) -> bool:
         try:

@@ -8,7 +8,7 @@ import re
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from onward.ledger.reader import Reader
 from onward.model.documents import Document, DocumentState
@@ -16,6 +16,9 @@ from onward.model.events import Event
 from onward.model.failures import Failure
 from onward.model.ledger import Subscription
 from onward.retry import Classified, OnwardError, RetryPolicy, classify
+
+if TYPE_CHECKING:
+    from onward.runtime.schedules import DeclaredSchedule
 
 Handler = Callable[..., Any]
 """A handler: `(document, work)`, `(documents, work)` or `(event, work)`, `def` or `async def`."""
@@ -197,6 +200,7 @@ class PeriodicJob:
     every_seconds: float
     run: Callable[[Callable[[], bool]], object]
     """It is given a function that returns True when it should end early."""
+    in_simulation: bool = False  # It takes the time from the store alone, so that a simulation runs it, too
 
 
 @dataclass(slots=True)
@@ -206,6 +210,7 @@ class Registry:
     services: dict[str, Service] = field(default_factory=dict)
     dependencies: dict[str, Dependency] = field(default_factory=dict)
     periodic: dict[str, PeriodicJob] = field(default_factory=dict)
+    schedules: dict[str, DeclaredSchedule] = field(default_factory=dict)
 
     def add(self, service: Service) -> None:
         if service.name in self.services:
@@ -241,6 +246,11 @@ class Registry:
                 "seconds above 0"
             )
         self.periodic[job.name] = job
+
+    def add_schedule(self, schedule: DeclaredSchedule) -> None:
+        if schedule.name in self.schedules:
+            raise RegistrationError(f"schedule {schedule.name!r} is declared twice; give one another name")
+        self.schedules[schedule.name] = schedule
 
     def select(self, names: Sequence[str] | None) -> list[Service]:
         for name in names or ():

@@ -1,0 +1,127 @@
+"""Declaring tasks: `app.task`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
+
+from onward.retry import Classified, RetryPolicy
+from onward.runtime import schedules
+from onward.runtime.schedules import Missed
+from onward.runtime.service import PeriodicJob, RegistrationError, Registry
+from onward.runtime.task import KEEP_SECONDS, Task
+
+if TYPE_CHECKING:
+    from onward.ledger.store import Store
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+REMOVE_SECONDS = 3_600.0  # How often calls that are old are removed
+
+
+class ServiceOptions(TypedDict, total=False):
+    """The options of `app.service` that a task passes on."""
+
+    needs: str | Sequence[str]
+    time_limit: float | None
+    concurrency: int | Callable[[], int] | None
+    background: bool
+    policy: RetryPolicy | None
+    not_ready: RetryPolicy | None
+    rung: Literal["transient", "fetching"]
+    classify: Callable[[BaseException], Classified]
+    failed_queue: str
+    notice: str
+    was: str | Sequence[str]
+
+
+class TaskDeclarer:
+    """Declares the tasks of an app: `@app.task`, or `@app.task(name=…, keep=…, needs=…)`."""
+
+    def __init__(
+        self, registry: Registry, service: Callable[..., Callable[[Any], Any]], open_store: Callable[[], Store]
+    ) -> None:
+        self._registry = registry
+        self._service = service
+        self._open_store = open_store
+        self.tasks: list[Task[..., Any, Any]] = []
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, Coroutine[Any, Any, R], R]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
+
+    @overload
+    def __call__(
+        self,
+        *,
+        name: str | None = None,
+        keep: float | timedelta | None = KEEP_SECONDS,
+        schedule: str | timedelta | None = None,
+        timezone: str = "UTC",
+        missed: Missed = "last",
+        **options: Unpack[ServiceOptions],
+    ) -> TaskDecorator: ...
+
+    def __call__(  # type: ignore[misc]  # mypy does not match an unpacked TypedDict with these keywords
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        keep: float | timedelta | None = KEEP_SECONDS,
+        schedule: str | timedelta | None = None,
+        timezone: str = "UTC",
+        missed: Missed = "last",
+        **options: Unpack[ServiceOptions],
+    ) -> Any:
+        """Declare a function as a task, whose calls workers run: `function.delay(…)` stores one.
+
+        `name` is that of the function by default; `keep` says how long calls that are done are kept (seconds or a
+        `timedelta`; None: for ever). The other options are those of `app.service`.
+
+        With a `schedule`, a cron expression in a `timezone` or a `timedelta`, it is called once at each tick; a
+        parameter `tick` gets its time. `missed` says which ticks are made up for after a time without processes.
+        """
+
+        def declare(function: Callable[..., Any]) -> Task[..., Any, Any]:
+            called = name or str(getattr(function, "__name__", ""))
+            task: Task[..., Any, Any] = Task(function, called, self._open_store, _keep_seconds(called, keep))
+            if schedule is not None:
+                schedules.declare(self._registry, called, schedule, timezone, missed, task.publish_ticks)
+                task.check_scheduled()
+            self._service(called, on=task.event, finishes=task.call_document, **options)(task.handler())
+            if not self.tasks:
+                job = PeriodicJob("remove old calls", REMOVE_SECONDS, self.remove_old_calls, in_simulation=True)
+                self._registry.add_periodic(job)
+            self.tasks.append(task)
+            return task
+
+        return declare if function is None else declare(function)
+
+    def remove_old_calls(self, stopped: Callable[[], bool]) -> int:
+        """Remove old calls of all tasks; return how many."""
+        return sum(task.remove_old_calls(self._open_store(), stopped) for task in self.tasks)
+
+
+class TaskDecorator(Protocol):
+    """What `app.task(…)` returns: it makes a task of the function below it."""
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, Coroutine[Any, Any, R], R]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
+
+
+def _keep_seconds(task: str, keep: float | timedelta | None) -> float | None:
+    seconds = keep.total_seconds() if isinstance(keep, timedelta) else keep
+    if seconds is not None and not seconds >= 0:
+        raise RegistrationError(
+            f"task {task!r} is declared with keep={keep!r:.100}; give seconds, a timedelta, or None to keep its "
+            "calls for ever"
+        )
+    return seconds
