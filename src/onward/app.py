@@ -10,7 +10,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
 from functools import cached_property, partial
@@ -225,7 +225,7 @@ class App(DocumentAccess):
         """
         from onward.runtime.task_declaration import TaskDeclarer  # not at the top: many apps have none
 
-        return TaskDeclarer(self.registry, self.service, lambda: self.store)
+        return TaskDeclarer(self, self.service)
 
     def schedule(
         self,

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -65,6 +68,40 @@ def test_a_call_is_stored_and_run_by_a_worker(app: App) -> None:
     assert call.done()
     assert call.result(timeout=0) is None
     assert app.store.document_counts() == {"send_welcome_calls": {Status.PROCESSED: 1}}  # and no result
+
+
+@pytest.mark.parametrize("ends", ("commit", "rollback"))
+def test_a_call_is_part_of_the_callers_transaction(tmp_path: Path, ends: str) -> None:
+    app, sent = App(store=f"sqlite:///{tmp_path / 'shop.db'}", settings=Settings()), list[str]()
+
+    @app.task
+    def send_welcome(address: str) -> None:
+        sent.append(address)
+
+    _ = app.store
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
+        connection.execute("CREATE TABLE users (address TEXT)")
+        connection.execute("INSERT INTO users VALUES ('ada@example.org')")
+        call = send_welcome.options(connection=connection).delay("ada@example.org")
+        getattr(connection, ends)()
+    if ends == "rollback":
+        with pytest.raises(CallNotFound):
+            call.state()
+    else:
+        assert call.state().status == Status.PENDING, "without a worker"
+    app.work_until_idle()
+    assert sent == (["ada@example.org"] if ends == "commit" else [])
+    app.close()
+
+
+def test_a_call_is_stored_with_await(app: App) -> None:
+    @app.task
+    def double(number: int) -> int:
+        return 2 * number
+
+    call = asyncio.run(double.adelay(4))
+    app.work_until_idle()
+    assert call.result(timeout=0) == 8
 
 
 def test_called_directly_the_function_just_runs(app: App) -> None:

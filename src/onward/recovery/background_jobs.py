@@ -118,11 +118,11 @@ class ScheduleThread(_JobThread):
             self.ticker.run_due()
         except StoreError as error:
             log.warning("schedules have not run: %s", error)
-            self._poll = 1.0
+            self._poll = RETRY_POLL_SECONDS
             return False
         except Exception as error:
             self._report("a schedule", error)
-        now, moment = self.ticker.open_store().now(), self.ticker.next_moment()
+        now, moment = self.ticker.now, self.ticker.next_moment()
         left = MAX_TICK_WAIT_SECONDS if moment is None else moment - now
         self._poll = min(
             max(0.0, left) + self._random.uniform(0.0, MAX_TICK_JITTER_SECONDS), MAX_TICK_WAIT_SECONDS

@@ -100,10 +100,10 @@ class Ticker:
 
     open_store: Callable[[], Store]
     registry: Registry
+    now: float = 0.0  # By the store's clock, when it was last asked
     _at_home: bool = False  # The store is one of this app
     _began: dict[str, float] = field(default_factory=dict)  # When this process saw each schedule first
     _next: dict[str, float] = field(default_factory=dict)
-    _looked_at: float = 0.0
 
     def next_moment(self) -> float | None:
         """Return when the next schedule falls due; None if there is none. It asks no database."""
@@ -115,10 +115,10 @@ class Ticker:
             return 0
         store = self.open_store()
         now = store.now()
-        if now + MAX_CLOCK_STEP_SECONDS < self._looked_at:  # the clock was wrong, and was set
+        if now + MAX_CLOCK_STEP_SECONDS < self.now:  # the clock was wrong, and was set
             self._began.clear()
             self._next.clear()
-        self._looked_at = now
+        self.now = now
         due = [one for one in self.registry.schedules.values() if self._next.get(one.name, 0.0) <= now]
         if not due:
             return 0

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, cast
 
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, ValidationError, create_model
 
@@ -25,6 +25,7 @@ from onward.runtime.work import Work
 
 if TYPE_CHECKING:
     from onward.ledger.store import Store
+    from onward.runtime.document_access import DocumentAccess
 
 P = ParamSpec("P")
 T = TypeVar("T")  # What the function returns where it is called directly
@@ -69,7 +70,7 @@ class TaskCall(Generic[R]):
 
     def state(self) -> DocumentState:
         """Return what the ledger knows of the call: status, rounds, errors."""
-        found = self.task.open_store().state(self.task.call_document, self.id)
+        found = self.task.access.state(self.task.call_document, self.id)
         if found is None:
             kept = self.task.keep_seconds
             days = "for ever" if kept is None else f"{kept / 86_400:g} days"
@@ -124,7 +125,7 @@ class TaskCall(Generic[R]):
                 f"see it with: onward show {self.document}, and try it again with: onward retry {self.document}",
                 state,
             )
-        stored = self.task.open_store().get(self.task.result_document, self.id)
+        stored = self.task.access.get(self.task.result_document, self.id)
         return cast(R, None if stored is None else stored.value)  # type: ignore[attr-defined]
 
     def _timeout(self, state: DocumentState, timeout: float | None) -> TimeoutError:
@@ -144,6 +145,13 @@ def _last_error(state: DocumentState) -> str:
     return f"{error.get('error_type') or 'no error'}: {error.get('message', '')}".removesuffix(": ")
 
 
+class _PublishOptions(TypedDict):
+    source: str | None
+    delay: float
+    priority: int
+    connection: object
+
+
 @dataclass(frozen=True, slots=True)
 class TaskOptions(Generic[P, R]):
     """A task with options for the calls that are made with it."""
@@ -153,10 +161,20 @@ class TaskOptions(Generic[P, R]):
     priority: int = 0
     id: str | None = None
     source: str | None = None
+    connection: object = None
 
     def delay(self, *args: P.args, **kwargs: P.kwargs) -> TaskCall[R]:
         """Store a call with these arguments; a worker runs it."""
         return self._put([self.task.new_call(args, kwargs, self.id)])[0]
+
+    async def adelay(self, *args: P.args, **kwargs: P.kwargs) -> TaskCall[R]:
+        """Store a call as `delay` does, without blocking the event loop; the connection may be an async one."""
+        call = self.task.new_call(args, kwargs, self.id)
+        if self.connection is None:
+            await asyncio.to_thread(self._put, [call])
+        else:
+            await self.task.access.apublish(*self.task.events([call]), documents=[call], **self._published_with())
+        return TaskCall(self.task, call.id)
 
     def map(self, values: Iterable[Any]) -> list[TaskCall[R]]:
         """Store one call for each of these values, as the only argument, in few transactions.
@@ -175,11 +193,22 @@ class TaskOptions(Generic[P, R]):
         return self._put([self.task.new_call(one, {}, None) for one in arguments])
 
     def _put(self, calls: Sequence[Document]) -> list[TaskCall[R]]:
-        store, task = self.task.open_store(), self.task
+        task, store = self.task, self.task.access.store
         for some in _slices(calls):
+            if self.connection is not None:
+                task.access.publish(*task.events(some), documents=some, **self._published_with())
+                continue
             put = functools.partial(task.put, store, some, self.source, self.seconds, self.priority)
             store.atomically(functools.partial(put, known=self.id is not None))
         return [TaskCall(task, one.id) for one in calls]
+
+    def _published_with(self) -> _PublishOptions:
+        return {
+            "source": self.source,
+            "delay": self.seconds,
+            "priority": self.priority,
+            "connection": self.connection,
+        }
 
 
 def _slices(calls: Sequence[Document]) -> Iterator[list[Document]]:
@@ -208,13 +237,13 @@ class Task(Generic[P, T, R]):
         self,
         function: Callable[P, T],
         name: str,
-        open_store: Callable[[], Store],
+        access: DocumentAccess,
         keep_seconds: float | None = KEEP_SECONDS,
     ) -> None:
         functools.update_wrapper(self, function)
         self.function = function
         self.name = name
-        self.open_store = open_store
+        self.access = access  # The app, as it stores and reads documents
         self.keep_seconds = keep_seconds
         self.parameters = Parameters(function, name)
         words = "".join(word.capitalize() for word in re.split(r"[_.-]", name))
@@ -253,6 +282,10 @@ class Task(Generic[P, T, R]):
         """Store a call with these arguments; a worker runs it. Wrong arguments raise, and nothing is stored."""
         return TaskOptions(self).delay(*args, **kwargs)
 
+    async def adelay(self, *args: P.args, **kwargs: P.kwargs) -> TaskCall[R]:
+        """Store a call as `delay` does, without blocking the event loop."""
+        return await TaskOptions(self).adelay(*args, **kwargs)
+
     def map(self, values: Iterable[Any]) -> list[TaskCall[R]]:
         """Store one call for each of these values, as the only argument, in few transactions."""
         return TaskOptions(self).map(values)
@@ -262,15 +295,22 @@ class Task(Generic[P, T, R]):
         return TaskOptions(self).starmap(arguments)
 
     def options(
-        self, *, delay: float = 0.0, priority: int = 0, id: str | None = None, source: str | None = None
+        self,
+        *,
+        delay: float = 0.0,
+        priority: int = 0,
+        id: str | None = None,
+        source: str | None = None,
+        connection: object = None,
     ) -> TaskOptions[P, R]:
         """Return the task with options for its next calls.
 
         A call runs after `delay` seconds, and before those of lower `priority`. A call with an `id` that is
         stored already is that call: nothing is added, and its arguments stay as they were. `onward forget`
-        removes all calls of a `source`.
+        removes all calls of a `source`. With `connection`, your own connection to the store's database, calls are
+        committed or rolled back with your rows.
         """
-        return TaskOptions(self, delay, priority, id, source)
+        return TaskOptions(self, delay, priority, id, source, connection)
 
     def call(self, id: str) -> TaskCall[R]:
         """Return the call with this id, which was stored before."""
@@ -312,8 +352,11 @@ class Task(Generic[P, T, R]):
         if known:
             stored = {state.id for state in store.states_of([(one.collection, one.id) for one in calls])}
             calls = [one for one in calls if one.id not in stored]
-        events = [self.event(call_id=one.id) for one in calls]  # type: ignore[call-arg]
-        publish(store, events, list(calls), source, delay, priority)
+        publish(store, self.events(calls), list(calls), source, delay, priority)
+
+    def events(self, calls: Sequence[Document]) -> list[Event]:
+        """Return the events that bring these calls to a worker."""
+        return [self.event(call_id=one.id) for one in calls]  # type: ignore[call-arg]
 
     # -- on a schedule
 

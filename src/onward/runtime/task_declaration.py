@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypedDict, 
 from onward.retry import Classified, RetryPolicy
 from onward.runtime import schedules
 from onward.runtime.schedules import Missed
-from onward.runtime.service import PeriodicJob, RegistrationError, Registry
+from onward.runtime.service import PeriodicJob, RegistrationError
 from onward.runtime.task import KEEP_SECONDS, Task
 
 if TYPE_CHECKING:
-    from onward.ledger.store import Store
+    from onward.runtime.document_access import DocumentAccess
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -40,12 +40,10 @@ class ServiceOptions(TypedDict, total=False):
 class TaskDeclarer:
     """Declares the tasks of an app: `@app.task`, or `@app.task(name=…, keep=…, needs=…)`."""
 
-    def __init__(
-        self, registry: Registry, service: Callable[..., Callable[[Any], Any]], open_store: Callable[[], Store]
-    ) -> None:
-        self._registry = registry
+    def __init__(self, access: DocumentAccess, service: Callable[..., Callable[[Any], Any]]) -> None:
+        self._registry = access.registry
         self._service = service
-        self._open_store = open_store
+        self._access = access
         self.tasks: list[Task[..., Any, Any]] = []
 
     @overload
@@ -89,7 +87,7 @@ class TaskDeclarer:
 
         def declare(function: Callable[..., Any]) -> Task[..., Any, Any]:
             called = name or str(getattr(function, "__name__", ""))
-            task: Task[..., Any, Any] = Task(function, called, self._open_store, _keep_seconds(called, keep))
+            task: Task[..., Any, Any] = Task(function, called, self._access, _keep_seconds(called, keep))
             if schedule is not None:
                 schedules.declare(self._registry, called, schedule, timezone, missed, task.publish_ticks)
                 task.check_scheduled()
@@ -104,7 +102,7 @@ class TaskDeclarer:
 
     def remove_old_calls(self, stopped: Callable[[], bool]) -> int:
         """Remove old calls of all tasks; return how many."""
-        return sum(task.remove_old_calls(self._open_store(), stopped) for task in self.tasks)
+        return sum(task.remove_old_calls(self._access.store, stopped) for task in self.tasks)
 
 
 class TaskDecorator(Protocol):
