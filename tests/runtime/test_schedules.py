@@ -22,6 +22,19 @@ HOUR, DAY = 3_600.0, 86_400.0
 START = datetime(2026, 3, 1, 6, 30, tzinfo=UTC).timestamp()
 
 
+class Page(Document):
+    at: str
+
+
+class PageDue(Event):
+    page_id: str = names(Page, default="")
+    at: str
+
+
+class Beat(Event):
+    by: str  # Of each process another, so that a second event for a tick is no duplicate of the first
+
+
 class World:
     """A store on a clock that is advanced by hand, and apps that tick on it."""
 
@@ -30,7 +43,7 @@ class World:
         self.store: Store = open_store(url, self.clock)
 
     def ticker(self, **schedule: Any) -> Ticker:
-        """Return the ticker of a process that has just begun, with one task on a schedule."""
+        """Return the ticker of a process that has just begun, with a task and an event on a schedule."""
         app = App(store=self.store, settings=Settings())
         options = {"schedule": "0 * * * *", **schedule}
 
@@ -38,7 +51,19 @@ class World:
         def report(tick: datetime) -> None:
             pass
 
+        @app.service("hearing", on=Beat)
+        def hear(event: Beat, work: Work) -> None:
+            pass
+
+        same = {"cron": options["schedule"]} if isinstance(options["schedule"], str) else {}
+        more = {"timezone": options.get("timezone", "UTC"), "missed": options.get("missed", "last")}
+        if same:
+            app.schedule("beat", event=lambda tick: Beat(by=f"{id(app)} {tick}"), **same, **more)
         return Ticker(lambda: app.store, app.registry)
+
+    def beats(self) -> int:
+        """Return the number of events that are stored."""
+        return self.store.counts().get("hearing", {}).get("waiting", 0)
 
     def pass_time(self, seconds: float, *tickers: Ticker) -> None:
         """Let time pass in minutes, with these processes alive."""
@@ -100,6 +125,7 @@ def test_processes_that_tick_at_the_same_moment_publish_once(world: World) -> No
         tick_together()
     assert problems == []
     assert world.calls() == [f"01T{hour:02}:00" for hour in range(7, 12)]
+    assert world.beats() == 5
 
 
 @pytest.mark.parametrize(
@@ -125,7 +151,7 @@ def test_a_process_that_was_stopped_in_between_makes_up_for_it_too(world: World)
     ticker = world.ticker(missed="all")
     ticker.run_due()
     world.clock.advance(3 * HOUR)  # the machine was asleep
-    assert ticker.run_due() == 3
+    assert ticker.run_due() == 3 + 3
     assert ticker.run_due() == 0
 
 
@@ -151,6 +177,12 @@ def test_a_changed_schedule_begins_with_its_next_tick(world: World, missed: str)
     assert world.calls() == ["01T07:00", "01T07:40", "01T08:00"]
 
 
+def test_a_changed_time_zone_makes_up_for_nothing(world: World) -> None:
+    world.ticker(schedule="0 9 * * *").run_due()
+    world.clock.advance(2 * HOUR)  # 08:30, and 09:30 in Berlin
+    assert world.ticker(schedule="0 9 * * *", timezone="Europe/Berlin").run_due() == 0
+
+
 def test_two_releases_side_by_side_tick_both_and_lose_nothing(world: World) -> None:
     old, new = world.ticker(missed="all"), world.ticker(schedule="30 * * * *", missed="all")
     for one in (old, new, old):
@@ -170,6 +202,7 @@ def test_a_clock_that_was_a_year_ahead_does_not_stop_a_schedule(world: World) ->
     for one in (stays, starts):
         assert one.run_due() == 0
     world.pass_time(HOUR, stays)
+    assert world.calls() == ["01T07:00"]
     world.pass_time(HOUR, starts)
     assert world.calls() == ["01T07:00", "01T08:00"]
 
@@ -179,10 +212,11 @@ def test_a_clock_that_is_set_back_an_hour_repeats_no_tick(world: World) -> None:
     ticker.run_due()
     world.pass_time(HOUR, ticker)
     world.clock.advance(-HOUR)
-    again = world.ticker()
-    again.run_due()
-    world.pass_time(HOUR, ticker, again)
-    assert world.calls() == ["01T07:00"]
+    again, changed = world.ticker(), world.ticker(schedule="0 7-9 * * *")
+    for one in (again, changed):
+        one.run_due()
+    world.pass_time(HOUR, ticker, again, changed)
+    assert (world.calls(), world.beats()) == (["01T07:00"], 1)
 
 
 def test_between_ticks_no_database_is_asked(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,15 +259,6 @@ def test_a_tick_is_not_published_on_the_store_of_another_app(store_url: str) -> 
 
 
 # -- in a simulation
-
-
-class Page(Document):
-    at: str
-
-
-class PageDue(Event):
-    page_id: str = names(Page, default="")
-    at: str
 
 
 def declared() -> App:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, PlainSerializer
 
 from onward import (
     App,
@@ -180,6 +180,17 @@ def test_wrong_arguments_raise_at_the_caller_and_nothing_is_stored(
     assert app.store.document_counts() == {}
 
 
+def test_an_argument_that_could_not_be_read_back_is_refused() -> None:
+    app = declared()
+
+    @app.task
+    def count(number: Annotated[int, PlainSerializer(lambda number: f"no. {number}")]) -> None:
+        pass
+
+    with pytest.raises(ArgumentsRefused, match=r"would not be read back as it was given: number='no\. 7'"):
+        count.delay(7)
+
+
 def test_a_parameter_annotated_as_work_gets_the_work(app: App) -> None:
     @app.task
     def count(first: int, work: Work, second: int) -> list[int]:
@@ -279,6 +290,7 @@ def test_the_same_id_is_the_same_call(app: App) -> None:
     assert (again, state.priority, state.source, state.round) == (first, 3, "shop", 1)
     app.work_until_idle()
     bill.options(id="order-7").delay(7)
+    assert app.store.counts()["bill"].get("waiting", 0) == 0
     app.work_until_idle()
     assert (ran, bill.call("order-7").result(timeout=0)) == ([7], 7)
     assert first.state().round == 1
@@ -426,7 +438,7 @@ def test_a_call_that_an_operator_resets_meanwhile_is_not_removed() -> None:
         listed = world.store.changed_documents({"touch_calls": [Status.PROCESSED]})
         assert listed
         world.store.reset("touch_calls", call.id)
-        assert touch._remove(world.store, [key for _, key in listed], world.clock.now()) == 0
+        assert touch._remove(world.store, [key for _, key in listed]) == 0
         assert not call.done()
 
 

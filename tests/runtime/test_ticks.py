@@ -77,6 +77,7 @@ STARTS = st.tuples(st.sampled_from(CHANGES), st.integers(-2 * DAY, DAY)).map(sum
 @given(EXPRESSIONS, st.sampled_from(ZONES), STARTS, st.integers(0, 2 * DAY), st.integers(1, 50))
 @example("30 2 * * *", "Europe/Berlin", CHANGES[0] - HOUR, DAY, 10)
 @example("30 2 * * *", "Europe/Berlin", CHANGES[1] - HOUR, DAY, 10)
+@example("30 2 * * *", "Europe/Berlin", CHANGES[1] + 900, DAY, 10)  # in the hour that is repeated
 @example("*/15 2 * * *", "Europe/Berlin", CHANGES[1] - 2 * HOUR, DAY, 50)
 def test_ticks_are_those_of_a_model_that_looks_at_every_minute(
     expression: str, zone: str, start: int, length: int, limit: int

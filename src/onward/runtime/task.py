@@ -423,17 +423,13 @@ class Task(Generic[P, T, R]):
                 {self.call_document.collection: _DONE}, oldest=True, limit=MAX_REMOVED_CALLS
             )
             old = [key for (changed_at, _), key in listed if changed_at < before]
-            removed += store.atomically(functools.partial(self._remove, store, old, before)) if old else 0
+            removed += store.atomically(functools.partial(self._remove, store, old)) if old else 0
             if len(old) < MAX_REMOVED_CALLS:
                 break
         return removed
 
-    def _remove(self, store: Store, keys: Sequence[tuple[str, str]], before: float) -> int:
+    def _remove(self, store: Store, keys: Sequence[tuple[str, str]]) -> int:
         # Read again, locked: an operator may have reset one meanwhile.
-        old = [
-            (one.collection, one.id)
-            for one in store.states_of(keys)
-            if one.status in _DONE and (one.updated_at or 0.0) < before
-        ]
+        old = [(one.collection, one.id) for one in store.states_of(keys) if one.status in _DONE]
         store.remove_documents(old)
         return len(old)
