@@ -288,7 +288,7 @@ class App:
         with self._opening_store:
             if self._store is None:
                 store = self.open_unannounced()
-                store.subscribe([service.subscription() for service in self.registry.services.values()])
+                store.subscribe(self.registry.subscriptions())
                 store.outgoing = OutgoingEvents(self.settings.outgoing_types)
                 store.breaker_rules = self.breaker_rules()
                 self._store = store

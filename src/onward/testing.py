@@ -119,7 +119,8 @@ class Simulation:
         """Of each row and first document of a call: since when its calls are counted, and how many there were."""
         self._problem: AssertionError | None = None
         self._before = (app._store, app.registry.dependencies)
-        self.retry_job = RetryJob(self.store, app.registry, RetryJobRules.of(app.settings), holder="simulation")
+        rules = RetryJobRules.of(app.settings, app.registry.subscriptions())
+        self.retry_job = RetryJob(self.store, app.registry, rules, holder="simulation")
         self._retries = retry_job
         self._supervisors: list[Supervisor] = []
         """The first one, and those that work while a handler of the one before is running."""

@@ -202,7 +202,12 @@ class Fleet:
             monotonic=self.clock.now,
             poll=0.0,
         )
-        job = RetryJob(store, app.registry, RetryJobRules.of(app.settings), holder=self._name("job"))
+        job = RetryJob(
+            store,
+            app.registry,
+            RetryJobRules.of(app.settings, app.registry.subscriptions()),
+            holder=self._name("job"),
+        )
         _ = app.store  # subscribes
         return Machine(self._name("machine"), app, store, clock, supervisor, job, databases)
 

@@ -135,6 +135,7 @@ class Service:
             failed_queue=self.failed_queue or f"{self.name}.failed",
             version=self.on.version,
             was=self.was,
+            round_rules=self.finishes.round_rules.to_json() if self.finishes else "",
         )
 
     def notice_type(self) -> str:
@@ -218,6 +219,12 @@ class Registry:
                         "was= names one that was renamed, and is not declared any more"
                     )
             same = other.finishes is not None and service.finishes is other.finishes
+            mine, others = service.subscription(), other.subscription()
+            if mine.finishes and mine.finishes == others.finishes and mine.round_rules != others.round_rules:
+                raise RegistrationError(
+                    f"services {other.name!r} and {service.name!r} both finish {mine.finishes!r}; their classes "
+                    "declare different max_rounds, round_backoff or stuck_after; declare the same in both"
+                )
             # Two finishers of one collection on one event would begin two rounds for each document.
             if same and other.on is service.on:
                 finished = f"{service.finishes and service.finishes.__name__} on {service.on.__name__}"
@@ -241,6 +248,9 @@ class Registry:
                 "seconds above 0"
             )
         self.periodic[job.name] = job
+
+    def subscriptions(self) -> list[Subscription]:
+        return [service.subscription() for service in self.services.values()]
 
     def select(self, names: Sequence[str] | None) -> list[Service]:
         for name in names or ():
