@@ -23,7 +23,8 @@ from onward.recovery.retry_job import RetryJob
 from onward.retry import Unavailable
 from onward.runtime.engine import Engine
 from onward.runtime.handler_call import CURRENT, Call, Context
-from onward.runtime.service import Dependency, Handler, Service
+from onward.runtime.handler_types import Handler
+from onward.runtime.service import Dependency, Service
 from onward.runtime.slots import RunningSlots
 from onward.runtime.supervisor import EXIT_CODES, Supervisor
 

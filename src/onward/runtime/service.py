@@ -8,7 +8,7 @@ import re
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from onward.ledger.reader import Reader
 from onward.model.documents import Document, DocumentState
@@ -16,11 +16,7 @@ from onward.model.events import Event
 from onward.model.failures import Failure
 from onward.model.ledger import Subscription
 from onward.retry import Classified, OnwardError, RetryPolicy, classify
-
-Handler = Callable[..., Any]
-"""A handler: `(document, work)`, `(documents, work)` or `(event, work)`, `def` or `async def`."""
-
-Requeue = Callable[[Sequence[DocumentState], Reader], Iterable[Event]]  # makes the events that put documents back
+from onward.runtime.handler_types import Handler, Requeue, wrong_annotation
 
 HEALTH_SECONDS = 10.0  # how long a health call may take; after it, the dependency counts as down
 SHARED_SECONDS = 1.0  # how long the result of a health call is reused in the same process
@@ -88,6 +84,9 @@ class Service:
         again = self.name in self.was
         refuse(again, f"is declared with was={self.name!r}; give its former name, not this one")
         refuse(not _takes_two(self.handler), "needs a handler of two parameters, such as (document, work)")
+        if why := wrong_annotation(self.handler, finishes or on, batch=batch is not None):
+            option = "finishes=" if finishes else "on="
+            refuse(why, f"{why}; change the annotation, or {option}")
 
     def _refuse(self, wrong: object, why: str) -> None:
         if wrong:
