@@ -33,7 +33,7 @@ from onward.runtime import publisher
 from onward.runtime.handler_types import Declares, R, ServiceOptions
 from onward.runtime.metrics import Metrics, NoMetrics
 from onward.runtime.outcomes import AnySignal, GaveUp, Hook, Hooks, Measuring, Retried, SetAside
-from onward.runtime.service import Dependency, PeriodicJob, Registry, Service
+from onward.runtime.service import Dependency, Middleware, PeriodicJob, Registry, Service
 from onward.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -42,12 +42,14 @@ if TYPE_CHECKING:
     from onward.models.protocol import Embedder, Reranker, Summarizer
     from onward.runtime.engine import Ending, Engine, EngineSettings
     from onward.runtime.error_reporter import ErrorReporter
+    from onward.runtime.middleware import MiddlewareFunction
     from onward.runtime.slots import RunningSlots
 
 H = TypeVar("H", bound=Callable[..., Any])
 D = TypeVar("D", bound=Document)
 E = TypeVar("E", bound=Event)
 T = TypeVar("T")
+M = TypeVar("M", bound="MiddlewareFunction")
 
 log = logging.getLogger("onward")
 
@@ -231,6 +233,34 @@ class App:
             return run
 
         return declare
+
+    @overload
+    def middleware(self, function: M) -> M: ...
+
+    @overload
+    def middleware(self, *, services: str | Sequence[str]) -> Callable[[M], M]: ...
+
+    def middleware(self, function: MiddlewareFunction | None = None, *, services: str | Sequence[str] = ()) -> Any:
+        """Declare a function that runs around each call of a handler, of all services or of these.
+
+            @app.middleware
+            def timed(work):
+                began = time.monotonic()
+                yield
+                log.info("%s took %s s", work.service, time.monotonic() - began)
+
+        It is given the `Work` of the handler (`work.service`, `work.documents`, `work.event`), and runs in the
+        same thread or task. The handler's error is raised at the `yield`. What it raises itself is the handler's
+        failure; it cannot hide one. Several are nested, the first one outermost. An `async def` runs around
+        `async def` handlers only.
+        """
+        names = (services,) if isinstance(services, str) else tuple(services)
+
+        def declare(function: M) -> M:
+            self.registry.add_middleware(Middleware(function, names))
+            return function
+
+        return declare if function is None else declare(function)
 
     def observe(self, hook: Hook) -> None:
         """Call an observer with every outcome of deliveries in this process, after its commit."""

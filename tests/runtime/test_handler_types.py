@@ -213,7 +213,7 @@ def test_type_checkers_see_it(tmp_path: Path) -> None:
 def test_the_examples_of_the_docs_have_right_types(tmp_path: Path) -> None:
     for page in sorted((ROOT / "docs").rglob("*.md")):
         code = "\n".join(re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL))
-        if ".service(" in code:
+        if ".service(" in code and page.name != "tutorial.md":  # its programs are below examples/
             (tmp_path / f"{page.stem.replace('-', '_')}.py").write_text(code)
     about_handlers = re.compile(r"\[(arg-type|call-overload|untyped-decorator|type-var)\]$", re.MULTILINE)
     found = mypy(tmp_path)

@@ -8,7 +8,7 @@ import re
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from onward.ledger.reader import Reader
 from onward.model.documents import Document, DocumentState
@@ -199,6 +199,42 @@ class PeriodicJob:
     """It is given a function that returns True when it should end early."""
 
 
+@dataclass(frozen=True, slots=True)
+class Middleware:
+    """A generator function that runs around the calls of handlers: up to its `yield` before, the rest after."""
+
+    function: Callable[..., Any]
+    services: tuple[str, ...] = ()  # Those whose calls it runs around; empty: all
+
+    def __post_init__(self) -> None:
+        is_generator = inspect.isgeneratorfunction(self.function) or self.is_async
+        if not is_generator or len(inspect.signature(self.function).parameters) != 1:
+            raise RegistrationError(
+                f"the middleware {self.name!r} must be a function of one parameter, `work`, with one yield: "
+                "what is before the yield runs before the handler, what is after it afterwards"
+            )
+
+    @property
+    def name(self) -> str:
+        return getattr(self.function, "__name__", type(self.function).__name__)
+
+    @property
+    def is_async(self) -> bool:
+        return inspect.isasyncgenfunction(self.function)
+
+    def applies_to(self, service: str) -> bool:
+        return not self.services or service in self.services
+
+    def check(self, service: Service) -> None:
+        """Raise if it cannot run around the calls of this service."""
+        if self.is_async and self.applies_to(service.name) and not service.is_async:
+            raise RegistrationError(
+                f"the middleware {self.name!r} is `async def`, but the handler of service {service.name!r} is "
+                "`def` and runs in a thread: write the middleware as `def`, or name the services that it is for, "
+                "as in @app.middleware(services=…)"
+            )
+
+
 @dataclass(slots=True)
 class Registry:
     """Everything an app has declared."""
@@ -206,6 +242,7 @@ class Registry:
     services: dict[str, Service] = field(default_factory=dict)
     dependencies: dict[str, Dependency] = field(default_factory=dict)
     periodic: dict[str, PeriodicJob] = field(default_factory=dict)
+    middleware: list[Middleware] = field(default_factory=list)
 
     def add(self, service: Service) -> None:
         if service.name in self.services:
@@ -231,7 +268,25 @@ class Registry:
                     f"services {other.name!r} and {service.name!r} both finish {finished}; "
                     "a document is one service's responsibility"
                 )
+        for one in self.middleware:
+            one.check(service)
         self.services[service.name] = service
+
+    def add_middleware(self, middleware: Middleware) -> None:
+        for service in self.services.values():
+            middleware.check(service)
+        self.middleware.append(middleware)
+
+    def check_middleware(self) -> None:
+        """Raise if middleware is for a service that is not declared, when all of them should be."""
+        for one in self.middleware:
+            for name in one.services:
+                if name not in self.services:
+                    known = ", ".join(sorted(self.services)) or "none"
+                    raise RegistrationError(
+                        f"the middleware {one.name!r} is for the service {name!r}, which is not declared; there "
+                        f"are: {known}"
+                    )
 
     def add_dependency(self, dependency: Dependency) -> None:
         if dependency.name in self.dependencies:
