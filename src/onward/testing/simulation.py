@@ -1,12 +1,4 @@
-"""Test a service in milliseconds: a simulated clock, an app run to rest, dependencies that fail.
-
-def test_a_page_is_fetched_after_an_outage():
-    with Simulation(app) as world:
-        world.fail("website", for_seconds=3 * 3600)
-        world.app.publish(PageFound.of(page), documents=[page])
-        world.run_for(4 * 3600)
-        assert world.status(page) == "processed"
-"""
+"""An app on a simulated clock, run to rest, with dependencies that fail."""
 
 from __future__ import annotations
 
@@ -111,7 +103,7 @@ class Simulation:
         self.app = app
         _ = app.metrics  # from now on, what happens is measured
         self.clock = SimulatedClock()
-        self.store: Store = open_store(store, self.clock)
+        self.store: Store = self._open(store)
         self.store.breaker_rules = app.breaker_rules()
         self.calls = 0  # how many times a handler was called
         self._random = Random(seed)
@@ -126,8 +118,12 @@ class Simulation:
         self._supervisors: list[Supervisor] = []
         """The first one, and those that work while a handler of the one before is running."""
         self._depth = self._named = 0
+        self._processes = 1
         self._was_killed = False
         self._services: list[Service] = []  # the services that the workers have
+
+    def _open(self, url: str) -> Store:
+        return open_store(url, self.clock)
 
     def __enter__(self) -> Self:
         self.app._store = self.store
@@ -199,7 +195,7 @@ class Simulation:
             supervisor.renew_leases()
             supervisor.step()
             for child in supervisor.children:
-                worked = child.process.step() or worked  # type: ignore[attr-defined]
+                worked = self._step(child.process) or worked  # type: ignore[arg-type]
         except Exception:
             raise
         except BaseException:
@@ -212,6 +208,9 @@ class Simulation:
         if self._problem is not None:
             raise self._problem
         return worked
+
+    def _step(self, worker: SimulatedWorker) -> bool:
+        return worker.step()
 
     def _supervisor(self) -> Supervisor:
         registered = list(self.app.registry.services.values())
@@ -226,6 +225,7 @@ class Simulation:
                     self._context,
                     self._spawn,
                     name=self._name,
+                    processes=self._processes,
                     record=lambda: RunningSlots(monotonic=self.clock.now),
                     monotonic=self.clock.now,
                     poll=0.0,
@@ -258,7 +258,7 @@ class Simulation:
 
     def _engine(self, worker: str, record: RunningSlots | None, **changes: Any) -> Engine:
         return Engine(
-            self.store,
+            self._worker_store(),
             self.app.registry,
             [replace(service, handler=self._watched(service)) for service in self.app.registry.services.values()],
             worker=worker,
@@ -269,6 +269,10 @@ class Simulation:
             random=self._random,
             monotonic=self.clock.now,
         )
+
+    def _worker_store(self) -> Store:
+        """Return the store as a worker process sees it."""
+        return self.store
 
     def _watched(self, service: Service) -> Handler:
         """Return a handler that counts its calls, and fails while a dependency is down."""
