@@ -52,8 +52,10 @@ class _Store:
     def __init__(self, folder: Path, documents: int) -> None:
         app, self.clock = _app(), SimulatedClock()
         self.store = SQLiteStore(folder / f"{documents}.db", self.clock)
-        self.store.subscribe([service.subscription() for service in app.registry.services.values()])
-        self.job = RetryJob(self.store, app.registry, RetryJobRules.of(app.settings), holder="bench")
+        subscriptions = app.registry.subscriptions()
+        self.store.subscribe(subscriptions)
+        rules = RetryJobRules.of(app.settings, subscriptions)
+        self.job = RetryJob(self.store, app.registry, rules, holder="bench")
         connection = self.store.db._writer
         connection.execute("PRAGMA synchronous = OFF")
         connection.execute(_BACKLOG, (documents - DUE,))

@@ -15,7 +15,7 @@ from dataclasses import fields
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from onward.backend_urls import open_blobs, open_embedder, open_gateway, open_reporter, open_store, open_summarizer
 from onward.blobs import Blobs
@@ -26,14 +26,15 @@ from onward.model.events import Event
 from onward.model.failures import Failure
 from onward.model.fingerprints import place_of
 from onward.model.ledger import OutgoingEvents
-from onward.retry import Classified, OnwardError, RetryPolicy, classify, redact_error
+from onward.retry import OnwardError, redact_error
 from onward.retry.plain_data import context_json
 from onward.retry.redact import hide_addresses
 from onward.runtime import publisher
 from onward.runtime.document_access import DocumentAccess
+from onward.runtime.handler_types import Declares, R, ServiceOptions
 from onward.runtime.metrics import Metrics, NoMetrics
 from onward.runtime.outcomes import AnySignal, GaveUp, Hook, Hooks, Measuring, Retried, SetAside
-from onward.runtime.service import Dependency, PeriodicJob, Registry, Requeue, Service
+from onward.runtime.service import Dependency, Middleware, PeriodicJob, Registry, Service
 from onward.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -42,13 +43,16 @@ if TYPE_CHECKING:
     from onward.models.protocol import Embedder, Reranker, Summarizer
     from onward.runtime.engine import Ending, Engine, EngineSettings
     from onward.runtime.error_reporter import ErrorReporter
+    from onward.runtime.middleware import MiddlewareFunction
     from onward.runtime.schedules import Missed
     from onward.runtime.slots import RunningSlots
     from onward.runtime.task_declaration import TaskDeclarer
 
 H = TypeVar("H", bound=Callable[..., Any])
 D = TypeVar("D", bound=Document)
+E = TypeVar("E", bound=Event)
 T = TypeVar("T")
+M = TypeVar("M", bound="MiddlewareFunction")
 
 log = logging.getLogger("onward")
 
@@ -125,63 +129,85 @@ class App(DocumentAccess):
 
     # -- declaring
 
+    # The third is for a batch that may be None, whose handler takes one document and a list.
+    @overload
+    def service(  # type: ignore[overload-overlap]
+        self,
+        name: str,
+        *,
+        on: type[Event],
+        finishes: type[D],
+        batch: None = None,
+        **options: Unpack[ServiceOptions],
+    ) -> Declares[D, R]: ...
+
+    @overload
+    def service(  # type: ignore[overload-overlap]
+        self,
+        name: str,
+        *,
+        on: type[Event],
+        finishes: type[D],
+        batch: int | Callable[[], int],
+        **options: Unpack[ServiceOptions],
+    ) -> Declares[list[D], R]: ...
+
+    @overload
+    def service(
+        self,
+        name: str,
+        *,
+        on: type[Event],
+        finishes: type[D],
+        batch: int | Callable[[], int] | None,
+        **options: Unpack[ServiceOptions],
+    ) -> Declares[D | list[D], R]: ...
+
+    @overload
+    def service(
+        self,
+        name: str,
+        *,
+        on: type[E],
+        finishes: None = None,
+        batch: None = None,
+        **options: Unpack[ServiceOptions],
+    ) -> Declares[E, R]: ...
+
     def service(
         self,
         name: str,
         *,
         on: type[Event],
         finishes: type[Document] | None = None,
-        needs: str | Sequence[str] = (),
         batch: int | Callable[[], int] | None = None,
-        time_limit: float | None = None,
-        concurrency: int | Callable[[], int] | None = None,
-        background: bool = False,
-        policy: RetryPolicy | None = None,
-        not_ready: RetryPolicy | None = None,
-        rung: Literal["transient", "fetching"] = "transient",
-        classify: Callable[[BaseException], Classified] = classify,
-        failed_queue: str = "",
-        sets_aside: bool = False,
-        notice: str = "",
-        requeue: Requeue | None = None,
-        was: str | Sequence[str] = (),
+        **options: Unpack[ServiceOptions],
     ) -> Callable[[H], H]:
         """Declare a service: the decorated handler is run for each document that an event names.
 
         A handler of a service that `finishes` a collection gets one document and a `Work`, or with
         `batch=64` up to 64 documents; returning finishes them. Without `finishes` it gets the
         event and a `Work`. A `def` handler runs in a thread, an `async def` handler on the loop.
+        An annotation that does not fit is an error of type checkers, and is refused here.
 
+        Options:
         `needs` names dependencies: while one is down, the service's events wait and lose nothing.
+        `time_limit` is that of one call in seconds, `concurrency` the number of calls at once in a process.
         A `background` service gets events only while its process has none for the others.
         With `sets_aside`, a document that fails every try joins the failed batch of its source.
         `policy` and `not_ready` replace the ladder's rungs 2 and 1, `rung="fetching"` takes its shorter
         waits, `classify` replaces the usual classification of errors. `requeue` makes the events that put
         documents back from their states, where the event has more fields than the ids. `was` names a
         service that this one replaces: its events, dead letters and failed batches become this one's.
+        `failed_queue` and `notice` are the names of its failed queue and of the event when a round is given up.
         """
+        given: dict[str, Any] = {**options}
+        for one in ("needs", "was"):
+            names = given.get(one, ())
+            given[one] = (names,) if isinstance(names, str) else tuple(names)
 
         def declare(handler: H) -> H:
-            service = Service(
-                name=name,
-                handler=handler,
-                on=on,
-                finishes=finishes,
-                needs=(needs,) if isinstance(needs, str) else tuple(needs),
-                batch=batch,
-                time_limit=time_limit,
-                concurrency=concurrency,
-                background=background,
-                policy=policy,
-                not_ready=not_ready,
-                rung=rung,
-                classify=classify,
-                failed_queue=failed_queue,
-                sets_aside=sets_aside,
-                notice=notice,
-                requeue=requeue,
-                was=(was,) if isinstance(was, str) else tuple(was),
-            )
+            service = Service(name=name, handler=handler, on=on, finishes=finishes, batch=batch, **given)
             self.registry.add(service)
             if self._store is not None:
                 self._store.subscribe([service.subscription()])
@@ -247,6 +273,34 @@ class App(DocumentAccess):
         given = schedules.schedule_of(cron, every, name)
         publish = partial(schedules.publish_events, event)
         schedules.declare(self.registry, name, given, timezone, missed, publish)
+
+    @overload
+    def middleware(self, function: M) -> M: ...
+
+    @overload
+    def middleware(self, *, services: str | Sequence[str]) -> Callable[[M], M]: ...
+
+    def middleware(self, function: MiddlewareFunction | None = None, *, services: str | Sequence[str] = ()) -> Any:
+        """Declare a function that runs around each call of a handler, of all services or of these.
+
+            @app.middleware
+            def timed(work):
+                began = time.monotonic()
+                yield
+                log.info("%s took %s s", work.service, time.monotonic() - began)
+
+        It is given the `Work` of the handler (`work.service`, `work.documents`, `work.event`), and runs in the
+        same thread or task. The handler's error is raised at the `yield`. What it raises itself is the handler's
+        failure; it cannot hide one. Several are nested, the first one outermost. An `async def` runs around
+        `async def` handlers only.
+        """
+        names = (services,) if isinstance(services, str) else tuple(services)
+
+        def declare(function: M) -> M:
+            self.registry.add_middleware(Middleware(function, names))
+            return function
+
+        return declare if function is None else declare(function)
 
     def observe(self, hook: Hook) -> None:
         """Call an observer with every outcome of deliveries in this process, after its commit."""
@@ -328,7 +382,7 @@ class App(DocumentAccess):
         with self._opening_store:
             if self._store is None:
                 store = self.open_unannounced()
-                store.subscribe([service.subscription() for service in self.registry.services.values()])
+                store.subscribe(self.registry.subscriptions())
                 store.outgoing = OutgoingEvents(self.settings.outgoing_types)
                 store.breaker_rules = self.breaker_rules()
                 self._store = store

@@ -101,7 +101,7 @@ def supervise(
             app._settings = settings
             hide_addresses(settings.redact_addresses)
             context.ladder, context.time_limit = settings.ladder(), settings.time_limit_seconds
-            job.rules = RetryJobRules.of(settings)
+            job.rules = RetryJobRules.of(settings, app.registry.subscriptions())
 
     def spawn(worker: str, record: RunningSlots, alone: bool) -> tuple[BaseProcess, Connection]:
         settings = app.settings if shares_settings else None
@@ -133,7 +133,8 @@ def supervise(
         return app.store.now() if behind else job.next_chance()
 
     gateway = app.gateway()
-    job = RetryJob(app.store, app.registry, RetryJobRules.of(app.settings), holder=worker_name())
+    rules = RetryJobRules.of(app.settings, app.registry.subscriptions())
+    job = RetryJob(app.store, app.registry, rules, holder=worker_name())
     supervisor = Supervisor(
         app.store,
         chosen,

@@ -132,7 +132,8 @@ class Scene:
     def service(self, name: str, kind: type[Item] | None = Invoice, **options: Any) -> Callable[[H], H]:
         """Declare a service that finishes this kind of document; without a kind, it is given notices."""
         on = Notice if kind is None else EVENTS[kind]
-        return self.app.service(name, on=on, finishes=kind, **options)
+        declare: Callable[[H], H] = self.app.service(name, on=on, finishes=kind, **options)  # type: ignore[assignment]
+        return declare
 
     def dependency(self, name: str, health: Callable[[], bool] | None = None) -> None:
         self.app.dependency(name, health=health)

@@ -180,7 +180,7 @@ def test_the_place_is_the_innermost_frame_of_user_code() -> None:
 
 def test_the_machinery_is_not_user_code_but_the_pipeline_is() -> None:
     def declare() -> None:
-        App().service("", on=int)(print)  # type: ignore[arg-type]
+        App().service("", on=int)(print)  # type: ignore[type-var]
 
     with pytest.raises(Exception) as found:  # noqa: PT011 - whatever it is, it comes from the machinery
         declare()

@@ -104,6 +104,8 @@ def test_nothing_waits_for_a_saved_search(app: App) -> None:
     assert state is not None
     assert (state.status, state.source, state.row) == ("processed", None, None)
     assert app.store.sources() == []
-    run = RetryJob(app.store, app.registry, RetryJobRules.of(app.settings), holder="test").run(full=True)
+    run = RetryJob(
+        app.store, app.registry, RetryJobRules.of(app.settings, app.registry.subscriptions()), holder="test"
+    ).run(full=True)
     assert run.led
     assert app.state(SavedSearch, search.id) == state

@@ -141,12 +141,19 @@ def test_the_settings_set_the_numbers() -> None:
         retry_job_stuck_threshold_hours=1,
         retry_job_max_attempts_archives=2,
     )
-    rules = RetryJobRules.of(settings)
-    assert (rules.interval, rules.stuck_after) == (60.0, HOUR)
-    assert [rules.backoff(rounds) for rounds in range(5)] == [0.0, 10.0, 20.0, 30.0, 30.0]
+    rules = RetryJobRules.of(settings, [])
+    assert (rules.interval, rules.stuck_after("archives")) == (60.0, HOUR)
+    assert [rules.backoff("archives", rounds) for rounds in range(5)] == [0.0, 10.0, 20.0, 30.0, 30.0]
     assert decide(failed(2, 1.0), rules, NOW).action is RetryAction.EXHAUSTED
 
 
 def test_backoff_is_5_10_20_40_60_minutes() -> None:
-    assert [RULES.backoff(rounds) / MINUTE for rounds in (1, 2, 3, 4, 5, 50)] == [5, 10, 20, 40, 60, 60]
+    assert [RULES.backoff("archives", rounds) / MINUTE for rounds in (1, 2, 3, 4, 5, 50)] == [
+        5,
+        10,
+        20,
+        40,
+        60,
+        60,
+    ]
     assert RetryJobRules(Ladder()) == RULES

@@ -487,7 +487,9 @@ def test_a_gauge_clears_when_nothing_is_left_to_count(app: App, read: list[str])
 
 def test_gauges_are_looked_after_once_in_an_interval_however_many_jobs_run(app: App, read: list[str]) -> None:
     with Simulation(app, retry_job=False) as world:
-        other = RetryJob(world.store, app.registry, RetryJobRules.of(app.settings), holder="other")
+        other = RetryJob(
+            world.store, app.registry, RetryJobRules.of(app.settings, app.registry.subscriptions()), holder="other"
+        )
         for job in (world.retry_job, other, world.retry_job):
             job.run()
         assert world.store.totals()["retry_job_runs_total"] == {"success": 1.0}

@@ -210,8 +210,8 @@ def test_an_unreadable_event_of_many_documents_is_one_dead_letter(app: App, batc
     ran: list[object] = []
 
     @app.service("shipping", on=Shipped, finishes=Page, batch=batch)
-    def ship(page: Page, work: Work) -> None:
-        ran.append(page)
+    def ship(pages: Page | list[Page], work: Work) -> None:
+        ran.append(pages)
 
     publish_shipped(app, *"abcdefgh", carrier="look_up")
     app.work_until_idle()

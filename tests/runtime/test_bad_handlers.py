@@ -95,7 +95,7 @@ def test_garbage_is_a_clear_and_final_failure(garbage: Callable[[Work], object],
     app = new_app()
 
     @app.service("reading", on=PagesFound, finishes=Page)
-    def read(page: Page, work: Work) -> object:
+    def read(page: Page, work: Work) -> Any:
         work.add(Word(id="before"))
         return garbage(work)
 
@@ -113,7 +113,7 @@ def test_what_cannot_even_be_shown_is_refused_all_the_same() -> None:
     app = new_app()
 
     @app.service("reading", on=PagesFound, finishes=Page)
-    def read(page: Page, work: Work) -> object:
+    def read(page: Page, work: Work) -> Any:
         return Shy()
 
     with Simulation(app) as world:

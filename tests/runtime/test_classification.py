@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from onward import Permanent, Status, Work, classify
@@ -102,11 +105,11 @@ def shrugs(error: BaseException) -> Classified:
 
 @pytest.mark.parametrize("careless", (fails, leaves, shrugs))
 def test_a_classifier_that_fails_is_replaced_by_the_usual_one(
-    careless: object, caplog: pytest.LogCaptureFixture
+    careless: Callable[[BaseException], Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     app = new_app()
 
-    @app.service("reading", on=PagesFound, finishes=Page, classify=careless)  # type: ignore[arg-type]
+    @app.service("reading", on=PagesFound, finishes=Page, classify=careless)
     def read(page: Page, work: Work) -> None:
         raise ValueError("cannot log in with password=hunter2")
 

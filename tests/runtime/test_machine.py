@@ -263,7 +263,12 @@ class RuntimeMachine(RuleBasedStateMachine):
         store = self.world.store
         if led:
             store.release_role("retry job", "another")  # else the lease of one that was killed may hold
-        job = RetryJob(store, self.app.registry, RetryJobRules.of(self.app.settings), holder="another")
+        job = RetryJob(
+            store,
+            self.app.registry,
+            RetryJobRules.of(self.app.settings, self.app.registry.subscriptions()),
+            holder="another",
+        )
         if statements is None:
             job.run(full=full)
         else:

@@ -18,7 +18,11 @@ from tests.support.page_app import Noticed, Page, PagesFound, Word, new_app
 
 
 def handler(page: Page, work: Work) -> None:
-    """A handler that is content with everything."""
+    """A handler that is content with every page."""
+
+
+def listen(event: Event, work: Work) -> None:
+    """A handler that is content with every event."""
 
 
 @pytest.fixture
@@ -63,8 +67,9 @@ def test_a_service_has_names_for_what_it_gives_up() -> None:
 )
 def test_a_declaration_that_cannot_work_is_refused(app: App, declaration: dict[str, Any], complaint: str) -> None:
     given: dict[str, Any] = {"name": "reading", "on": PagesFound, "finishes": Page} | declaration
+    declare: Callable[[object], object] = app.service(**given)
     with pytest.raises(RegistrationError, match=complaint) as refused:
-        app.service(**given)(handler)
+        declare(handler)
     assert f"service {given['name']!r}" in str(refused.value)
     assert isinstance(refused.value, OnwardError)
     assert not app.registry.services, "what is refused leaves nothing behind"
@@ -90,7 +95,7 @@ def test_methods_partials_and_extra_defaults_are_handlers_too(app: App) -> None:
     class Reader:
         def read(self, page: Page, work: Work, loudly: bool = False) -> None: ...
 
-    def read(language: str, page: Page, work: Work) -> None: ...
+    def read(language: str, event: Noticed, work: Work) -> None: ...
 
     app.service("one", on=PagesFound, finishes=Page)(Reader().read)
     app.service("two", on=Noticed)(functools.partial(read, "latin"))
@@ -100,7 +105,7 @@ def test_methods_partials_and_extra_defaults_are_handlers_too(app: App) -> None:
 def test_a_name_is_given_once(app: App) -> None:
     app.service("reading", on=PagesFound, finishes=Page)(handler)
     with pytest.raises(RegistrationError, match="'reading' is declared twice; give one another name"):
-        app.service("reading", on=Noticed)(handler)
+        app.service("reading", on=Noticed)(listen)
 
 
 def test_a_document_is_one_services_responsibility(app: App) -> None:
@@ -115,7 +120,7 @@ def test_it_may_be_finished_in_another_way_by_another_event(app: App) -> None:
 
     app.service("reading", on=PagesFound, finishes=Page)(handler)
     app.service("scanning", on=PagesScanned, finishes=Page)(handler)
-    app.service("counting", on=PagesFound)(handler)
+    app.service("counting", on=PagesFound)(listen)
     assert len(app.registry.services) == 3
 
 
@@ -154,12 +159,12 @@ def test_a_service_may_be_declared_when_the_store_is_in_use_already(app: App) ->
 
 
 def test_a_former_name_is_that_of_no_service_of_the_app(app: App) -> None:
-    app.service("listening", on=Noticed)(handler)
+    app.service("listening", on=Noticed)(listen)
     with pytest.raises(RegistrationError, match="was='listening', which is a service of this app"):
-        app.service("hearing", on=Noticed, was="listening")(handler)
+        app.service("hearing", on=Noticed, was="listening")(listen)
     app.service("scanning", on=PagesFound, finishes=Page, was=["reading"])(handler)
     with pytest.raises(RegistrationError, match="'scanning' is declared with was='reading'"):
-        app.service("reading", on=Noticed)(handler)
+        app.service("reading", on=Noticed)(listen)
 
 
 def test_a_renamed_service_does_what_waited_under_its_former_name(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_a_handler_that_follows_another_clock_is_named() -> None:
 
 
 def test_a_handler_that_emits_its_own_event_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onward.testing.MAX_PASSES_AT_ONCE", 100)
+    monkeypatch.setattr("onward.testing.simulation.MAX_PASSES_AT_ONCE", 100)
     app, numbers = new_app(), itertools.count()
 
     @app.service("listening", on=Noticed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -108,7 +109,7 @@ def test_a_handler_that_checkpoints_inside_its_turn_is_slow_but_not_stuck(monkey
 
 
 @pytest.mark.parametrize("given", (2, lambda: 2))
-def test_a_service_says_how_many_calls_may_run_at_once(given: object) -> None:
+def test_a_service_says_how_many_calls_may_run_at_once(given: int | Callable[[], int]) -> None:
     """As a number, or as a function that is asked when a worker starts."""
     app = App(store="sqlite://:memory:")
     running = 0
@@ -116,7 +117,7 @@ def test_a_service_says_how_many_calls_may_run_at_once(given: object) -> None:
     lock = threading.Lock()
     pairs = threading.Barrier(2)
 
-    @app.service("adding", on=SumAsked, finishes=Sum, concurrency=given)  # type: ignore[arg-type]  # one of two
+    @app.service("adding", on=SumAsked, finishes=Sum, concurrency=given)
     def add(one: Sum, work: Work) -> None:
         nonlocal running
         with lock:

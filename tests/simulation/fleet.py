@@ -16,7 +16,6 @@ from onward import App, Document, Event, NotReady, Permanent, Settings, Work, na
 from onward.ledger.sqlite.dialect import SQLiteDatabase
 from onward.ledger.store import Store
 from onward.ledger.store_errors import StoreError
-from onward.model.ledger import CommitResult, CommitStatus, Settlement
 from onward.recovery.retry_decision import RetryJobRules
 from onward.recovery.retry_job import RetryJob
 from onward.runtime.engine import Engine
@@ -24,7 +23,8 @@ from onward.runtime.handler_call import CURRENT
 from onward.runtime.slots import RunningSlots
 from onward.runtime.supervisor import Supervisor
 from onward.testing import SimulatedClock, SimulatedWorker
-from tests.simulation.faults import FaultyDatabase, Killed
+from onward.testing.faults import FaultyDatabase, Killed
+from onward.testing.fleet import CheckedStore
 
 HOUR, DAY = 3600.0, 86_400.0
 MACHINES = 3
@@ -69,27 +69,6 @@ class SkewedClock:
 
     def now(self) -> float:
         return self._clock.now() + self.skew
-
-
-class CheckedStore(Store):
-    """A store that checks whether what it commits was still its worker's to commit."""
-
-    broken: list[str]
-
-    def settle(self, settlements: Sequence[Settlement]) -> list[CommitResult]:
-        connection: Any = self.db._writer  # type: ignore[attr-defined]
-        held = {
-            settlement.row: connection.execute(
-                "SELECT state, token FROM ledger WHERE id = ?", (settlement.row,)
-            ).fetchone()
-            for settlement in settlements
-        }
-        results = super().settle(settlements)
-        for settlement, result in zip(settlements, results, strict=True):
-            mine = held[settlement.row] == ("claimed", settlement.token)
-            if result.status is CommitStatus.COMMITTED and not mine:
-                self.broken.append(f"row {settlement.row} was committed by a worker that had lost it")
-        return results
 
 
 @dataclass(slots=True)
@@ -202,7 +181,12 @@ class Fleet:
             monotonic=self.clock.now,
             poll=0.0,
         )
-        job = RetryJob(store, app.registry, RetryJobRules.of(app.settings), holder=self._name("job"))
+        job = RetryJob(
+            store,
+            app.registry,
+            RetryJobRules.of(app.settings, app.registry.subscriptions()),
+            holder=self._name("job"),
+        )
         _ = app.store  # subscribes
         return Machine(self._name("machine"), app, store, clock, supervisor, job, databases)
 

@@ -375,7 +375,7 @@ def check_contents(settings: Settings, examined: Examined) -> Checks:
         yield from _check_workers(store)
         yield from _check_services(store)
         yield from _check_dependencies(store)
-        yield _check_retry_job(store, RetryJobRules.of(settings))
+        yield _check_retry_job(store, RetryJobRules.of(settings, store.subscriptions()))
         yield from _check_outbox(store, settings.gateway_url is not None)
     finally:
         store.close()

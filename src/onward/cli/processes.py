@@ -212,7 +212,8 @@ def retry_job(ctx: click.Context, reference: str, once: bool, verbose: bool, as_
             click.echo(one_line(f"{line}; give --app MODULE:APP"), err=True)
         if left and not at_home:
             raise SystemExit(SOME_LEFT)
-        job = RetryJob(store, app.registry, RetryJobRules.of(app.settings), holder=worker_name())
+        rules = RetryJobRules.of(app.settings, app.registry.subscriptions())
+        job = RetryJob(store, app.registry, rules, holder=worker_name())
         observer = ProcessObserver(app, store=store, exposes=not once)
 
         def report(error: Exception) -> None:

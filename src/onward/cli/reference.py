@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onward.cli.params import json_option, print_json
-from onward.ops.queries.policies import describe_archive, describe_ladder
+from onward.ops.bad_input import NotFound
+from onward.ops.queries.policies import describe_archive, describe_ladder, describe_rounds
+from onward.ops.text.format import one_line
+from onward.recovery.retry_decision import RetryJobRules
 from onward.retry.errors import OnwardError
 from onward.settings import load_settings
 
 if TYPE_CHECKING:
     from onward import Document, Event
+    from onward.model.ledger import Subscription
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -21,11 +25,18 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 @click.command()
 @json_option
 def policies(as_json: bool) -> None:
-    """Show what is retried when, and until when."""
-    ladder = load_settings().ladder()
-    rungs, sentence = describe_ladder(ladder), describe_archive(ladder)
+    """Show what is retried when, and until when.
+
+    Collections with rounds of their own are listed when a worker of their app has used this store.
+    """
+    settings = load_settings()
+    rules = RetryJobRules.of(settings, _stored_subscriptions())
+    rungs, sentence = describe_ladder(rules.ladder), describe_archive(rules.ladder)
+    collections = describe_rounds(rules)
     if as_json:
-        print_json({"rungs": [asdict(rung) for rung in rungs], "archive": sentence.replace("\n", " ")})
+        own = [asdict(one) for one in collections]
+        rows = [asdict(rung) for rung in rungs]
+        print_json({"rungs": rows, "collections": own, "archive": sentence.replace("\n", " ")})
         return
     from onward.cli.output import Output
 
@@ -35,7 +46,26 @@ def policies(as_json: bool) -> None:
         for label, text in (("waits", rung.describe_waits()), ("gives up", rung.gives_up), ("then", rung.then)):
             out.print(f"  [dim]{label:14}[/]{text}")
         out.print()
+    if collections:
+        out.print("[bold]Collections with rounds of their own[/]")
+        for one in collections:
+            out.print(f"  [dim]{one_line(one.collection):14}[/]{one.describe()}")
+        out.print()
     out.print(sentence)
+
+
+def _stored_subscriptions() -> list[Subscription]:
+    """Return the services of the store, if there is one: their collections may have rules of their own."""
+    from onward.cli.app_access import open_store_app
+
+    try:
+        with open_store_app() as app:
+            return app.store.subscriptions()
+    except NotFound:
+        return []
+    except OnwardError as error:  # the ladder does not depend on the store
+        click.echo(f"Rules that collections declare are not shown: {error}", err=True)
+        return []
 
 
 @click.command()

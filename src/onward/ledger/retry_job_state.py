@@ -103,12 +103,21 @@ class RetryJobState(TransactionalStore):
         backoffs = {f"{collection}/{rounds}": seconds for (collection, rounds), seconds in waits.items()}
         return dict(self.db.read("waiting_for_backoff", self.now(), json.dumps(backoffs)))
 
-    def stuck(self, *, before: float, max_rounds: Mapping[str, int], others: int) -> dict[str, int]:
+    def stuck(
+        self,
+        *,
+        before: float,
+        max_rounds: Mapping[str, int],
+        others: int,
+        own_before: Mapping[str, float] | None = None,
+    ) -> dict[str, int]:
         """Count the unfinished documents of each collection without a live row that need help.
 
-        Their last attempt was before `before`, or they have had all rounds (`max_rounds`, `others` for the rest).
+        Their last attempt was before `before` (`own_before` for some collections), or they have had all rounds
+        (`max_rounds`, `others` for the rest).
         """
-        return dict(self.db.read("stuck", before, json.dumps(dict(max_rounds)), others))
+        limits = json.dumps(dict(max_rounds))
+        return dict(self.db.read("stuck", before, limits, others, json.dumps(dict(own_before or {}))))
 
     def due_batches(self) -> list[str]:
         """Return the ids of due failed batches, the most overdue first."""

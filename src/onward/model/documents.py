@@ -14,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticSerializationError
 
 from onward.retry import OnwardError
+from onward.retry.policy import Backoff
+from onward.retry.round_rules import RoundRules
 
 
 class Status(StrEnum):
@@ -52,6 +54,12 @@ class Document(BaseModel):
         class Order(Document, keys=("customer",)):
             customer: str
 
+    Its rounds may have rules of their own: how many there are at most, the wait after each, and after how
+    many seconds without any report a round counts as lost. What is not given is as for other collections:
+
+        class Refund(Document, max_rounds=8, round_backoff=Exponential(60, cap=900), stuck_after=3600):
+            amount: int
+
     The `id` is yours to choose and should be deterministic, so that making the same document twice
     makes it once; `Document.make_id("a", "b")` derives one from whatever identifies it.
     """
@@ -60,15 +68,27 @@ class Document(BaseModel):
 
     collection: ClassVar[str] = ""
     keys: ClassVar[tuple[str, ...]] = ()
+    round_rules: ClassVar[RoundRules] = RoundRules()
 
     id: str = Field(min_length=1, max_length=512)
 
     def __init_subclass__(
-        cls, *, collection: str | None = None, keys: tuple[str, ...] | None = None, **kwargs: Any
+        cls,
+        *,
+        collection: str | None = None,
+        keys: tuple[str, ...] | None = None,
+        max_rounds: int | None = None,
+        round_backoff: Backoff | None = None,
+        stuck_after: float | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init_subclass__(**kwargs)
         if keys is not None:
             cls.keys = keys
+        try:
+            cls.round_rules = RoundRules(max_rounds, round_backoff, stuck_after).or_else(cls.round_rules)
+        except ValueError as error:
+            raise ValueError(f"class {cls.__name__}: {error}") from error
         cls.collection = collection or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower() + "s"
 
     @model_validator(mode="after")

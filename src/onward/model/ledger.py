@@ -47,6 +47,7 @@ class Subscription:
     failed_queue: str = ""
     version: int = 1
     was: tuple[str, ...] = ()  # Former names of the service, whose rows it takes over
+    round_rules: str = ""  # What the collection it finishes declares about rounds, as `RoundRules` stores it
 
 
 @dataclass(frozen=True, slots=True)

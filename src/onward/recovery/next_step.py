@@ -134,7 +134,7 @@ class NextSteps:
             return replace(step, kind=kind, at=decision.at if kind is NextStepKind.EXHAUSTED else None)
         if state.retry_at is not None:
             return replace(step, kind=NextStepKind.SCHEDULED)
-        return replace(step, backoff_seconds=self.rules.backoff(rounds_of(state)))
+        return replace(step, backoff_seconds=self.rules.backoff(state.collection, rounds_of(state)))
 
     def _waiting(self, step: NextStep, row: LedgerRow) -> NextStep:
         needs = self._needs(service=row.service)

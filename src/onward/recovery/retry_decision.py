@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onward.model.documents import FINAL, DocumentState, Status
+from onward.model.ledger import Subscription
 from onward.retry import Ladder
 from onward.retry.iso_time import read_time
+from onward.retry.policy import OTHER_ROUNDS
+from onward.retry.round_rules import RoundRules
 from onward.settings import Settings
+
+if TYPE_CHECKING:
+    from onward.ledger.store import Store
 
 # Onward never writes `processing`, but reads it in documents that other programs write.
 UNFINISHED = frozenset({Status.PENDING, "processing"})
 OUTAGE_RECHECK_SECONDS = 120.0
 MAX_CLOCK_SKEW_SECONDS = 86_400.0  # a time further in the future than this counts as missing
+_NONE_DECLARED = RoundRules()
 
 
 class RetryAction(StrEnum):
@@ -33,16 +40,55 @@ class RetryJobRules:
 
     ladder: Ladder = field(default_factory=Ladder)
     interval: float = 900.0
-    stuck_after: float = 86_400.0
+    usual_stuck_after: float = 86_400.0
+    own: Mapping[str, RoundRules] = field(default_factory=dict, hash=False)  # by collection, where it declares any
 
     @classmethod
-    def of(cls, settings: Settings) -> RetryJobRules:
-        stuck_after = settings.retry_job_stuck_threshold_hours * 3600.0
-        return cls(settings.ladder(), settings.retry_job_interval_seconds, stuck_after)
+    def of(cls, settings: Settings, subscriptions: Iterable[Subscription]) -> RetryJobRules:
+        """Return the rules of these settings, and what the collections of these services declare.
 
-    def backoff(self, rounds: int) -> float:
-        """Return the wait after this many rounds."""
-        return self.ladder.retry_job.backoff.bounds(rounds)[0] if rounds >= 1 else 0.0
+        A maximum of rounds that the settings name for a collection replaces the one that it declares.
+        """
+        ladder, own = settings.ladder(), dict[str, RoundRules]()
+        for subscription in subscriptions:
+            if subscription.finishes and (rules := RoundRules.from_json(subscription.round_rules)):
+                name = subscription.finishes
+                if f"retry_job_max_attempts_{name}" in settings.model_fields_set:
+                    rules = replace(rules, max_rounds=ladder.max_rounds(name))
+                own[name] = rules
+        stuck_after = settings.retry_job_stuck_threshold_hours * 3600.0
+        return cls(ladder, settings.retry_job_interval_seconds, stuck_after, own)
+
+    def max_rounds(self, collection: str) -> int:
+        """Return the maximum number of rounds for a document of this collection."""
+        declared = self._declared(collection).max_rounds
+        return self.ladder.max_rounds(collection) if declared is None else declared
+
+    def backoff(self, collection: str, rounds: int) -> float:
+        """Return the wait after this many rounds of a document of this collection."""
+        backoff = self._declared(collection).backoff or self.ladder.retry_job.backoff
+        return backoff.bounds(rounds)[0] if rounds >= 1 else 0.0
+
+    def stuck_after(self, collection: str) -> float:
+        """Return the seconds without any report after which a round of this collection counts as lost."""
+        declared = self._declared(collection).stuck_after
+        return self.usual_stuck_after if declared is None else declared
+
+    def _declared(self, collection: str) -> RoundRules:
+        return self.own.get(collection, _NONE_DECLARED)
+
+    def stuck(self, store: Store, now: float | None = None) -> dict[str, int]:
+        """Count by collection the unfinished documents without an event that need help.
+
+        Their round counts as lost at `now`, or they have had all their rounds.
+        """
+        now = store.now() if now is None else now
+        return store.stuck(
+            before=now - self.usual_stuck_after,
+            own_before={name: now - self.stuck_after(name) for name in self.own},
+            max_rounds={name: self.max_rounds(name) for name in (*self.ladder.rounds, *self.own)},
+            others=OTHER_ROUNDS,
+        )
 
 
 class RetryReason(StrEnum):
@@ -126,7 +172,8 @@ def _decide_by_last_round(
     rounds = _count(state.attempt_count, problems)
     last = _time(state.last_attempt_time, "lastAttemptTime", now, problems)
     created = _time(state.created_at, "createdAt", now, problems)
-    most, error = rules.ladder.max_rounds(state.collection), state.last_error
+    most, error = rules.max_rounds(state.collection), state.last_error
+    backoff, stuck_after = rules.backoff(state.collection, rounds), rules.stuck_after(state.collection)
     # The last round is known to have failed; an error without a round counts for the last one.
     failed = bool(error) and (not isinstance(error, dict) or error.get("round", state.round) == state.round)
 
@@ -137,15 +184,15 @@ def _decide_by_last_round(
 
     if rounds >= most:
         if failed and fails_with_others(state):
-            return due(last, rules.backoff(rounds), RetryReason.ALL_FAIL)
-        if failed or last is None or last + rules.stuck_after <= now:
+            return due(last, backoff, RetryReason.ALL_FAIL)
+        if failed or last is None or last + stuck_after <= now:
             reason = RetryReason.ROUNDS_FAILED if failed else RetryReason.ROUNDS_SILENT
             return RetryDecision(RetryAction.EXHAUSTED, now, reason, tuple(problems), rounds, most)
-        return due(last, rules.stuck_after, RetryReason.LAST_ROUND_OPEN)
+        return due(last, stuck_after, RetryReason.LAST_ROUND_OPEN)
     if failed:
-        return due(last, rules.backoff(rounds), RetryReason.ROUND_FAILED)
+        return due(last, backoff, RetryReason.ROUND_FAILED)
     if rounds or last is not None:
-        return due(last, max(rules.stuck_after, rules.backoff(rounds)), RetryReason.ROUND_SILENT)
+        return due(last, max(stuck_after, backoff), RetryReason.ROUND_SILENT)
     if state.round:
         return due(None, 0.0, RetryReason.RESET)
     return due(created, rules.interval, RetryReason.NEVER_STARTED)

@@ -298,14 +298,12 @@ class RetryJob:
             run.problems.append(problem)
 
     def _set_gauges(self, took: float) -> None:
-        ladder, now = self.rules.ladder, self.store.now()
-        stuck = self.store.stuck(
-            before=now - self.rules.stuck_after, max_rounds=ladder.rounds, others=ladder.max_rounds("")
-        )
+        rules, now = self.rules, self.store.now()
+        stuck = rules.stuck(self.store, now)
         waits = {
-            (collection, rounds): self.rules.backoff(rounds)
+            (collection, rounds): rules.backoff(collection, rounds)
             for collection in self._back.collections(self._back.down())
-            for rounds in range(1, ladder.max_rounds(collection))
+            for rounds in range(1, rules.max_rounds(collection))
         }
         documents = self.store.document_counts()
         # Also collections that had stuck documents before, to set them to 0.

@@ -22,6 +22,7 @@ from onward.model.ledger import CommitResult, CommitStatus, Settlement
 from onward.retry import Ladder
 from onward.runtime import work_loop
 from onward.runtime.handler_call import Call, Context, FinishedCall
+from onward.runtime.middleware import with_middleware
 from onward.runtime.outcomes import BreakerMoved, Hooks
 from onward.runtime.process_identity import describe_process
 from onward.runtime.service import HealthCalls, Registry, Service
@@ -95,7 +96,9 @@ class Engine(work_loop.WorkLoop):
         self.bus = store.bus()
         record = record or RunningSlots(monotonic=monotonic)
         super().__init__(store, context, settings, record, hooks, registry, monotonic)
-        self.services = sorted(services, key=lambda service: service.background)
+        registry.check_middleware()
+        chosen = [with_middleware(service, registry.middleware) for service in services]
+        self.services = sorted(chosen, key=lambda service: service.background)
         # A process for one suspect event is there for a moment only.
         self.tally = ServiceTally([] if settings.suspects else [service.name for service in self.services])
         self._renewed = self._packed = 0.0

@@ -16,14 +16,10 @@ from onward.model.events import Event
 from onward.model.failures import Failure
 from onward.model.ledger import Subscription
 from onward.retry import Classified, OnwardError, RetryPolicy, classify
+from onward.runtime.handler_types import Handler, Requeue, wrong_annotation
 
 if TYPE_CHECKING:
     from onward.runtime.schedules import DeclaredSchedule
-
-Handler = Callable[..., Any]
-"""A handler: `(document, work)`, `(documents, work)` or `(event, work)`, `def` or `async def`."""
-
-Requeue = Callable[[Sequence[DocumentState], Reader], Iterable[Event]]  # makes the events that put documents back
 
 HEALTH_SECONDS = 10.0  # how long a health call may take; after it, the dependency counts as down
 SHARED_SECONDS = 1.0  # how long the result of a health call is reused in the same process
@@ -91,6 +87,9 @@ class Service:
         again = self.name in self.was
         refuse(again, f"is declared with was={self.name!r}; give its former name, not this one")
         refuse(not _takes_two(self.handler), "needs a handler of two parameters, such as (document, work)")
+        if why := wrong_annotation(self.handler, finishes or on, batch=batch is not None):
+            option = "finishes=" if finishes else "on="
+            refuse(why, f"{why}; change the annotation, or {option}")
 
     def _refuse(self, wrong: object, why: str) -> None:
         if wrong:
@@ -138,6 +137,7 @@ class Service:
             failed_queue=self.failed_queue or f"{self.name}.failed",
             version=self.on.version,
             was=self.was,
+            round_rules=self.finishes.round_rules.to_json() if self.finishes else "",
         )
 
     def notice_type(self) -> str:
@@ -203,6 +203,42 @@ class PeriodicJob:
     in_simulation: bool = False  # It takes the time from the store alone, so that a simulation runs it, too
 
 
+@dataclass(frozen=True, slots=True)
+class Middleware:
+    """A generator function that runs around the calls of handlers: up to its `yield` before, the rest after."""
+
+    function: Callable[..., Any]
+    services: tuple[str, ...] = ()  # Those whose calls it runs around; empty: all
+
+    def __post_init__(self) -> None:
+        is_generator = inspect.isgeneratorfunction(self.function) or self.is_async
+        if not is_generator or len(inspect.signature(self.function).parameters) != 1:
+            raise RegistrationError(
+                f"the middleware {self.name!r} must be a function of one parameter, `work`, with one yield: "
+                "what is before the yield runs before the handler, what is after it afterwards"
+            )
+
+    @property
+    def name(self) -> str:
+        return getattr(self.function, "__name__", type(self.function).__name__)
+
+    @property
+    def is_async(self) -> bool:
+        return inspect.isasyncgenfunction(self.function)
+
+    def applies_to(self, service: str) -> bool:
+        return not self.services or service in self.services
+
+    def check(self, service: Service) -> None:
+        """Raise if it cannot run around the calls of this service."""
+        if self.is_async and self.applies_to(service.name) and not service.is_async:
+            raise RegistrationError(
+                f"the middleware {self.name!r} is `async def`, but the handler of service {service.name!r} is "
+                "`def` and runs in a thread: write the middleware as `def`, or name the services that it is for, "
+                "as in @app.middleware(services=…)"
+            )
+
+
 @dataclass(slots=True)
 class Registry:
     """Everything an app has declared."""
@@ -211,6 +247,7 @@ class Registry:
     dependencies: dict[str, Dependency] = field(default_factory=dict)
     periodic: dict[str, PeriodicJob] = field(default_factory=dict)
     schedules: dict[str, DeclaredSchedule] = field(default_factory=dict)
+    middleware: list[Middleware] = field(default_factory=list)
 
     def add(self, service: Service) -> None:
         if service.name in self.services:
@@ -223,6 +260,12 @@ class Registry:
                         "was= names one that was renamed, and is not declared any more"
                     )
             same = other.finishes is not None and service.finishes is other.finishes
+            mine, others = service.subscription(), other.subscription()
+            if mine.finishes and mine.finishes == others.finishes and mine.round_rules != others.round_rules:
+                raise RegistrationError(
+                    f"services {other.name!r} and {service.name!r} both finish {mine.finishes!r}; their classes "
+                    "declare different max_rounds, round_backoff or stuck_after; declare the same in both"
+                )
             # Two finishers of one collection on one event would begin two rounds for each document.
             if same and other.on is service.on:
                 finished = f"{service.finishes and service.finishes.__name__} on {service.on.__name__}"
@@ -230,7 +273,25 @@ class Registry:
                     f"services {other.name!r} and {service.name!r} both finish {finished}; "
                     "a document is one service's responsibility"
                 )
+        for one in self.middleware:
+            one.check(service)
         self.services[service.name] = service
+
+    def add_middleware(self, middleware: Middleware) -> None:
+        for service in self.services.values():
+            middleware.check(service)
+        self.middleware.append(middleware)
+
+    def check_middleware(self) -> None:
+        """Raise if middleware is for a service that is not declared, when all of them should be."""
+        for one in self.middleware:
+            for name in one.services:
+                if name not in self.services:
+                    known = ", ".join(sorted(self.services)) or "none"
+                    raise RegistrationError(
+                        f"the middleware {one.name!r} is for the service {name!r}, which is not declared; there "
+                        f"are: {known}"
+                    )
 
     def add_dependency(self, dependency: Dependency) -> None:
         if dependency.name in self.dependencies:
@@ -251,6 +312,9 @@ class Registry:
         if schedule.name in self.schedules:
             raise RegistrationError(f"schedule {schedule.name!r} is declared twice; give one another name")
         self.schedules[schedule.name] = schedule
+
+    def subscriptions(self) -> list[Subscription]:
+        return [service.subscription() for service in self.services.values()]
 
     def select(self, names: Sequence[str] | None) -> list[Service]:
         for name in names or ():

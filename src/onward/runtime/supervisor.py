@@ -258,6 +258,11 @@ class Supervisor:
 
     # -- children
 
+    @property
+    def restarts_at(self) -> float:
+        """From when on worker processes are started in place of those that died."""
+        return self._restarts.ready_at
+
     def _start(self, *, alone: bool) -> None:
         worker, record = self.name(), self.record()
         try:

@@ -93,6 +93,16 @@ class Work:
         self._size = self._count = 0
 
     @property
+    def service(self) -> str:
+        """The name of the service whose handler fills it."""
+        return self._call.service.name
+
+    @property
+    def documents(self) -> Sequence[Document]:
+        """The documents that the handler is given; none, if it is given the event."""
+        return self._documents
+
+    @property
     def try_number(self) -> int:
         """1 for the first try of this round."""
         return self._call.delivery.tries + 1

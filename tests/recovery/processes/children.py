@@ -80,7 +80,9 @@ def open_file(file: Path, now: float, *, led: bool = True) -> SQLiteStore:
 
 
 def job_on(store: SQLiteStore, holder: str) -> RetryJob:
-    return RetryJob(store, app.registry, RetryJobRules.of(app.settings), holder=holder)
+    return RetryJob(
+        store, app.registry, RetryJobRules.of(app.settings, app.registry.subscriptions()), holder=holder
+    )
 
 
 def doom(store: SQLiteStore, meets: Callable[[], object] = lambda: None) -> Doomed:

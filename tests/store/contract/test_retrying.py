@@ -131,6 +131,10 @@ def test_those_that_need_help_are_counted(stage: Stage) -> None:
     assert stage.store.stuck(before=NOON - 1, max_rounds=limits, others=5) == {"pages": 1}
     assert stage.store.stuck(before=NOON - 1, max_rounds={}, others=5) == {}
     assert stage.store.stuck(before=NOON + 1, max_rounds={}, others=5) == {"pages": 2}
+    own = {"pages": NOON + 1}
+    assert stage.store.stuck(before=NOON - 1, own_before=own, max_rounds={}, others=5) == {"pages": 2}
+    own = {"pages": NOON - 1}
+    assert stage.store.stuck(before=NOON + 1, own_before=own, max_rounds={}, others=5) == {}
 
 
 def test_one_leads_until_its_time_is_over(stage: Stage) -> None:

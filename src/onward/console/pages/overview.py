@@ -66,7 +66,7 @@ def count_overdue(web: FastAPI, status: SystemStatus) -> Overdue:
     app: App = web.state.onward
     cache: TimedCache[Overdue] = web.state.overdue
     key = (status.documents, len(status.set_aside))
-    return cache.get(key, lambda: overdue(app.store, RetryJobRules.of(app.settings)))
+    return cache.get(key, lambda: overdue(app.store, RetryJobRules.of(app.settings, app.store.subscriptions())))
 
 
 def _values(web: FastAPI) -> dict[str, Any]:

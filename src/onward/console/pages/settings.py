@@ -19,9 +19,10 @@ from onward.console.page_templates import page
 from onward.console.request_context import Onward
 from onward.ops.lookup import is_server
 from onward.ops.queries.models import read_models, read_vectors
-from onward.ops.queries.policies import describe_archive, describe_ladder
+from onward.ops.queries.policies import describe_archive, describe_ladder, describe_rounds
 from onward.ops.text.format import one_line
 from onward.ops.text.models import model_sentence, vector_lines
+from onward.recovery.retry_decision import RetryJobRules
 from onward.retry import redact
 from onward.settings import Settings, named_by, variable
 
@@ -50,12 +51,14 @@ class SettingRow(NamedTuple):
 
 @router.get("/settings")
 def show(request: Request, app: Onward) -> Response:
-    ladder = app.settings.ladder()
+    rules = RetryJobRules.of(app.settings, app.store.subscriptions())
+    ladder = rules.ladder
     return page(
         request,
         "settings.html",
         rungs=[(one, ladder_schedule(one)) for one in describe_ladder(ladder)],
         archive=describe_archive(ladder),
+        collections=describe_rounds(rules),
         groups=list_settings(app.settings, os.environ),
         **_models(app),
         versions=_versions(app),

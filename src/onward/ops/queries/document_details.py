@@ -107,7 +107,11 @@ def next_step_of(app: App, state: DocumentState) -> NextStep:
 
 
 def _next_steps(app: App) -> NextSteps:
-    return NextSteps(app.store, RetryJobRules.of(app.settings), start_worker=worker_command(app.store))
+    return NextSteps(
+        app.store,
+        RetryJobRules.of(app.settings, app.store.subscriptions()),
+        start_worker=worker_command(app.store),
+    )
 
 
 def _unfinished(app: App, state: DocumentState) -> Unfinished | None:

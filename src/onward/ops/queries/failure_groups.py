@@ -201,7 +201,7 @@ def own_retries(app: App, group: FailureGroup) -> OwnRetries:
     count = sum(n for status, n in statuses.items() if status not in FINAL)
     if not count:
         return OwnRetries()
-    steps = NextSteps(app.store, RetryJobRules.of(app.settings))
+    steps = NextSteps(app.store, RetryJobRules.of(app.settings, app.store.subscriptions()))
     shown = islice(affected(app.store, group.fingerprint), MAX_STEPS_READ)
     times = [step.at for state in shown if state.status not in FINAL and (step := steps.of(state)).at is not None]
     return OwnRetries(count, min(times, default=None))

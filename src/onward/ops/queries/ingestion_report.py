@@ -214,7 +214,7 @@ def _waiting(app: App, source: str, current: SourceStatus, collection: str) -> W
     begun = any(state.row or state.round for state in states)
     if collection == "threads" and current.pending > count and not begun:
         return WaitingDocuments(collection, count, incomplete=True)
-    steps = NextSteps(app.store, RetryJobRules.of(app.settings))
+    steps = NextSteps(app.store, RetryJobRules.of(app.settings, app.store.subscriptions()))
     times = [at for state in states if (at := due_time(steps, state)) is not None]
     error = next((text for state in states if (text := describe_error(state.last_error))), "")
     return WaitingDocuments(collection, count, until=min(times, default=None), error=error)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from onward.ops.text.format import duration
+from onward.recovery.retry_decision import RetryJobRules
 from onward.retry.policy import OTHER_ROUNDS, Ladder, RetryPolicy
 
 _SHOWN_WAITS = 8
@@ -21,18 +24,54 @@ class Rung:
 
     def describe_waits(self) -> str:
         """Return the waits in words; a random one as its range."""
+        return _describe_waits(self.waits, endless=self.endless)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionRounds:
+    """The rules for the rounds of a collection that declares its own; times in seconds."""
+
+    collection: str
+    max_rounds: int
+    waits: tuple[float, ...]  # after each of the first rounds
+    stuck_after: float
+
+    def describe(self) -> str:
+        """Return the rules in words."""
         if not self.waits:
-            return "–"
-        minutes = all(wait and wait % 60 == 0 for both in self.waits for wait in both)
-        unit, per = ("min", 60) if minutes else ("s", 1)
-        pairs = [(f"{low / per:g}", f"{high / per:g}") for low, high in self.waits]
-        waits = [high if low == high else f"{low}–{high}" for low, high in pairs]
-        if not self.endless:
-            return f"{', '.join(waits)} {unit}"
-        if waits[-1] != waits[-2]:
-            return f"{', '.join(waits)}, … {unit}"
-        until = waits.index(waits[-1]) + 1
-        return f"{', '.join(waits[:until])} {unit}, then every {waits[-1]} {unit}"
+            return f"1 round; lost after {duration(self.stuck_after)} without a report"
+        more = self.max_rounds - 1 > len(self.waits)
+        waits = _describe_waits([(wait, wait) for wait in self.waits], endless=more)
+        lost = f"lost after {duration(self.stuck_after)} without a report"
+        return f"{self.max_rounds} rounds; waits {waits}; {lost}"
+
+
+def _describe_waits(bounds: Sequence[tuple[float, float]], *, endless: bool) -> str:
+    if not bounds:
+        return "–"
+    minutes = all(wait and wait % 60 == 0 for both in bounds for wait in both)
+    unit, per = ("min", 60) if minutes else ("s", 1)
+    pairs = [(f"{low / per:g}", f"{high / per:g}") for low, high in bounds]
+    waits = [high if low == high else f"{low}–{high}" for low, high in pairs]
+    if not endless:
+        return f"{', '.join(waits)} {unit}"
+    if waits[-1] != waits[-2]:
+        return f"{', '.join(waits)}, … {unit}"
+    until = waits.index(waits[-1]) + 1
+    return f"{', '.join(waits[:until])} {unit}, then every {waits[-1]} {unit}"
+
+
+def describe_rounds(rules: RetryJobRules) -> list[CollectionRounds]:
+    """Return the effective rules of the collections that declare their own, by name."""
+    return [
+        CollectionRounds(
+            name,
+            most := rules.max_rounds(name),
+            tuple(rules.backoff(name, rounds) for rounds in range(1, min(most - 1, _SHOWN_WAITS) + 1)),
+            rules.stuck_after(name),
+        )
+        for name in sorted(rules.own)
+    ]
 
 
 def describe_ladder(ladder: Ladder) -> list[Rung]:

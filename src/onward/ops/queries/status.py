@@ -27,7 +27,6 @@ from onward.recovery.evidence import EvidenceReader, waiting_events
 from onward.recovery.next_step import describe_error
 from onward.recovery.retry_decision import RetryAction, RetryJobRules, decide
 from onward.retry.errors import Malformed
-from onward.retry.policy import OTHER_ROUNDS
 from onward.retry.redact import redact
 from onward.runtime.process_identity import alive_workers
 
@@ -139,7 +138,8 @@ def read_status(
     To count what is overdue, many documents are read. `count_overdue` replaces that, and is called only if a need
     depends on it.
     """
-    store, rules = app.store, RetryJobRules.of(app.settings)
+    store = app.store
+    rules = RetryJobRules.of(app.settings, store.subscriptions())
     file = store_file(app.settings.store)
     files = [file, *(file.with_name(file.name + end) for end in ("-wal", "-shm"))] if file is not None else []
     status = SystemStatus(redact(app.settings.store), sum(one.stat().st_size for one in files if one.exists()))
@@ -154,7 +154,7 @@ def read_status(
     status.regressions = sum(map(_came_back, groups))
     status.outages = read_outages(store)
     status.set_aside = _batches(store, rules, batches)
-    status.stuck = _without_event(store, rules, store.now() - rules.stuck_after)
+    status.stuck = rules.stuck(store)
     status.retry_job = retry_job_status(store, rules)
     status.outbox = read_outbox(store)
     status.incoming = read_incoming(store)
@@ -323,14 +323,8 @@ def retry_job_status(store: Store, rules: RetryJobRules) -> RetryJobStatus:
     last = store.totals().get("retry_job_last_success_timestamp_seconds", {}).get("")
     ago = store.now() - last if last else None
     late = ago is None or ago > MISSED_RUNS * rules.interval
-    waiting = sum(_without_event(store, rules, 1e12).values())  # of any age
+    waiting = sum(rules.stuck(store, 1e12).values())  # of any age
     return RetryJobStatus(last, ago, rules.interval, late, waiting)
-
-
-def _without_event(store: Store, rules: RetryJobRules, before: float) -> dict[str, int]:
-    """Count by collection the unfinished documents that have no event and have not changed since `before`."""
-    rounds = {name: rules.ladder.max_rounds(name) for name in store.document_counts()}
-    return store.stuck(before=before, max_rounds=rounds, others=OTHER_ROUNDS)
 
 
 def overdue(store: Store, rules: RetryJobRules) -> Overdue:

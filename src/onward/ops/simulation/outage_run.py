@@ -174,7 +174,7 @@ class OutageRun:
         )
         self._engine.run_of = self
         self._engine.start()
-        rules = RetryJobRules.of(plan.settings)
+        rules = RetryJobRules.of(plan.settings, self._app.registry.subscriptions())
         self._retry_job = RetryJob(self._store, self._app.registry, rules, holder="simulation")
         self.breaker: Breaker | None = None
         self._unfinished: set[str] = set()  # Documents that would be processed, and are not yet
@@ -355,6 +355,8 @@ def _document_and_event(service: Service) -> tuple[type[Document], type[Event]]:
 
     class SimulatedDocument(Document, collection=finishes.collection):
         """Stands for one or more documents."""
+
+    SimulatedDocument.round_rules = finishes.round_rules
 
     class DocumentArrived(Event):
         """A document is to be processed."""

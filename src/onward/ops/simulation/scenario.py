@@ -11,6 +11,7 @@ from onward.app import App
 from onward.ops.bad_input import BadInput
 from onward.ops.simulation.outage_run import OutageRun, RunPlan, RunResult
 from onward.ops.simulation.quantities import UNIT_SECONDS, read_count, read_rate, read_share, read_time_span
+from onward.recovery.retry_decision import RetryJobRules
 from onward.runtime.service import Service
 from onward.settings import Settings, SettingsError, variable, with_value
 
@@ -309,7 +310,8 @@ def _expected_calls(plan: RunPlan) -> float:
         ladder = plan.settings.ladder()
         collection = plan.service.finishes.collection if plan.service.finishes else ""
         tries = (plan.service.policy or ladder.transient).max_tries or 100
-        wanted = plan.per_second * tries * ladder.max_rounds(collection)
+        rules = RetryJobRules.of(plan.settings, [plan.service.subscription()])
+        wanted = plan.per_second * tries * rules.max_rounds(collection)
         calls += min(wanted, plan.slots / max(plan.failed_duration, plan.pace)) * plan.outage
     return calls
 

@@ -61,6 +61,6 @@ SELECT collection, count(*) FROM documents
 WHERE check_at >= 0
   AND status NOT IN ('processed', 'failed', 'failed_max_retries', 'discarded')
   AND "row" IS NULL AND failed_batch IS NULL
-  AND (coalesce(last_attempt_time, created_at, 0) < $1::float8
+  AND (coalesce(last_attempt_time, created_at, 0) < coalesce(($4::jsonb ->> collection)::float8, $1::float8)
        OR attempt_count >= coalesce(($2::jsonb ->> collection)::int, $3))
 GROUP BY collection;

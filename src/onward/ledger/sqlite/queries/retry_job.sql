@@ -64,6 +64,7 @@ FROM (SELECT collection, count(*) AS n FROM documents INDEXED BY documents_check
       WHERE check_at >= 0
         AND status NOT IN ('processed', 'failed', 'failed_max_retries', 'discarded')
         AND row IS NULL AND failed_batch IS NULL
-        AND (coalesce(last_attempt_time, created_at, 0) < ?1
+        AND (coalesce(last_attempt_time, created_at, 0)
+             < coalesce((SELECT value FROM json_each(?4) WHERE key = collection), ?1)
              OR attempt_count >= coalesce((SELECT value FROM json_each(?2) WHERE key = collection), ?3))
       GROUP BY collection);

@@ -1,12 +1,4 @@
-"""Test a service in milliseconds: a simulated clock, an app run to rest, dependencies that fail.
-
-def test_a_page_is_fetched_after_an_outage():
-    with Simulation(app) as world:
-        world.fail("website", for_seconds=3 * 3600)
-        world.app.publish(PageFound.of(page), documents=[page])
-        world.run_for(4 * 3600)
-        assert world.status(page) == "processed"
-"""
+"""An app on a simulated clock, run to rest, with dependencies that fail."""
 
 from __future__ import annotations
 
@@ -23,8 +15,9 @@ from onward.recovery.retry_job import RetryJob
 from onward.retry import Unavailable
 from onward.runtime.engine import Engine
 from onward.runtime.handler_call import CURRENT, Call, Context
+from onward.runtime.handler_types import Handler
 from onward.runtime.schedules import Ticker
-from onward.runtime.service import Dependency, Handler, Service
+from onward.runtime.service import Dependency, Service
 from onward.runtime.slots import RunningSlots
 from onward.runtime.supervisor import EXIT_CODES, Supervisor
 
@@ -112,7 +105,7 @@ class Simulation:
         self.app = app
         _ = app.metrics  # from now on, what happens is measured
         self.clock = SimulatedClock()
-        self.store: Store = open_store(store, self.clock)
+        self.store: Store = self._open(store)
         self.store.breaker_rules = app.breaker_rules()
         self.calls = 0  # how many times a handler was called
         self._random = Random(seed)
@@ -121,15 +114,20 @@ class Simulation:
         """Of each row and first document of a call: since when its calls are counted, and how many there were."""
         self._problem: AssertionError | None = None
         self._before = (app._store, app.registry.dependencies)
-        self.retry_job = RetryJob(self.store, app.registry, RetryJobRules.of(app.settings), holder="simulation")
+        rules = RetryJobRules.of(app.settings, app.registry.subscriptions())
+        self.retry_job = RetryJob(self.store, app.registry, rules, holder="simulation")
         self._retries = retry_job
         self._supervisors: list[Supervisor] = []
         """The first one, and those that work while a handler of the one before is running."""
         self._depth = self._named = 0
+        self._processes = 1
         self._was_killed = False
         self._services: list[Service] = []  # the services that the workers have
         self._ticker = Ticker(lambda: self.store, app.registry)
         self._periodic_due: dict[str, float] = {}  # when each periodic job of a simulation runs next
+
+    def _open(self, url: str) -> Store:
+        return open_store(url, self.clock)
 
     def __enter__(self) -> Self:
         self.app._store = self.store
@@ -203,7 +201,7 @@ class Simulation:
             supervisor.renew_leases()
             supervisor.step()
             for child in supervisor.children:
-                worked = child.process.step() or worked  # type: ignore[attr-defined]
+                worked = self._step(child.process) or worked  # type: ignore[arg-type]
         except Exception:
             raise
         except BaseException:
@@ -223,6 +221,9 @@ class Simulation:
                 self._periodic_due[job.name] = self.clock.now() + job.every_seconds
                 job.run(lambda: False)
 
+    def _step(self, worker: SimulatedWorker) -> bool:
+        return worker.step()
+
     def _supervisor(self) -> Supervisor:
         registered = list(self.app.registry.services.values())
         if list(map(id, registered)) != list(map(id, self._services)):
@@ -236,6 +237,7 @@ class Simulation:
                     self._context,
                     self._spawn,
                     name=self._name,
+                    processes=self._processes,
                     record=lambda: RunningSlots(monotonic=self.clock.now),
                     monotonic=self.clock.now,
                     poll=0.0,
@@ -268,7 +270,7 @@ class Simulation:
 
     def _engine(self, worker: str, record: RunningSlots | None, **changes: Any) -> Engine:
         return Engine(
-            self.store,
+            self._worker_store(),
             self.app.registry,
             [replace(service, handler=self._watched(service)) for service in self.app.registry.services.values()],
             worker=worker,
@@ -279,6 +281,10 @@ class Simulation:
             random=self._random,
             monotonic=self.clock.now,
         )
+
+    def _worker_store(self) -> Store:
+        """Return the store as a worker process sees it."""
+        return self.store
 
     def _watched(self, service: Service) -> Handler:
         """Return a handler that counts its calls, and fails while a dependency is down."""
