@@ -31,8 +31,8 @@ Requeue: TypeAlias = "Callable[[Sequence[DocumentState], Reader], typing.Iterabl
 """Makes the events that put documents back."""
 
 
-class ServiceOptions(TypedDict, total=False):
-    """The options of `app.service` that do not change what its handler is given."""
+class CallOptions(TypedDict, total=False):
+    """The options that `app.service` and `app.task` share."""
 
     needs: str | Sequence[str]
     time_limit: float | None
@@ -43,10 +43,15 @@ class ServiceOptions(TypedDict, total=False):
     rung: Literal["transient", "fetching"]
     classify: Callable[[BaseException], Classified]
     failed_queue: str
-    sets_aside: bool
     notice: str
-    requeue: Requeue | None
     was: str | Sequence[str]
+
+
+class ServiceOptions(CallOptions, total=False):
+    """The options of `app.service` that do not change what its handler is given."""
+
+    sets_aside: bool
+    requeue: Requeue | None
 
 
 def wrong_annotation(handler: Handler, given: type, *, batch: bool) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, Unpack, overload
 
-from onward.retry import Classified, RetryPolicy
 from onward.runtime import schedules
+from onward.runtime.handler_types import CallOptions
 from onward.runtime.schedules import Missed
 from onward.runtime.service import PeriodicJob, RegistrationError
 from onward.runtime.task import KEEP_SECONDS, Task
@@ -19,22 +19,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 REMOVE_SECONDS = 3_600.0  # How often calls that are old are removed
-
-
-class ServiceOptions(TypedDict, total=False):
-    """The options of `app.service` that a task passes on."""
-
-    needs: str | Sequence[str]
-    time_limit: float | None
-    concurrency: int | Callable[[], int] | None
-    background: bool
-    policy: RetryPolicy | None
-    not_ready: RetryPolicy | None
-    rung: Literal["transient", "fetching"]
-    classify: Callable[[BaseException], Classified]
-    failed_queue: str
-    notice: str
-    was: str | Sequence[str]
 
 
 class TaskDeclarer:
@@ -61,7 +45,7 @@ class TaskDeclarer:
         schedule: str | timedelta | None = None,
         timezone: str = "UTC",
         missed: Missed = "last",
-        **options: Unpack[ServiceOptions],
+        **options: Unpack[CallOptions],
     ) -> TaskDecorator: ...
 
     def __call__(  # type: ignore[misc]  # mypy does not match an unpacked TypedDict with these keywords
@@ -74,7 +58,7 @@ class TaskDeclarer:
         schedule: str | timedelta | None = None,
         timezone: str = "UTC",
         missed: Missed = "last",
-        **options: Unpack[ServiceOptions],
+        **options: Unpack[CallOptions],
     ) -> Any:
         """Declare a function as a task, whose calls workers run: `function.delay(…)` stores one.
 
