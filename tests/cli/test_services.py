@@ -69,7 +69,9 @@ def test_the_list_names_the_command_that_retires_a_service_without_worker(
 
 def test_in_status_and_doctor_a_removed_service_needs_a_person(removed: Path, more: dict[str, str]) -> None:
     needs = facts(removed, "status", more=more)["needs"]
-    assert [one["command"] for one in needs if one["kind"] == "not_served"] == ["onward services"]
+    (need,) = [one for one in needs if one["kind"] == "not_served"]
+    assert need["command"] == "onward services"
+    assert "start it, declare its new name with was='reading', or retire it" in json.dumps(need)
     checks = facts(removed, "doctor", more=more)["checks"]
     (check,) = [one for one in checks if one["name"] == "services"]
     assert (check["level"], check["remedy"]) == ("warning", "onward services")

@@ -101,6 +101,14 @@ def test_the_stages_are_drawn_in_order_and_joined(library: Site) -> None:
     assert 'class="flow-list"' in page, "a narrow screen gets a list"
 
 
+def test_a_service_that_the_workers_do_not_run_has_its_remedies(shop: Shop) -> None:
+    shop.on.bring("waits")
+    shop.on.store.register_worker("box:1:beef", {"host": "box", "pid": 1, "services": {"listening": 1}})
+    page = shop.words("/")
+    assert "1 event of reading is due, and no worker runs it" in page
+    assert "start it, declare its new name with was='reading', or retire it" in page
+
+
 def test_a_stage_that_nobody_serves_or_whose_dependency_is_down_is_seen(shop: Shop) -> None:
     shop.on.bring("waits")
     assert "no worker runs it" in shop.words("/")

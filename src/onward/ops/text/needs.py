@@ -80,7 +80,8 @@ def need_sentence(need: Need, time_format: TimeFormat = local_time) -> str:
             return f"{counted(count, 'event')} {be(count)} due, and no worker runs"
         case NeedKind.NOT_SERVED:
             text = f"{counted(count, 'event')} of {need.services[0][0]} {be(count)} due, and no worker runs it"
-            return text if need.start_worker else f"{text} (it was stopped, renamed or removed)"
+            remedy = f"start it, declare its new name with was={need.services[0][0]!r}, or retire it"
+            return text if need.start_worker else f"{text}: {remedy}"
         case NeedKind.OVERDUE:
             return overdue_sentence(count)
         case NeedKind.RETRY_JOB:
