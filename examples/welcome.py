@@ -33,8 +33,7 @@ def sign_up(engine: sa.Engine, address: str) -> None:
 
 if __name__ == "__main__":
     url, _ = sa.make_url(app.store_address), app.store
-    driver = url.drivername.replace("postgresql", "postgresql+psycopg")
-    database = sa.create_engine(url.set(drivername=driver, query={}))
+    database = sa.create_engine(url.set(drivername=url.drivername.replace("gresql", "gresql+psycopg"), query={}))
     users.create(database, checkfirst=True)
     sign_up(database, sys.argv[1])
     app.work_until_idle()
