@@ -45,7 +45,7 @@ class World:
     def ticker(self, **schedule: Any) -> Ticker:
         """Return the ticker of a process that has just begun, with a task and an event on a schedule."""
         app = App(store=self.store, settings=Settings())
-        options = {"schedule": "0 * * * *", **schedule}
+        options: dict[str, Any] = {"schedule": "0 * * * *", **schedule}
 
         @app.task(name="report", **options)
         def report(tick: datetime) -> None:
@@ -55,10 +55,8 @@ class World:
         def hear(event: Beat, work: Work) -> None:
             pass
 
-        same = {"cron": options["schedule"]} if isinstance(options["schedule"], str) else {}
-        more = {"timezone": options.get("timezone", "UTC"), "missed": options.get("missed", "last")}
-        if same:
-            app.schedule("beat", event=lambda tick: Beat(by=f"{id(app)} {tick}"), **same, **more)
+        if isinstance(cron := options.pop("schedule"), str):
+            app.schedule("beat", cron=cron, event=lambda tick: Beat(by=f"{id(app)} {tick}"), **options)
         return Ticker(lambda: app.store, app.registry)
 
     def beats(self) -> int:
