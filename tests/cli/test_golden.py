@@ -598,6 +598,7 @@ def test_operations(home: Path) -> None:
     text.check()
 
 
+@pytest.mark.prove
 def test_forget_and_models(tmp_path: Path, home: Path) -> None:
     for number, name in enumerate(("one.mbox", "two.mbox"), 1):
         write_mailbox(tmp_path / name, [mail(number, f"Mail {number}", "Who has the key?")])
@@ -723,6 +724,7 @@ def test_ask(library: Path) -> None:
     text.check()
 
 
+@pytest.mark.prove
 def test_ingest(tmp_path: Path) -> None:
     text = Transcript("ingest", tmp_path)
     text.run("ingest", "--no-wait", str(SAMPLE))
@@ -813,6 +815,7 @@ def test_workers(home: Path) -> None:
     text.check()
 
 
+@pytest.mark.prove
 def test_worker(home: Path) -> None:
     text = Transcript("worker", home)
     args = ("worker", "--services", "parsing,chunking", "--until-idle", "1", "--concurrency", "2")
@@ -825,6 +828,7 @@ def test_worker(home: Path) -> None:
     text.check()
 
 
+@pytest.mark.prove
 def test_retry_job(home: Path, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = Transcript("retry-job", shop)
     text.run_process("retry-job", "--once", code=3)

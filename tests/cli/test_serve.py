@@ -133,6 +133,7 @@ def test_a_port_that_is_taken_is_refused_with_another_one(home: Path) -> None:
     assert "Traceback" not in result.output
 
 
+@pytest.mark.prove
 def test_an_address_of_another_machine_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONWARD_TOKEN", "a token of some length")
     result = onward_process(home, "serve", "--address", "192.0.2.1:0")

@@ -16,6 +16,8 @@ from tests.cli import scenes
 from tests.support.command_runs import mail, onward, write_mailbox
 from tests.support.console_client import pipeline, serving
 
+pytestmark = pytest.mark.prove
+
 YEAR_2001 = 1e9
 """In seconds since the epoch; no count or size of these stores is as large."""
 LISTS = (

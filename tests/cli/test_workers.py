@@ -206,6 +206,7 @@ def test_a_worker_does_not_show_the_passwords_of_its_servers(home: Path) -> None
     assert "sesame" not in result.output
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("replaced", (False, True), ids=("deleted", "replaced"))
 def test_a_worker_whose_data_folder_is_gone_ends_with_an_error(home: Path, replaced: bool) -> None:
     process = subprocess.Popen(

@@ -22,6 +22,8 @@ from onward.pipeline.sources import submit
 from onward.settings import load_settings
 from tests.support.command_runs import environment, mail, onward, write_mailbox
 
+pytestmark = pytest.mark.prove
+
 TOKEN = "a-token-of-the-console"
 HELLO = (
     '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},'

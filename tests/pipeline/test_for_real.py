@@ -20,6 +20,8 @@ from tests.support.model_server import ModelServer
 from tests.support.pipeline_runs import STAGES, mail, mbox
 from tests.support.small_models import write_onnx_model
 
+pytestmark = pytest.mark.prove
+
 MAILS = [
     mail(str(n), f"This is mail number {n}.", references=[str(n - n % 5)] if n % 5 else ()) for n in range(300)
 ]

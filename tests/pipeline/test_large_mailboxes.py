@@ -18,6 +18,8 @@ from onward.pipeline.stages import parsing
 from tests.support.pipeline_runs import Pipeline, mail, mbox
 from tests.support.supervised_workers import until
 
+pytestmark = pytest.mark.prove
+
 MAILS = 40
 BATCH = 5
 

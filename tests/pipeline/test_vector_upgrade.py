@@ -122,6 +122,7 @@ def test_while_the_better_model_is_down_the_usual_one_finds(
     assert max(hit.similarity for hit in found.hits) > 0
 
 
+@pytest.mark.prove
 def test_an_outage_pauses_the_upgrade_and_nothing_else(
     pipeline: Pipeline, server: ModelServer, archive: Path
 ) -> None:

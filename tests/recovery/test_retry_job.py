@@ -327,7 +327,7 @@ def test_those_of_the_same_attempt_share_an_event(app: App) -> None:
 
 def _failing(app: App, **more: Any) -> None:
     @app.service("reading", on=PagesFound, finishes=Page, **more)
-    def read(page: Page, work: Work) -> None:
+    def read(page: Page | list[Page], work: Work) -> None:
         raise ValueError("it cannot be read")
 
 

@@ -153,7 +153,8 @@ def test_what_nobody_moves_is_counted_by_the_status(app: App, connection: Any) -
 def test_the_retry_job_moves_it(app: App, connection: Any, store_url: str) -> None:
     bring(app, connection, "a")
     connection.commit()
-    RetryJob(app.store, app.registry, RetryJobRules.of(app.settings), holder="test").run()
+    rules = RetryJobRules.of(app.settings, app.registry.subscriptions())
+    RetryJob(app.store, app.registry, rules, holder="test").run()
     assert waiting(store_url) == 0
     assert app.store.get(Page, "a") == Page(id="a")
 

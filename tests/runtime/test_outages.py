@@ -103,6 +103,7 @@ def test_what_is_published_meanwhile_waits_too() -> None:
         assert all_processed(world, *TWENTY)
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("days", (1, pytest.param(3, marks=pytest.mark.prove)))
 def test_days_of_outage_are_no_different(days: int) -> None:
     with Simulation(app_that_needs_a_website(health=True)) as world:

@@ -332,6 +332,7 @@ def test_a_schedule_that_fails_stops_no_other_and_loses_no_tick() -> None:
         assert sorted(got) == ["07:00", "broken 07:00"]
 
 
+@pytest.mark.prove
 def test_calls_of_a_schedule_are_removed_like_others() -> None:
     app = declared()
 

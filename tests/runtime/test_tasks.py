@@ -367,6 +367,7 @@ def test_a_call_that_is_reset_replaces_its_result(app: App) -> None:
     assert app.store.document_counts() == {"take_calls": {Status.PROCESSED: 1}}
 
 
+@pytest.mark.prove
 def test_calls_that_are_done_are_removed_after_a_week(store_url: str) -> None:
     app = declared()
 
@@ -400,6 +401,7 @@ def test_calls_that_are_done_are_removed_after_a_week(store_url: str) -> None:
         assert (wrong.done(), waits.done(), kept.done()) == (True, False, True)
 
 
+@pytest.mark.prove
 def test_old_calls_are_removed_in_bounded_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
     app = declared()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -15,4 +14,6 @@ async def off_loop(db: Database | None, call: Callable[[], T]) -> T:
     """Make a call in a thread; in place, if the caller has a transaction open, which belongs to its thread."""
     if db is not None and db.in_transaction():
         return call()
+    import asyncio  # not at the top: a command that only reads starts without it
+
     return await asyncio.to_thread(call)

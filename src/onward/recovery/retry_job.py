@@ -114,7 +114,7 @@ class RetryJob:
     def run(self, *, full: bool | None = None) -> RetryJobRun:
         """Do the due checks. A full run, once in an interval, also checks for dangling rows and sets gauges."""
         began, run = time.perf_counter(), RetryJobRun()
-        while not self.stopped() and move_incoming(self.store, self._events()):
+        while move_incoming(self.store, self._events()) and not self.stopped():
             pass
         full = self._is_full() if full is None else full
         if not self.store.acquire_role(ROLE, self.holder, ROLE_SECONDS):

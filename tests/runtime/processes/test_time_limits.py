@@ -16,6 +16,8 @@ from onward.runtime.engine import Ending
 from onward.runtime.work import Work
 from tests.runtime.processes.stage import AT_ONCE, Observed, Page, PagesFound, Running, bring, came, state
 
+pytestmark = pytest.mark.prove
+
 
 def test_an_async_handler_is_cancelled_and_charged_a_try(app: App) -> None:
     tries = []
