@@ -32,6 +32,7 @@ from tests.support.store_cleanup import end_holders, sweep_store
 from tests.support.store_template import copied_stores
 
 REPORT = "report"
+QUICK = "not prove"  # as `make test` selects
 LEFT_OUT = "left out: "
 
 LONG_PROOF_FIXTURES = {"needs_rabbitmq", "needs_monitoring", "browser", "object_server"}
@@ -52,18 +53,21 @@ if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
 
-# What is imported and collected stays: to look through it for garbage, again and again, takes a tenth of a run.
-gc.disable()
+def pytest_configure(config: pytest.Config) -> None:
+    # What is imported and collected stays: to look through it for garbage takes a tenth of a quick run.
+    if config.option.markexpr == QUICK:
+        gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    gc.freeze()
-    gc.enable()
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out files that have no quick test, where only quick tests are selected."""
-    quick = config.option.markexpr == "not prove"
+    quick = config.option.markexpr == QUICK
     return True if quick and collection_path.name in SLOWLY_COLLECTED else None
 
 

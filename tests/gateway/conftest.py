@@ -6,8 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.gateway_broker import Broker, Opener, RecordingGateway
+from tests.support.gateway_broker import Broker, Opener, RecordingGateway, note_left_over_threads
 from tests.support.servers import RabbitServer
+
+
+@pytest.fixture(autouse=True)
+def threads_of_this_test() -> None:
+    note_left_over_threads()
 
 
 @pytest.fixture

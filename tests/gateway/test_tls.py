@@ -52,7 +52,12 @@ def tls_port(certificate: Path, rabbit_server: RabbitServer) -> Iterator[int]:
 
     async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         broker_reader, broker_writer = await asyncio.open_connection("127.0.0.1", rabbit_server.port)
-        await asyncio.gather(pass_on(reader, broker_writer), pass_on(broker_reader, writer))
+        try:
+            await asyncio.gather(pass_on(reader, broker_writer), pass_on(broker_reader, writer))
+        except asyncio.CancelledError:
+            for one in (writer, broker_writer):
+                one.transport.abort()
+            raise
 
     async def serve() -> asyncio.Server:
         return await asyncio.start_server(connect, "127.0.0.1", ssl=context)
@@ -65,7 +70,11 @@ def tls_port(certificate: Path, rabbit_server: RabbitServer) -> Iterator[int]:
     async def end() -> None:
         server.close()
         others = asyncio.all_tasks() - {asyncio.current_task()}
-        await asyncio.wait(others, timeout=5) if others else None
+        if others:
+            _, pending = await asyncio.wait(others, timeout=5)
+            for task in pending:
+                task.cancel()
+            await asyncio.gather(*pending, return_exceptions=True)
 
     asyncio.run_coroutine_threadsafe(end(), loop).result()
     loop.call_soon_threadsafe(loop.stop)
