@@ -1,7 +1,8 @@
 """Times and bytes as the store grows: pages, commands, an ingest, and where the bytes are; on both databases.
 
 `BENCH_GROWTH_DOCUMENTS` has the sizes of the stores whose pages and commands are measured, `BENCH_GROWTH_MESSAGES`
-the messages of an ingest at which its rate is measured (500,000 take hours). An empty value leaves that part out.
+the messages of an ingest at which its rate is measured (500,000 take an hour on each database). An empty value
+leaves that part out.
 `--chart FILE` draws the processor times, which are what to compare: other programs make a run take longer.
 """
 
