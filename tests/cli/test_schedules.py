@@ -47,6 +47,8 @@ def test_the_last_and_the_next_tick_are_listed(home: Path, more: dict[str, str])
             "late": True,
         }
     ], "it is late: by now that tick has passed"
+    shown = onward(home, "schedules", more={**more, "COLUMNS": "80"}).stdout
+    assert "report: runs 0 7 * * *, time zone Europe/Berlin" in shown.replace("\n", " "), "80 columns are too few"
     chosen = ("--collection", "onward_schedules", "--status", "processed", "--title", "report")
     assert onward(home, "documents", "purge", *chosen, "--confirm", more=more).exit_code == 0
     assert json.loads(onward(home, "schedules", "--json", more=more).stdout) == {"schedules": []}

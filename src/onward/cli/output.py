@@ -72,8 +72,10 @@ class Output(Console):
         """Print a table, or one line a row where the table does not fit."""
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", border_style="dim")
         table.add_column(heads[0], overflow="fold", min_width=max(len(heads[0]), NAME_WIDTH))
-        for head in heads[1:]:
-            table.add_column(head, justify="right", no_wrap=True)
+        for position, head in enumerate(heads[1:]):
+            # Without it, a cell of several words would count as wide as its longest one.
+            width = max([len(head), *(cells[position].cell_len for _, cells in rows)])
+            table.add_column(head, justify="right", no_wrap=True, min_width=width)
         for name, cells in rows:
             table.add_row(Text(one_line(name)), *cells)
         if Measurement.get(self, self.options.update(max_width=1000), table).minimum <= self.width:
