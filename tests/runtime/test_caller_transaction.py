@@ -238,6 +238,21 @@ def test_two_movers_at_once_move_each_row_once(app: App, connection: Any, read: 
     assert Counter(read) == {f"p{number}": 1 for number in range(300)}
 
 
+def test_a_mover_does_not_wait_for_what_another_one_moves(app: App, connection: Any, store_url: str) -> None:
+    if place_of(store_url).file:
+        pytest.skip("a file has one writer at a time")
+    bring(app, connection, "a")
+    connection.commit()
+    other = open_store(store_url)
+    with app.transaction():
+        assert len(app.store.take_incoming()) == 1
+        bring(app, connection, "b")
+        connection.commit()
+        assert move_incoming(other, [PagesFound]) == 1, "it would wait for this very transaction"
+    assert other.get(Page, "b") == Page(id="b")
+    other.close()
+
+
 def test_the_order_of_commits_does_not_matter(app: App, read: list[str], store_url: str) -> None:
     if place_of(store_url).file:
         pytest.skip("a file has one writer at a time")
