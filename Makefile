@@ -20,7 +20,7 @@ help: ## show this list
 
 setup: $(VENV)/.dev ## make .venv with the locked dependencies and onward itself
 
-servers: setup ## install PostgreSQL, PgBouncer, RabbitMQ and Prometheus for the tests, where this can be done
+servers: setup ## install PostgreSQL, PgBouncer, RabbitMQ, Dovecot and Prometheus for the tests, where this can be done
 	@$(BIN)/python -m tests.support.servers >/dev/null || scripts/servers.sh || true
 	@$(BIN)/python -m tests.support.servers || echo "Tests that need them will be left out."
 
@@ -61,7 +61,7 @@ image: ## build the container image; IMAGE=registry.example.org/onward:0.1.0 nam
 lock: setup ## resolve the dependencies anew into requirements/
 	$(LOCK) --extra dev -o requirements/dev.txt
 	$(LOCK) --extra dev --extra bench --constraint requirements/dev.txt -o requirements/bench.txt
-	$(LOCK) --extra pipeline --extra postgres --extra rabbitmq --extra s3 --extra schedules --extra sentry --extra tracing --no-annotate \
+	$(LOCK) --extra pipeline --extra formats --extra objects --extra postgres --extra rabbitmq --extra s3 --extra schedules --extra sentry --extra tracing --no-annotate \
 		--constraint requirements/dev.txt -o deploy/requirements.txt
 	echo hatchling | $(subst pyproject.toml,-,$(LOCK)) --no-annotate --constraint requirements/dev.txt \
 		-o deploy/requirements-build.txt

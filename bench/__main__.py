@@ -18,6 +18,9 @@ PARTS = (
     "ledger",
     "postgres",
     "transactional_publish",
+    "keys",
+    "tasks",
+    "rate_limits",
     "rabbitmq",
     "retry_job",
     "observing",
@@ -26,6 +29,7 @@ PARTS = (
 )
 SHEET_PARTS = (
     "quality",
+    "formats",
     "scale",
     "cells",
     "growth",
@@ -72,8 +76,8 @@ def main(
 ) -> None:
     """Compare with other libraries, in one run on this machine.
 
-    `quality` and `scale` measure search, `growth` pages, commands and an ingest as the store grows; `cells`
-    disturbs queues in PostgreSQL; `capacity` measures what events and messages cost,
+    `quality` and `scale` measure search, `formats` the readers of files, `growth` pages, commands and an ingest as
+    the store grows; `cells` disturbs queues in PostgreSQL; `capacity` measures what events and messages cost,
     `endurance` what millions of events leave behind.
     """
     rows: list[Row] = []

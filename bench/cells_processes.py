@@ -101,7 +101,7 @@ def produce(peer: str, folder: Path) -> None:
     publish: Publish | None = None
     effects, number, debt, last = folder / "effects", 0, 0.0, time.monotonic()
     while True:
-        now = time.monotonic()
+        now, changes = time.monotonic(), control.changes
         if depth := control.depth:
             count = min(MAX_FLOOD_BATCH, depth - (number - count_effects(effects)))
             debt = 0.0
@@ -110,6 +110,8 @@ def produce(peer: str, folder: Path) -> None:
             count = min(MAX_BATCH, int(debt))
             debt -= count
         last = now
+        if count <= 0 and not depth and not control.rate:
+            control.note_rest(changes)
         if count > 0:
             numbers = range(number, number + count)
             number += count

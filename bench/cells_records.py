@@ -70,7 +70,7 @@ class Control:
 
     @classmethod
     def create(cls, file: Path) -> Control:
-        file.write_bytes(bytes(8 * 2))
+        file.write_bytes(bytes(8 * 4))
         return cls.open(file)
 
     @classmethod
@@ -90,3 +90,18 @@ class Control:
 
     def keep(self, rate: float = 0.0, depth: int = 0) -> None:
         self._cells[0], self._cells[1] = rate, float(depth)
+        self._cells[2] += 1
+
+    @property
+    def changes(self) -> float:
+        """How often `keep` was called."""
+        return self._cells[2]
+
+    def note_rest(self, changes: float) -> None:
+        """Record, in the producer, that it offers nothing any more since this number of changes."""
+        self._cells[3] = changes
+
+    @property
+    def rests(self) -> bool:
+        """Whether the producer offers nothing since the last change; what it was offering then is recorded."""
+        return self._cells[3] == self._cells[2]

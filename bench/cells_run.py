@@ -18,7 +18,7 @@ from bench.cells_definitions import CELLS, FLOOD_DEPTH, Cell
 from bench.cells_disturbances import Stage, disturbed
 from bench.cells_peers import Peer, Standing
 from bench.cells_processes import Replica, producing
-from bench.cells_records import EFFECT, OFFER, Records, count_effects, read_records
+from bench.cells_records import EFFECT, OFFER, Control, Records, count_effects, read_records
 from bench.cells_server import Watch, watched
 from tests.support.servers import PostgresServer
 
@@ -191,7 +191,7 @@ def _run_phases(
     steady("recovery", cell.recovery_seconds)
     control.keep()
     with course.phase("drain"):
-        _wait_until_finished(queue, folder)
+        _wait_until_finished(queue, folder, control)
 
 
 def _wait_until_settled(folder: Path, seconds: float) -> None:
@@ -204,8 +204,8 @@ def _wait_until_settled(folder: Path, seconds: float) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def _wait_until_finished(queue: Peer, folder: Path) -> None:
-    """Wait until everything that was acknowledged has run, and the queue is empty.
+def _wait_until_finished(queue: Peer, folder: Path, control: Control) -> None:
+    """Wait until the producer rests, everything that was acknowledged has run, and the queue is empty.
 
     A queue that does nothing for as long as it may take to notice a death is not waited for any longer. Its own
     counts alone do not say that it has finished: not every queue counts what a dead worker held.
@@ -214,9 +214,10 @@ def _wait_until_finished(queue: Peer, folder: Path) -> None:
     done, since = count_effects(folder / "effects"), time.monotonic()
     deadline = since + LONGEST_DRAIN_SECONDS
     while time.monotonic() < min(since + patience, deadline):
+        rests = control.rests  # before its records are read
         offers, effects = read_records(folder / "offers", OFFER), read_records(folder / "effects", EFFECT)
         acknowledged = offers["number"][offers["acknowledged"] > 0]
-        if np.isin(acknowledged, effects["number"]).all() and not queue.standing().unfinished:
+        if rests and np.isin(acknowledged, effects["number"]).all() and not queue.standing().unfinished:
             return
         time.sleep(5 * POLL_SECONDS)
         if len(effects) != done:

@@ -50,7 +50,7 @@ def run() -> list[Row]:
                 return drain(onward, processes, left)
 
         def theirs(peer: Contestant, queue: str, processes: int) -> float:
-            return drain(peer, processes, lambda: _messages(rabbit, queue))
+            return drain(peer, processes, lambda: count_messages(rabbit, queue))
 
         celery, dramatiq = CeleryPeer(JOBS, rabbit.url()), DramatiqPeer(JOBS, rabbit.url())
         contestants = {
@@ -69,7 +69,7 @@ def _through_the_exchange(postgres: PostgresServer, rabbit: RabbitServer) -> dic
     def new_vhost() -> Iterator[tuple[str, Callable[[], int]]]:
         """A virtual host for one run, and what counts the results that are missing."""
         name = f"bench{next(numbers)}"
-        yield rabbit.create_vhost(name), lambda: JOBS - _messages(rabbit, RESULTS, name)
+        yield rabbit.create_vhost(name), lambda: JOBS - count_messages(rabbit, RESULTS, name)
         rabbit.delete_vhost(name)
 
     def ours(kind: str, processes: int) -> float:
@@ -131,7 +131,7 @@ def _fill_inbox(url: str) -> None:
     asyncio.run(fill())
 
 
-def _messages(rabbit: RabbitServer, queue: str, vhost: str = "/") -> int:
+def count_messages(rabbit: RabbitServer, queue: str, vhost: str = "/") -> int:
     """Count the messages of a queue, also those that a worker holds unacknowledged."""
     return int(
         rabbit.evaluate(

@@ -17,11 +17,12 @@ from typing import BinaryIO, cast
 from onward import Passage, Settings
 from onward.models.extractive_summarizer import ExtractiveSummarizer
 from onward.models.static_embedder import StaticEmbedder
-from onward.pipeline.documents import Archive, Message, plain_subject
+from onward.pipeline.documents import Archive, Message
 from onward.pipeline.read.mbox import split_mbox
 from onward.pipeline.read.message_reader import read_message
 from onward.pipeline.stages.chunking import MAX_SUBJECT_CHARACTERS, TextPiece, split
 from onward.pipeline.stages.model_calls import said
+from onward.pipeline.subjects import plain_subject
 
 BATCH = 256
 TOKENS, OVERLAP = Settings().chunk_tokens, Settings().chunk_overlap

@@ -32,8 +32,8 @@ def sign_up(engine: sa.Engine, address: str) -> None:
 
 
 if __name__ == "__main__":
-    url, _ = sa.make_url(app.store_address), app.store
-    database = sa.create_engine(url.set(drivername=url.drivername.replace("gresql", "gresql+psycopg"), query={}))
-    users.create(database, checkfirst=True)
+    url, _ = sa.make_url(app.store_address), app.store  # the users are in the database of the store
+    driver = "sqlite" if url.drivername == "sqlite" else "postgresql+psycopg"
+    users.create(database := sa.create_engine(url.set(drivername=driver, query={})), checkfirst=True)
     sign_up(database, sys.argv[1])
     app.work_until_idle()

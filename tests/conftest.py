@@ -16,17 +16,19 @@ from hypothesis import is_hypothesis_test
 from onward.backend_urls import open_store
 from tests.support import kustomize, minilm
 from tests.support.servers import (
+    Dovecot,
     ObjectServer,
     PgBouncer,
     PostgresServer,
     Proxy,
     RabbitServer,
+    dovecot,
     missing,
     pgbouncer,
     postgres,
     rabbitmq,
 )
-from tests.support.servers.__main__ import missing_browser, missing_monitoring
+from tests.support.servers.__main__ import missing_browser, missing_monitoring, missing_programs
 from tests.support.servers.objects import CREDENTIALS
 from tests.support.store_cleanup import end_holders, sweep_store
 from tests.support.store_template import copied_stores
@@ -35,7 +37,7 @@ REPORT = "report"
 QUICK = "not prove"  # as `make test` selects
 LEFT_OUT = "left out: "
 
-LONG_PROOF_FIXTURES = {"needs_rabbitmq", "needs_monitoring", "browser", "object_server"}
+LONG_PROOF_FIXTURES = {"needs_rabbitmq", "needs_dovecot", "needs_monitoring", "browser", "object_server"}
 """Fixtures that take seconds to start: each test that uses one is marked `prove`."""
 
 SLOWLY_COLLECTED = {"test_api_schema.py"}
@@ -45,6 +47,8 @@ SLOWLY_COLLECTED = {"test_api_schema.py"}
 for name, max_examples in (("quick", 100), ("prove", 500), ("nightly", 10_000)):
     hypothesis.settings.register_profile(name, deadline=None, max_examples=max_examples)
 hypothesis.settings.load_profile("quick")
+
+os.environ.setdefault("ONWARD_OCR", "off")  # the results must not depend on whether tesseract is installed
 
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
     # Tests start hundreds of processes: each would compile every module again, and do little else.
@@ -105,7 +109,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     left_out = [test for test in terminalreporter.stats.get("skipped", []) if LEFT_OUT in str(test.longrepr)]
     if left_out:
         terminalreporter.section(f"{len(left_out)} tests were left out", sep="!", red=True, bold=True)
-        for reason in missing() + missing_monitoring() + missing_browser() + missing_tools():
+        for reason in missing() + missing_monitoring() + missing_browser() + missing_programs() + missing_tools():
             terminalreporter.line(reason, red=True, bold=True)
 
 
@@ -133,9 +137,28 @@ def needs_postgres() -> None:
 
 
 @pytest.fixture(scope="session")
+def needs_source_programs() -> None:
+    """For tests that run git and public-inbox."""
+    need_server("; ".join(missing_programs()))
+
+
+@pytest.fixture(scope="session")
 def needs_rabbitmq() -> None:
     """For tests that start a RabbitMQ of their own."""
     need_server(rabbitmq.why_missing())
+
+
+@pytest.fixture(scope="session")
+def needs_dovecot() -> None:
+    """For tests that start a Dovecot of their own."""
+    need_server(dovecot.why_missing())
+
+
+@pytest.fixture
+def mail_server(needs_dovecot: None) -> Iterator[Dovecot]:
+    """An IMAP server for one test, with the empty mailboxes of Ada and Bob."""
+    with Dovecot({"ada": "ada's secret", "bob": "bob's secret"}) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -71,10 +71,18 @@ NAMED_IN_THE_MANUAL = {
     "ONWARD_KEEP_COMPLETED_SECONDS": 3600,
     "ONWARD_KEEP_COMPLETED_COUNT": 1000,
     "ONWARD_FETCH_ALLOW_PRIVATE": False,
+    "ONWARD_FETCH_PROXY": "none",
+    "ONWARD_FETCH_CONTACT": "",
     "ONWARD_FETCH_MAX_BYTES": 2_000_000_000,
     "ONWARD_FETCH_SECONDS": 300.0,
     "ONWARD_FETCH_MAX_REDIRECTS": 10,
     "ONWARD_UNPACK_MAX_BYTES": 50_000_000_000,
+    "ONWARD_ATTACHMENTS_MAX_BYTES": 50_000_000,
+    "ONWARD_OCR": "auto",
+    "ONWARD_OCR_LANGUAGES": "eng",
+    "ONWARD_OCR_SECONDS": 600.0,
+    "ONWARD_READ_SECONDS": 60.0,
+    "ONWARD_READ_MAX_MEMORY_BYTES": 2_000_000_000,
     "ONWARD_LOG_FORMAT": "auto",
     "ONWARD_METRICS_ADDRESS": "127.0.0.1:9464",
     "ONWARD_METRICS_INSTANCE": "",
@@ -88,6 +96,7 @@ NAMED_IN_THE_MANUAL = {
 }
 
 
+CONTACTS = "a URL or a mail address, such as https://example.org/bot or bot@example.org"
 ESCAPED = "(in a password, / ? # @ are written %2F %3F %23 %40)"
 STORES = f"a URL such as sqlite:///folder/file.db or postgresql://user@host/name {ESCAPED}"
 BUSES = f"a URL such as amqp://user@host:5672/, or amqps:// with TLS {ESCAPED}"
@@ -190,6 +199,9 @@ def test_another_file_can_be_named_and_must_then_exist(tmp_path: Path) -> None:
         ("ONWARD_BUS", "amqp://host:99999/", BUSES),
         ("ONWARD_HOME", "~no-such-user/x", "the path of a folder"),
         ("ONWARD_FETCH_ALLOW_PRIVATE", "perhaps", "true or false"),
+        ("ONWARD_FETCH_PROXY", "http://proxy:8080", "one of none, environment"),
+        ("ONWARD_FETCH_CONTACT", "me (at home)", CONTACTS),
+        ("ONWARD_FETCH_CONTACT", "a\r\nCookie:b", CONTACTS),
         ("ONWARD_LOG_FORMAT", "xml", "one of auto, text, json"),
         ("ONWARD_METRICS_ADDRESS", "9464", "a host and a port, such as 127.0.0.1:9464, or off"),
         ("ONWARD_METRICS_ADDRESS", "host:port", "a host and a port, such as 127.0.0.1:9464, or off"),

@@ -138,8 +138,8 @@ def oddities() -> list[Delivery]:
             b"From: Priya Raman <priya.raman@ocean.example.org>\nTo: harbour@harrowness.example.org\n"
             b"Subject: Scan of the page for 5 November 1911\nDate: Sun, 19 Apr 2026 09:00:00 +0100\n"
             b"Message-ID: <scan-1@ocean.example.org>\nMIME-Version: 1.0\n"
-            b"Content-Type: application/pdf; name=page.pdf\nContent-Transfer-Encoding: base64\n\n"
-            b"JVBERi0xLjQKJcOkw7zDtsOfCjIgMCBvYmoKPDwvTGVuZ3RoIDMgMCBSL0ZpbHRlci9GbGF0ZURlY29k\nZT4+CnN0cmVhb\n",
+            b"Content-Type: image/tiff; name=page.tiff\nContent-Transfer-Encoding: base64\n\n"
+            b"SUkqAAgAAAAMAAABAwABAAAAqAkAAAEBAwABAAAAtA0AAAIBAwABAAAAAQAAAAMBAwABAAAABAAA\n\n",
         ),
     ]
 

@@ -36,8 +36,10 @@ file; nothing else needs to be set up. What that gives you:
 The names:
 
   App                         services, what they need, and the store they share
+  Dependency                  something outside that services need, with its rate and concurrency
   Document, Status            a record that must reach a final state, and where it stands
   Event, names                a fact that names documents by id
+  Joined                      how the documents of a `when_all` ended: a field of the event that it publishes
   Work                        what a handler says should be true once it returns
   NotReady, Unavailable,      what a handler raises, to say more than "it failed"
   Permanent
@@ -52,8 +54,7 @@ The names:
   Settings                    what the environment and onward.toml say
   OnwardError                 the base of everything raised here
 
-For readers of the event-retry design: `RetryConfig`, `handle_event_with_retry`, `DocumentNotFoundError`.
-To test a service, see `onward.testing`.
+To test a service, see `onward.testing`; for the names of the designs that Onward follows, `onward.compat`.
 """
 
 # The names are imported when they are first used, so that `import onward` and `onward --version` are fast. There
@@ -66,50 +67,37 @@ if TYPE_CHECKING:
     from onward.ledger.reader import Reader
     from onward.model.documents import Document, DocumentState, Status
     from onward.model.events import Event, names
+    from onward.model.joins import Joined
     from onward.model.ledger import DeadLetter
     from onward.models.protocol import Passage
     from onward.retry.classify import classify
-    from onward.retry.errors import (
-        Classified,
-        DocumentNotFoundError,
-        Kind,
-        NotReady,
-        OnwardError,
-        Permanent,
-        Unavailable,
-    )
-    from onward.retry.policy import Exponential, Ladder, RetryConfig, RetryPolicy, Schedule
-    from onward.retry.retry_call import handle_event_with_retry, retrying
-    from onward.runtime.task import CallFailed, TaskCall
+    from onward.retry.errors import Classified, Kind, NotReady, OnwardError, Permanent, Unavailable
+    from onward.retry.policy import Exponential, Ladder, RetryPolicy, Schedule
+    from onward.retry.retry_call import retrying
+    from onward.runtime.dependency import Dependency
+    from onward.runtime.task_call import CallFailed, TaskCall
     from onward.runtime.work import Work
     from onward.settings import Settings
 
-__all__ = [
-    "App",
-    "CallFailed",
-    "Classified",
-    "DeadLetter",
-    "Document",
-    "DocumentNotFoundError",
-    "DocumentState",
-    "Event",
-]
-__all__ += ["Exponential", "Kind", "Ladder", "NotReady", "OnwardError", "Passage", "Permanent", "Reader"]
-__all__ += ["RetryConfig", "RetryPolicy", "Schedule", "Settings", "Status", "TaskCall", "Unavailable", "Work"]
-__all__ += ["classify", "handle_event_with_retry", "names", "retrying"]
+__all__ = ["App", "CallFailed", "Classified", "DeadLetter", "Dependency", "Document", "DocumentState", "Event"]
+__all__ += ["Exponential", "Joined", "Kind", "Ladder", "NotReady", "OnwardError", "Passage", "Permanent", "Reader"]
+__all__ += ["RetryPolicy", "Schedule", "Settings", "Status", "TaskCall", "Unavailable", "Work"]
+__all__ += ["classify", "names", "retrying"]
 
 _MODULES = {
     "App": "onward.app",
-    "CallFailed": "onward.runtime.task",
+    "CallFailed": "onward.runtime.task_call",
     "DeadLetter": "onward.model.ledger",
+    "Dependency": "onward.runtime.dependency",
     "Document": "onward.model.documents",
     "DocumentState": "onward.model.documents",
     "Event": "onward.model.events",
+    "Joined": "onward.model.joins",
     "Passage": "onward.models.protocol",
     "Reader": "onward.ledger.reader",
     "Settings": "onward.settings",
     "Status": "onward.model.documents",
-    "TaskCall": "onward.runtime.task",
+    "TaskCall": "onward.runtime.task_call",
     "Work": "onward.runtime.work",
     "names": "onward.model.events",
 }

@@ -30,7 +30,7 @@ from onward.runtime import publisher
 from onward.runtime.declarations import Declarations
 from onward.runtime.metrics import Metrics, NoMetrics
 from onward.runtime.outcomes import AnySignal, GaveUp, Hooks, Measuring, Retried, SetAside
-from onward.runtime.service import Registry
+from onward.runtime.registry import Registry
 from onward.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -158,6 +158,10 @@ class App(Declarations):
         except Exception as broken:
             what = redact_error(f"{type(broken).__name__}: {broken}")
             log.error("a %s of %s cannot be reported: %s", type(error).__name__, service, what)
+
+    def error_text(self, error: BaseException) -> str:
+        """Return the type and the message of an error without secrets, to store or show it."""
+        return redact_error(f"{type(error).__name__}: {error}")
 
     def report_failures(self) -> None:
         """Send the failures of events in this process, if errors are reported to another system."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 SCHEME = "s3://"
@@ -11,6 +13,8 @@ MAX_PREFIX_BYTES = 512  # a key may have 1 024; ours have up to 150 behind the p
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]")
 _PREFIX = re.compile(r"[\w!.*'()-]+(?:/[\w!.*'()-]+)*", re.ASCII)
 _REGION = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,62}")
+CONNECT_SECONDS = 10.0
+READ_SECONDS = 60.0
 ADDRESSINGS = ("path", "virtual")
 
 
@@ -58,3 +62,29 @@ def _check_endpoint(endpoint: str) -> None:
         raise ValueError("no URL of an endpoint")
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise ValueError("an endpoint with credentials or parameters")
+
+
+# botocore makes the methods of a client at run time: they have no types.
+def connect(place: S3Place, *, attempts: int, connections: int = 10) -> Any:
+    """Return a client of botocore for a place. What the place does not say comes from the environment.
+
+    Checksums are those of the first S3 protocol (Content-MD5): other servers than Amazon's refuse newer ones.
+    """
+    import botocore.session  # not everyone has it
+    from botocore.config import Config
+
+    endpoint = place.endpoint or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    config = Config(
+        connect_timeout=CONNECT_SECONDS,
+        read_timeout=READ_SECONDS,
+        max_pool_connections=connections,
+        retries={"mode": "standard", "total_max_attempts": attempts},
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+        # The host names of buckets exist at Amazon; few other servers have them.
+        s3={"addressing_style": place.addressing or ("path" if endpoint else "auto")},
+        user_agent_extra="onward",
+    )
+    session = botocore.session.get_session()
+    region = place.region or os.environ.get("AWS_REGION") or session.get_config_variable("region")
+    return session.create_client("s3", region_name=region or "us-east-1", endpoint_url=endpoint, config=config)

@@ -27,10 +27,11 @@ from onward.ledger.store_errors import StoreError, StoreFull
 from onward.observe.logs import log_options, set_up_logs
 from onward.retry import OnwardError, redact_error
 from onward.retry.redact import hide_addresses
+from onward.runtime.dependency import HealthCalls
 from onward.runtime.engine import LEASE_SECONDS, Engine
 from onward.runtime.handler_call import Context
 from onward.runtime.metrics import Counted
-from onward.runtime.service import HealthCalls, Registry
+from onward.runtime.registry import Registry
 from onward.runtime.slots import RunningSlots
 from onward.runtime.supervisor import EXIT_CODES, POLL_SECONDS, ExitCode, Supervisor
 from onward.settings import Settings, load_settings

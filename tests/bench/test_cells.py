@@ -86,6 +86,18 @@ def test_the_producer_follows_what_the_run_says(tmp_path: Path) -> None:
     assert (heard.rate, heard.depth) == (0.0, 2000)
 
 
+def test_a_producer_that_has_not_noticed_the_end_does_not_rest(tmp_path: Path) -> None:
+    run = Control.create(tmp_path / "control")
+    producer = Control.open(tmp_path / "control")
+    run.keep(800.5)
+    before = producer.changes
+    run.keep()
+    producer.note_rest(before)
+    assert not run.rests
+    producer.note_rest(producer.changes)
+    assert run.rests
+
+
 # -- measures
 
 

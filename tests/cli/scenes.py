@@ -52,6 +52,10 @@ class NoteWritten(Event):
     note_id: str = names(Note)
 
 
+class NotesFiled(Event):
+    folder: str
+
+
 def app_of(home: Path, *, seconds_ago: float = 0.0) -> App:
     """An app without services; with `seconds_ago`, on a clock that stands still in the past."""
     clock = SimulatedClock(time.time() - seconds_ago) if seconds_ago else None
@@ -90,6 +94,17 @@ def schedules(home: Path) -> None:
         app.task(name=name, schedule="0 7 * * *", timezone="Europe/Berlin")(lambda: None)
         Ticker(lambda app=app: app.store, app.registry).run_due()  # type: ignore[misc]
         app.close()
+
+
+def joins(home: Path) -> None:
+    """Two events that wait for notes; the second allows none to fail."""
+    app = failing_app(home, ValueError("it is not run"), seconds_ago=2 * HOUR)
+    notes = [Note(id=f"n{number}", text="Hello") for number in range(7)]
+    app.publish(*map(NoteWritten.of, notes), documents=notes)
+    app.when_all(notes, then=NotesFiled(folder="a"))
+    app.when_all(notes[:1], then=NotesFiled(folder="b"), allow_failed=False)
+    app.store.discard("notes", "n6")
+    app.close()
 
 
 # -- what needs a person
@@ -483,11 +498,11 @@ def stop_in(monkeypatch: pytest.MonkeyPatch, method: str, number: signal.Signals
     original = getattr(Store, method)
     came: list[int] = []
 
-    def step(self: Store, *args: Any) -> Any:
+    def step(self: Store, *args: Any, **more: Any) -> Any:
         if not came:
             came.append(number)
             signal.raise_signal(number)
-        return original(self, *args)
+        return original(self, *args, **more)
 
     monkeypatch.setattr(Store, method, step)
 

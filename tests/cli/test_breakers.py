@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from onward.model.dependency_limits import ClaimLimits, DependencyLimit, Rate
 from tests.cli import scenes
 from tests.support.command_runs import onward
 from tests.support.failed_pages import stage
@@ -108,3 +109,37 @@ def test_a_breaker_that_is_open_can_be_opened_by_hand_for_another_reason(shop: P
         facts(shop, "open", "printer", "--reason", reason)
         (one,) = facts(shop)["breakers"]
         assert (one["state"], one["reason"], one["by_hand"], one["next_probe"]) == ("open", reason, True, None)
+
+
+def claim_limited(home: Path, limit: DependencyLimit) -> None:
+    with stage(home) as on:
+        assert len(on.claim(service="printing", needs=("printer",), limits=ClaimLimits((limit,)))) == 1
+
+
+def test_a_rate_and_what_waits_for_it(shop: Path) -> None:
+    claim_limited(shop, DependencyLimit("printer", "1/hour", Rate(1, 3600.0)))
+    (one,) = facts(shop)["breakers"]
+    assert (one["state"], one["rate"], one["concurrency"], one["waiting_for_limit"]) == (
+        "closed",
+        "1/hour",
+        None,
+        1,
+    )
+    assert one["next_start"] is not None
+    assert "limited to 1/hour; 1 event waits for that limit" in onward(shop, "breakers").stdout
+
+
+def test_a_concurrency_and_what_waits_for_it(shop: Path) -> None:
+    claim_limited(shop, DependencyLimit("printer", concurrency=1))
+    (one,) = facts(shop)["breakers"]
+    assert (one["rate"], one["concurrency"], one["claimed"], one["waiting_for_limit"]) == (None, 1, 1, 1)
+    assert "limited to 1 at once (1 now); 1 event waits for that limit" in onward(shop, "breakers").stdout
+
+
+def test_what_waits_for_a_limit_is_neither_stuck_nor_in_need_of_anybody(shop: Path) -> None:
+    before = json.loads(onward(shop, "status", "--json").stdout)
+    claim_limited(shop, DependencyLimit("printer", "1/day", Rate(1, 86_400.0)))
+    after = json.loads(onward(shop, "status", "--json").stdout)
+    assert after["stuck"] == {}
+    assert after["outages"] == []
+    assert [one["kind"] for one in after["needs"]] == [one["kind"] for one in before["needs"]]

@@ -26,7 +26,7 @@ def filled(home: Path, tmp_path: Path) -> Path:
 
 def test_a_dry_run_counts_what_would_be_removed(filled: Path, tmp_path: Path) -> None:
     result = onward(filled, "forget", "one.mbox", "--dry-run", "--json")
-    forgotten = [{"source": f"{tmp_path}/one.mbox", "documents": 9}]
+    forgotten = [{"source": f"{tmp_path}/one.mbox", "documents": 10}]
     assert json.loads(result.stdout) == {"dry_run": True, "forgotten": forgotten}
     assert json.loads(onward(filled, "search", "key", "--json").stdout)["total"] == 2
 
@@ -34,7 +34,7 @@ def test_a_dry_run_counts_what_would_be_removed(filled: Path, tmp_path: Path) ->
 def test_a_source_is_forgotten_and_the_other_stays(filled: Path, tmp_path: Path) -> None:
     result = onward(filled, "forget", str(tmp_path / "one.mbox"), "--json")
     assert result.exit_code == 0, result.output
-    forgotten = [{"source": f"{tmp_path}/one.mbox", "documents": 9}]
+    forgotten = [{"source": f"{tmp_path}/one.mbox", "documents": 10}]
     assert json.loads(result.stdout) == {"dry_run": False, "forgotten": forgotten}
     (left,) = json.loads(onward(filled, "search", "key", "--json").stdout)["results"]
     assert left["subject"] == "Mail 2"
@@ -53,6 +53,6 @@ def test_forgetting_is_kept_among_the_actions(filled: Path, tmp_path: Path) -> N
     assert onward(filled, "forget", "one.mbox", "two.mbox").exit_code == 0
     kept = json.loads(onward(filled, "actions", "--json").stdout)
     assert [(one["action"], one["via"], one["about"], one["touched"]) for one in kept] == [
-        ("forget", "cli", {"source": f"{tmp_path}/two.mbox"}, 9),
-        ("forget", "cli", {"source": f"{tmp_path}/one.mbox"}, 9),
+        ("forget", "cli", {"source": f"{tmp_path}/two.mbox"}, 10),
+        ("forget", "cli", {"source": f"{tmp_path}/one.mbox"}, 10),
     ]

@@ -574,6 +574,17 @@ def test_schedules(tmp_path: Path, home: Path) -> None:
     text.check()
 
 
+def test_joins(home: Path) -> None:
+    text = Transcript("joins", home)
+    scenes.one_document(home)
+    text.run("joins")
+    scenes.joins(home)
+    text.scene("events that wait for documents")
+    text.run("joins")
+    text.run("joins", "--limit", "1")
+    text.check()
+
+
 def test_actions(home: Path) -> None:
     text = Transcript("actions", home)
     scenes.one_document(home)

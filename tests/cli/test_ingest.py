@@ -220,15 +220,19 @@ def test_names_that_are_no_text_are_printed_byte_by_byte(home: Path, tmp_path: P
     assert "caf\\xe8.mbox'" in missing["error"]
 
 
-def test_of_many_items_that_cannot_be_read_the_first_are_named_and_all_counted(home: Path, tmp_path: Path) -> None:
+def test_items_that_cannot_be_read_are_counted_by_their_error(home: Path, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "notes.txt").write_text("The lamp burns.")
     for one in range(7):
         (folder / f"{one}.zip").write_bytes(b"PK\x03\x04 cut off")
+    (folder / "cut.pdf").write_bytes(b"%PDF-1.4\n")
     (source,) = json.loads(onward(home, "ingest", str(folder), "--processes", "1", "--json").stdout)["sources"]
-    assert (source["failed"], len(source["failures"])) == (7, 5)
-    assert {one["error"].partition(": ")[0] for one in source["failures"]} == {"Broken"}
+    assert source["failed"] == 8
+    counts = {one["error"].partition(": ")[0]: one["count"] for one in source["failures"]}
+    assert counts == {"Broken": 7, "BrokenPDF": 1}, (
+        "of an item that cannot be fetched, and one that cannot be read"
+    )
 
 
 def test_a_source_that_was_forgotten_meanwhile_is_not_called_completed(home: Path, mailbox: Path) -> None:
@@ -252,7 +256,21 @@ def test_what_is_passed_over_is_counted_and_can_be_listed(home: Path, tmp_path: 
     archive = f"archives/{source_id(str(folder))}"
     assert json.loads(onward(home, "show", archive, "--json").stdout)["passed_over"] == found
     shown = onward(home, "show", archive).stdout
-    assert shown.count(".png  png file\n") == 100
+    assert shown.count(".png  png file; text recognition is off (ONWARD_OCR=off)\n") == 100
     assert "  empty.txt  empty\n" in shown
     (source,) = json.loads(onward(home, "status", "--json").stdout)["sources"]
     assert source["passed_over"] == {"total": 121, "kinds": {"picture": 120, "empty": 1}}
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    (
+        ("depth=3", "File or folder has no option 'depth'; it has none"),
+        ("depth", "the option 'depth' is no NAME=VALUE, such as depth=3"),
+    ),
+)
+def test_a_wrong_option_is_wrong_usage(tmp_path: Path, option: str, says: str) -> None:
+    (tmp_path / "a.txt").write_text("A text.")
+    result = onward(tmp_path / "home", "ingest", str(tmp_path / "a.txt"), "--option", option)
+    assert result.exit_code == 2
+    assert says in " ".join(result.output.split())

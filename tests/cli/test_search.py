@@ -96,7 +96,7 @@ def test_dates_are_given_as_people_do(library: Path, given: str) -> None:
     (
         ("!!", "'!!' has nothing to look for; give at least one word"),
         ("-tide", "nothing to look for"),
-        ("tide kind:docx", "kind: cannot be 'docx'; give one of code, eml, html, mail,"),
+        ("tide kind:docx", "kind: cannot be 'docx'; give one of calendar, code, contacts,"),
         ("tide after:soon", "after: cannot be 'soon'; give a date such as 2026-03-09"),
         ("@nosuch", "there is no saved search 'nosuch'"),
     ),
@@ -113,7 +113,7 @@ def test_a_query_that_cannot_be_read_is_refused(library: Path, query: str, refus
         (("  ",), "Give words to search for"),
         (("tide", "--csv", "--json"), "Give --csv or --json, not both"),
         (("tide", "--save", "x", "--since", "2026"), "--save keeps the words of a query, and no --since"),
-        (("tide", "--kind", "docx"), "'docx' is not one of 'code', 'eml', 'html', 'mail'"),
+        (("tide", "--kind", "docx"), "'docx' is not one of 'calendar', 'code', 'contacts'"),
         (("tide", "--sort", "size"), "'size' is not one of 'relevance', 'date'"),
         (("tide", "--limit", "0"), "0 is not in the range"),
         (("tide", "--nosuch"), "No such option"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from onward.model.ledger import Subscription
 from onward.settings import load_settings
 from tests.cli import scenes
 from tests.cli.scenes import READER
@@ -62,6 +63,16 @@ def test_the_list_names_the_command_that_retires_a_service_without_worker(
         shown = onward(removed, *command, more=more).stdout
         assert "onward services retire reading" in shown
         assert "retire listening" not in shown
+
+
+def test_if_no_worker_is_alive_it_says_so_once(home: Path) -> None:
+    with stage(home) as on:
+        on.bring("a", "b")
+        on.store.subscribe([Subscription("printing", "Noticed", failed_queue="printing.failed")])
+        on.store.publish([on.noticed("one")])
+    shown = onward(home, "services").stdout
+    assert "3 events wait for 3 services, and no worker is alive." in shown
+    assert (shown.count("onward worker"), shown.count("retire")) == (1, 1)
 
 
 # -- shown as needing a person

@@ -80,11 +80,36 @@ def test_a_failed_message_with_its_error_and_its_bytes(library: Path) -> None:
 def test_every_kind_of_document_can_be_shown(library: Path) -> None:
     lines = onward(library, "documents", "--json").stdout.splitlines()
     one_each = {one["collection"]: one["id"] for one in map(json.loads, lines)}
-    assert set(one_each) == {"archives", "chunks", "messages", "reports", "summaries", "tasks", "threads"}
+    assert set(one_each) == {
+        "archives",
+        "chunks",
+        "messages",
+        "reports",
+        "summaries",
+        "tasks",
+        "threads",
+        "versions",
+    }
     for id in one_each.values():
         result = onward(library, "show", id)
         assert result.exit_code == 0
         assert f"/{id}\nstatus " in result.stdout
+
+
+def test_a_file_that_could_not_be_fetched_is_no_request_for_a_source(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "report.docx").write_bytes(b"PK\x03\x04 cut off")
+    (tmp_path / "notes" / "note.txt").write_text("A note.")
+    onward(home, "ingest", str(tmp_path / "notes"), "--processes", "1")
+    kinds = {}
+    for one in onward(home, "documents", "--collection", "archives", "--json").stdout.splitlines():
+        shown = onward(home, "show", json.loads(one)["id"]).stdout
+        kinds[shown.splitlines()[0].split()[-1]] = shown.partition("kind ")[2].partition("\n")[0].strip()
+    assert kinds == {
+        "notes": "the request to fetch the source",
+        "note.txt": "text",
+        "report.docx": "an item that could not be fetched",
+    }
 
 
 def test_what_has_no_bytes_is_refused(library: Path) -> None:

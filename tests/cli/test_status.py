@@ -35,10 +35,10 @@ def test_sources_and_stages_are_counted(library: Path) -> None:
     found = facts(library)
     (source,) = found["sources"]
     assert (source["status"], source["failed"]) == ("partially_completed", 1)
-    assert (source["messages"], source["chunks"], source["threads"]) == (150, 147, 35)
+    assert (source["messages"], source["chunks"], source["threads"]) == (150, 147, 34)
     stages = {one["service"]: one["done"] for one in found["stages"]}
     assert (stages["ingestion"], stages["parsing"], stages["chunking"]) == (1, 1, 149)
-    assert (stages["embedding"], stages["summarization"]) == (147, 35)
+    assert (stages["embedding"], stages["summarization"]) == (147, 34)
     assert found["store"].endswith("/onward.db")
     assert found["size"] > 0
     assert found["workers"] == []

@@ -22,6 +22,7 @@ _VARYING = (
     (r" *\b\d+(?:\.\d+)? (?:ms|s|min|h|days?)\b", " <duration>"),
     (r"\b\S+:\d+ · onward \d[\w.]*", "<worker>"),
     (r"\b[\d.]+ (?:bytes|kB|MB|GB|TB)\b", "<size>"),
+    (r"(?m)^(?:ok|look|wrong) +(?:ocr|setting +ocr) .*\n(?: {14,}.*\n)*", ""),
     (r"Python \d+\.\d+\.\d+\S*, \S+ \S+", "<python>"),
     (r"SQLite \d+\.\d+\.\d+", "<sqlite>"),
     (r"schema version \d+", "schema version <n>"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,12 @@ from tests.console.test_api_submitting import assert_problem
 from tests.support.console_client import Site, serving
 
 REPORT = {"id": "r-1", "error_type": "KeyError", "message": "no subject", "service": "billing"}
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The apps that send reports have a store of their own in the current folder."""
+    monkeypatch.chdir(tmp_path)
 
 
 def report(site: Site, *reports: dict[str, Any]) -> tuple[int, int]:

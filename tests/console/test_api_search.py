@@ -40,7 +40,7 @@ def test_what_cannot_be_searched_for_is_said(library: Site) -> None:
     assert_problem(ask("/v3/search?q=before:soon"), 400, "before", "'soon'", "2026-03-09")
     assert_problem(ask("/v3/search?q=tide&since=tomorrow"), 422, "since", "'tomorrow'")
     assert_problem(ask("/v3/search?q=tide&source=nothing"), 404, "'nothing'")
-    assert_problem(ask("/v3/search?q=tide&kind=stone"), 422, "kind", "'stone'", "give one of code, eml, ")
+    assert_problem(ask("/v3/search?q=tide&kind=stone"), 422, "kind", "'stone'", "give one of calendar, code, ")
     assert_problem(ask("/v3/search?q=tide&sort=colour"), 422, "sort", "'colour'")
     assert_problem(ask("/v3/search?q=tide&year=0"), 422, "year")
 

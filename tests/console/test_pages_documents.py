@@ -16,7 +16,8 @@ from onward.console.page_templates import document_path
 from onward.console.time_zone import ViewerZone
 from onward.model.ledger import DeadLettered
 from onward.ops.bad_input import BadInput
-from onward.pipeline.documents import Message, plain_subject, source_id
+from onward.pipeline.documents import Message, source_id
+from onward.pipeline.subjects import plain_subject
 from tests.console.shop import ODD, Shop, open_shop, words
 from tests.support.command_runs import SAMPLE
 from tests.support.console_client import HTML, Site

@@ -98,7 +98,7 @@ def test_what_is_not_found_comes_with_something_to_try(library: Site) -> None:
         ("/search?q=before%3Asoon", "before: cannot be &#39;soon&#39;; give a date such as 2026-03-09"),
         ("/search?q=a&since=never", "From: &#39;never&#39; is no date. Give a date such as 2026-03-09"),
         ("/search?q=a&source=nowhere", "There is no source &#39;nowhere&#39;"),
-        ("/search?q=a&kind=stone", "Kind: there is no &#39;stone&#39;. Give one of code, eml, "),
+        ("/search?q=a&kind=stone", "Kind: there is no &#39;stone&#39;. Give one of calendar, code, "),
         ("/search?q=a&year=20x6", "Year: &#39;20x6&#39; is no year such as 2026"),
         ("/search?q=a&year=" + "9" * 5000, "is no year such as 2026"),
         ("/search?q=the&page=400", "There is no such page"),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from onward.model.dependency_limits import ClaimLimits, DependencyLimit, Rate
 from tests.console.shop import ODD, Shop, open_shop
 
 READER = {"host": "box", "pid": 17, "version": "shop 1.1", "services": {"reading": 1}, "alone": False}
@@ -72,6 +73,12 @@ def test_a_breaker_is_shown_with_reason_remedy_and_what_waits(shop: Shop) -> Non
     assert "it burns: password=*** &lt;b&gt;" in page
     assert "fetch water" in page
     assert 'aria-label="printer: 1 time, not over yet"' in page
+
+
+def test_the_limits_of_a_dependency_are_shown(shop: Shop) -> None:
+    limit = DependencyLimit("printer", "60/min", Rate(60, 60.0), concurrency=4)
+    shop.on.claim(service="drawing", needs=("printer",), limits=ClaimLimits((limit,)))
+    assert "Limited to 60/min and 4 at once" in shop.words("/workers")
 
 
 def test_a_breaker_is_opened_by_hand_with_a_reason(shop: Shop) -> None:

@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx2
 import pytest
@@ -246,7 +247,8 @@ def test_cookies_that_nobody_signed_are_worth_nothing(monkeypatch: pytest.Monkey
     assert not own.is_valid(own.begin()), "it is too old"
 
 
-def test_only_so_many_tokens_can_be_tried(tmp_path: Path) -> None:
+def test_only_so_many_tokens_can_be_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(middleware, "time", SimpleNamespace(monotonic=lambda: 1_000.0))  # no token comes back
     app = pipeline(tmp_path)
     with serving(app, token=TOKEN) as site:
         answers = [log_in(site.client, f"guess {one}") for one in range(middleware.LOGINS_PER_MINUTE + 5)]

@@ -36,7 +36,7 @@ def test_the_examples_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "example"}
     for block in blocks(page, "python"):
-        exec(compile(block, named(page), "exec"), names)
+        exec(compile(block, named(page), "exec", dont_inherit=True), names)
     for test in [value for name, value in names.items() if name.startswith("test_")]:
         test()
     if isinstance(app := names.get("app"), onward.App):

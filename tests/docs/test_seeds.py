@@ -231,10 +231,19 @@ def test_every_variable_metric_and_alert_of_the_seeds_is_here() -> None:
     """The names that others rely on are all in the tables: every retry variable, and the metrics of the seeds."""
     text = PAGE.read_text(encoding="utf-8")
     missing = {name for name in settings() if name.startswith(("RETRY_", "RABBITMQ_")) and name not in text}
-    ours = ("breaker_", "documents", "workers_", "disk_", "queue_oldest", "retry_job_last", "failure_group_")
+    ours = (
+        "breaker_",
+        "documents",
+        "workers_",
+        "disk_",
+        "queue_oldest",
+        "retry_job_last",
+        "failure_group_",
+        "events_expired",
+    )
     missing |= {name for name in CATALOGUE if not name.startswith(ours) and name not in text}
     missing |= {kind.event_type for kind in EVENTS if kind.event_type not in text} - {
         *("EmbeddingsGenerated", "SummaryComplete"),  # the tables have their routing keys
-        "VectorUpgradeRequested",  # of our own
+        *("VectorUpgradeRequested", "ThreadsDiverged"),  # of our own
     }
     assert missing == set()

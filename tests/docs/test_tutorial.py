@@ -45,7 +45,7 @@ def matches(shown: str, output: str, *, may_say_more: bool) -> bool:
 def test_every_command_says_what_the_tutorial_shows(tmp_path: Path) -> None:
     here = tmp_path / "tutorial"
     shutil.copytree(FILES, here, ignore=shutil.ignore_patterns("__pycache__", "onward-data"))
-    (here / "pytest.ini").write_text("[pytest]\n")  # whatever the folders above it configure
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)  # a checkout, as readers have it: it configures pytest
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("ONWARD_", "RETRY_"))}
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     environment["ONWARD_LOG_FORMAT"] = "text"  # as on a terminal, where a reader has it

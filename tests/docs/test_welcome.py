@@ -5,26 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 
-from tests.support.caller_connections import place_of
-
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(params=("sqlite", "postgres"))
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'onward.db'}"
-        return
-    url = str(request.getfixturevalue("postgres_store_url"))
-    yield url
-    with psycopg.connect(place_of(url).conninfo) as connection:
-        connection.execute("DROP TABLE IF EXISTS public.users")
 
 
 def sign_up(store_url: str, folder: Path) -> subprocess.CompletedProcess[str]:

@@ -23,9 +23,9 @@ import structlog
 from onward import (
     App,
     Document,
-    DocumentNotFoundError,
     Event,
     Exponential,
+    NotReady,
     RetryPolicy,
     Settings,
     Status,
@@ -188,7 +188,7 @@ def test_a_retry_is_info_the_last_chance_a_warning_and_the_end_one_error_with_it
 def test_a_success_after_retries_says_how_many_tries_and_how_long(stream: io.StringIO) -> None:
     """The example of the event-retry design: three retries, after 250 ms, 500 ms and 1 s."""
     set_up_logs(logging.INFO, format="json", stream=stream)
-    app, errors = new_app(), [DocumentNotFoundError("no messages found")] * 3
+    app, errors = new_app(), [NotReady("no messages found")] * 3
     waits = RetryPolicy(Exponential(0.25), max_tries=9)
 
     @app.service("chunking", on=PagesFound, finishes=Page, not_ready=waits)

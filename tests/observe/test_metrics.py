@@ -190,6 +190,7 @@ def test_every_name_that_others_rely_on_is_there_with_its_kind_and_labels() -> N
             retry_job_documents_max_retries_exceeded_total{collection} retry_job_runs_total{status}
             retry_job_errors_total{error_type} event_retry_success_total{service,attempt}
             event_retry_dlq_total{service,reason} event_duplicates_total{service} events_processed_total{service}
+            events_expired_total{service}
             failures_total{service,error_type} chunks_created_total failure_group_regressions_total{service}""",
         "gauge": """retry_job_stuck_documents{collection} retry_job_failed_documents{collection}
             retry_job_last_success_timestamp_seconds queue_depth{queue} queue_oldest_seconds{queue}

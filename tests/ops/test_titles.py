@@ -58,7 +58,8 @@ def test_documents_of_a_mailbox_have_titles(tmp_path: Any) -> None:
         keys = [(name, one.id) for name in store.document_counts() for one in store.states(name)]
         titles = find_titles(pipeline.app, keys)
     assert set(titles) == set(keys), "none is shown by its id alone"
-    assert {key[0]: title for key, title in titles.items()} | {"tasks": "", "reports": "", "archives": ""} == {
+    with_places = {"tasks": "", "reports": "", "archives": "", "versions": ""}
+    assert {key[0]: title for key, title in titles.items()} | with_places == {
         "messages": "tide",
         "threads": "tide",
         "chunks": "chunk 1 of tide",
@@ -66,6 +67,7 @@ def test_documents_of_a_mailbox_have_titles(tmp_path: Any) -> None:
         "tasks": "",
         "reports": "",
         "archives": "",
+        "versions": "",
     }
     assert titled(("orders", "7"), {}) == "orders/7"
     assert titled(("orders", "7"), {("orders", "7"): "plums"}) == "plums (orders/7)"

@@ -10,7 +10,7 @@ import pytest
 
 from onward import Work
 from onward.pipeline.documents import Archive, Message, Summary
-from onward.pipeline.stages import ingestion
+from onward.pipeline.stages import archive_changes
 from tests.support.pipeline_runs import Pipeline, mail, mbox, scratch_pipeline
 
 SHARED = mail("shared", "This was sent to two lists.")
@@ -181,7 +181,7 @@ def test_a_crash_while_a_file_is_removed_leaves_nothing_behind(pipeline: Pipelin
 def test_a_commit_removes_only_so_many_files(
     pipeline: Pipeline, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ingestion, "CHECKPOINT_ITEMS", 2)
+    monkeypatch.setattr(archive_changes, "CHECKPOINT_ITEMS", 2)
     for number in range(7):
         (folder / f"{number}.txt").write_text(f"Note {number}")
     pipeline.ingest(folder)

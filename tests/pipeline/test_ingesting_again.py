@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from onward.pipeline.documents import Chunk, Message, Summary, Thread
-from onward.pipeline.stages import ingestion
+from onward.pipeline.source_settings import source_settings
+from onward.pipeline.sources import submit
+from onward.pipeline.stages import archive_changes
 from onward.pipeline.stages.parsing import find_original
+from onward.pipeline.watching import watch
 from tests.support.pipeline_runs import Pipeline, mail, mbox
 
 MADE = ("messages", "chunks", "threads", "summaries")
@@ -158,7 +161,7 @@ def test_what_an_interrupted_fetch_has_found_gives_way_to_what_the_next_try_find
     pipeline: Pipeline, folder: Path, monkeypatch: pytest.MonkeyPatch, first: bytes
 ) -> None:
     """Both are of the same submission, and the older one is read first, with the newer one in its place."""
-    monkeypatch.setattr(ingestion, "CHECKPOINT_ITEMS", 1)
+    monkeypatch.setattr(archive_changes, "CHECKPOINT_ITEMS", 1)
     mailbox = folder / "list.mbox"
     mailbox.write_bytes(first)
     pipeline.submit(folder)
@@ -174,7 +177,7 @@ def test_what_an_interrupted_fetch_has_found_gives_way_to_what_the_next_try_find
 def test_what_was_there_before_wins_over_what_an_interrupted_fetch_has_found(
     pipeline: Pipeline, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ingestion, "CHECKPOINT_ITEMS", 1)
+    monkeypatch.setattr(archive_changes, "CHECKPOINT_ITEMS", 1)
     mailbox = folder / "list.mbox"
     mailbox.write_bytes(mbox(QUESTION))
     pipeline.ingest(folder)
@@ -193,7 +196,7 @@ def test_what_is_there_again_wins_over_what_is_read_while_it_is_fetched(
     pipeline: Pipeline, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The archive in between takes the place of the one before, just when that is found unchanged."""
-    monkeypatch.setattr(ingestion, "CHECKPOINT_ITEMS", 1)
+    monkeypatch.setattr(archive_changes, "CHECKPOINT_ITEMS", 1)
     (folder / "a.txt").write_text("The first text.")
     pipeline.ingest(folder)
     (folder / "a.txt").write_text("What stood there in between.")
@@ -218,9 +221,18 @@ def test_a_fetch_that_dies_at_the_same_place_again_does_not_get_on(
     pipeline.submit(folder)
     seen: list[int] = []
     for items in (3, 2, 1):
-        monkeypatch.setattr(ingestion, "CHECKPOINT_ITEMS", items)
+        monkeypatch.setattr(archive_changes, "CHECKPOINT_ITEMS", items)
         with pipeline.crashing_after_checkpoint(1):
             pipeline.run("ingestion")
         ((cursor,),) = pipeline.ask("SELECT cursor FROM ledger WHERE service = 'ingestion' AND cursor IS NOT NULL")
         seen += [one["items"] for one in json.loads(cursor).values()]
     assert seen == [3, 3, 3]
+
+
+def test_an_option_that_is_put_back_to_its_default_is_no_longer_kept(pipeline: Pipeline) -> None:
+    site = "crawl+https://example.org/docs/"
+    watch(pipeline.app, site, every=3600.0, options={"depth": "3", "include": "*/a/*"})
+    watch(pipeline.app, site, options={"include": "", "rate": "2"})
+    assert source_settings(pipeline.app, site).options == {"depth": "3", "rate": "2"}
+    submit(pipeline.app, site, {"depth": "20"})
+    assert source_settings(pipeline.app, site).options == {"rate": "2"}

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from onward import App
 from onward.pipeline.documents import Archive, Chunk, Message, Report, Thread
 from onward.pipeline.read import reader_process
 from onward.pipeline.read.mbox import RawMessage
 from onward.pipeline.read.reader_process import Batch, ReaderProcesses, reader_processes
-from onward.pipeline.stages import parsing
+from onward.pipeline.stages import parsing, reading
 from tests.support.pipeline_runs import Pipeline, mail, mbox
 from tests.support.supervised_workers import until
 
@@ -88,13 +89,13 @@ def test_several_processes_make_the_same_documents_in_the_same_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     read_here: list[str] = []
-    real = parsing._try_reading
+    real = reading.try_reading
 
-    def read(archive: Archive, id: str, raw: RawMessage) -> Any:
+    def read(app: App, archive: Archive, id: str, raw: RawMessage) -> Any:
         read_here.append(id)
-        return real(archive, id, raw)
+        return real(app, archive, id, raw)
 
-    monkeypatch.setattr(parsing, "_try_reading", read)
+    monkeypatch.setattr(parsing, "try_reading", read)
     assert ingested(tmp_path / "several", archive) == expected
     (used,) = readers
     assert len(used._readers) == 2

@@ -19,7 +19,7 @@ from onward.pipeline.documents import Archive, Chunk, Message, Summary, Thread, 
 from onward.pipeline.read.mbox import RawMessage
 from onward.pipeline.read.message_reader import ReadMessage, read_message
 from onward.pipeline.search import Query, search
-from onward.pipeline.stages import chunking, parsing
+from onward.pipeline.stages import chunking, reading
 from onward.pipeline.stages.parsing import find_original
 from tests.support.pipeline_runs import Pipeline, mail, mbox
 
@@ -39,6 +39,7 @@ def test_each_stage_makes_its_documents(pipeline: Pipeline, archive: Path) -> No
         "summaries": {"processed": 1},
         "reports": {"processed": 2},
         "tasks": {"processed": 1},
+        "versions": {"processed": 1},
     }
     assert pipeline.ask("SELECT count(*) FROM vectors") == [(2,)]
     assert pipeline.status(archive) == "completed"
@@ -165,12 +166,12 @@ class Odd(Exception):
 def test_whatever_a_reader_raises_costs_one_message(
     pipeline: Pipeline, archive: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ) -> None:
-    def read(place: Archive, id: str, raw: RawMessage) -> ReadMessage:
+    def read(place: Archive, id: str, raw: RawMessage, *_: object) -> ReadMessage:
         if b"Second." in raw.raw:
             raise error("too odd to be read")
         return read_message(place, id, raw)
 
-    monkeypatch.setattr(parsing, "read_message", read)
+    monkeypatch.setattr(reading, "read_message", read)
     archive.write_bytes(mbox(mail("1", "First."), mail("2", "Second."), mail("3", "Third.")))
     pipeline.ingest(archive)
     pipeline.check_at_rest()
@@ -195,7 +196,7 @@ def test_an_interruption_is_no_fault_of_a_message(
     pipeline.submit(archive)
     pipeline.run("ingestion")
     with monkeypatch.context() as patched, suppress(KeyboardInterrupt):
-        patched.setattr(parsing, "read_message", interrupt)
+        patched.setattr(reading, "read_message", interrupt)
         pipeline.run("parsing")
     assert pipeline.all(Message) == []
     pipeline.world.clock.advance(3600)
@@ -222,7 +223,7 @@ def test_what_show_advises_for_an_unreadable_message_reads_it_again(
     mails = [mail("1", "A question?"), mail("2", long, references=["1"]), mail("3", ">From it.", references=["1"])]
     archive.write_bytes(mbox(*mails))
     with monkeypatch.context() as patched:
-        patched.setattr(parsing, "read_message", fail)
+        patched.setattr(reading, "read_message", fail)
         pipeline.ingest(archive)
     states = app.store.states(Message, status="failed")
     assert len(states) == 3
@@ -275,7 +276,7 @@ def test_a_message_that_is_still_unreadable_fails_again_with_its_error(
     def fail(*_: object) -> None:
         raise ValueError("a bug that stays")
 
-    monkeypatch.setattr(parsing, "read_message", fail)
+    monkeypatch.setattr(reading, "read_message", fail)
     archive.write_bytes(mbox(mail("1", "A question?")))
     pipeline.ingest(archive)
     (state,) = pipeline.app.store.states(Message)

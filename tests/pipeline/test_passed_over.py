@@ -50,16 +50,16 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def fill(folder: Path) -> None:
     """A folder with something of every kind, one text of which is taken and one of which fails."""
     (folder / "note.txt").write_text("A note about the harbour.")
-    (folder / "report.docx").write_bytes(DOCX)
-    (folder / "table.xlsx").write_bytes(DOCX)
-    (folder / "old.doc").write_bytes(OLE)
+    (folder / "report.vsdx").write_bytes(DOCX)
+    (folder / "table.numbers").write_bytes(DOCX)
+    (folder / "old.pub").write_bytes(OLE)
     (folder / "quay.png").write_bytes(PNG)
     (folder / "empty.md").write_bytes(b"")
     (folder / "nothing.txt.gz").write_bytes(gzip.compress(b""))
     (folder / "empty.zip").write_bytes(zipped({}))
     (folder / "packed.7z").write_bytes(b"7z\xbc\xaf\x27\x1c\0")
     (folder / "data.bin").write_bytes(b"\0\1\2")
-    inner = zipped({"slides.pptx": DOCX, "inner.txt": b"An inner text.", "nil.zip": zipped({})})
+    inner = zipped({"slides.odg": DOCX, "inner.txt": b"An inner text.", "nil.zip": zipped({})})
     (folder / "outer.zip").write_bytes(zipped({"inner.zip": inner, "pier.jpg": b"\xff\xd8\xff\0"}))
     (folder / "broken.gz").write_bytes(b"\x1f\x8b\x08\x00 no archive")
     (folder / "away").symlink_to("/nowhere/at/all")
@@ -73,10 +73,10 @@ def fill(folder: Path) -> None:
 KINDS = {"office": 4, "empty": 4, "picture": 2, "archive": 1, "binary": 1, "link": 1}
 IGNORED = {"gitignore": 2, "hidden": 1, "tools": 1}
 REASONS = {
-    "report.docx": "office",
-    "table.xlsx": "office",
-    "old.doc": "office",
-    "outer.zip/inner.zip/slides.pptx": "office",
+    "report.vsdx": "office",
+    "table.numbers": "office",
+    "old.pub": "office",
+    "outer.zip/inner.zip/slides.odg": "office",
     "quay.png": "picture",
     "outer.zip/pier.jpg": "picture",
     "empty.md": "empty",
@@ -91,7 +91,8 @@ REASONS = {
 
 def test_every_item_of_a_folder_is_accounted_for(tmp_path: Path, folder: Path, store: str) -> None:
     fill(folder)
-    app = build(load_settings({"ONWARD_HOME": str(tmp_path / "home"), "ONWARD_STORE": store}))
+    about = {"ONWARD_HOME": str(tmp_path / "home"), "ONWARD_STORE": store, "ONWARD_OCR": "off"}
+    app = build(load_settings(about))
     try:
         source = submit(app, str(folder)).source
         app.work_until_idle()

@@ -220,9 +220,9 @@ def test_a_query_with_nothing_to_look_for_says_what_to_give(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     (
-        ("kind:source", "kind: cannot be 'source'; give one of code, eml, html, mail, markdown, mbox, pdf,"),
-        ("tide kind:co*", "kind: cannot be 'co*'; give one of code,"),
-        ("-kind:docx", "kind: cannot be 'docx'; give one of code,"),
+        ("kind:source", "kind: cannot be 'source'; give one of calendar, code, contacts, ebook, eml, html,"),
+        ("tide kind:co*", "kind: cannot be 'co*'; give one of calendar,"),
+        ("-kind:docx", "kind: cannot be 'docx'; give one of calendar,"),
         ("has:wings", "has: cannot be 'wings'; give one of attachment"),
         ("before:soon", "before: cannot be 'soon'; give a date such as 2026-03-09"),
         ("after:2026-02-30", "after: cannot be '2026-02-30'; give a date such as 2026-03-09"),

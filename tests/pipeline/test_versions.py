@@ -84,7 +84,7 @@ def _final_state(of: Sequence[Write], order: Sequence[int], steps: Sequence[Sequ
             pipeline.submit(place)
             for service, calls in steps[number] if number < len(steps) else ():
                 _run_a_little(pipeline, service, calls)
-        pipeline.run()
+        pipeline.run(within=60.0)  # threads are compared when nothing is read any more
         pipeline.check_at_rest()
         return _what_it_says(pipeline)
 
@@ -131,7 +131,7 @@ def test_a_worker_may_die_at_a_checkpoint_of_the_new_version(name: str) -> None:
         second(place)
         pipeline.submit(place)
         with pipeline.crashing_after_checkpoint(1, surely=False):
-            pipeline.run()
+            pipeline.run(within=60.0)
         pipeline.run(within=2 * HOUR)
         pipeline.check_at_rest()
         assert _what_it_says(pipeline) == _alone(name, 1)

@@ -18,17 +18,19 @@ WAITING = 1500
         ("priorities", ("listening",)),
         ("pulse", ("{listening}", "{}", "{}", "{}", 0.0)),
         ("next_suspects", ("{listening}",)),
+        ("first_of_keys", ("listening", "{ada}", 0.0)),
     ),
 )
 def test_the_first_is_found_without_reading_the_others(
-    name: str, values: tuple[Any, ...], opened: Opener, postgres_store_url: str
+    name: str, values: tuple[Any, ...], opened: Opener, postgres_url: str
 ) -> None:
-    store = opened(postgres_store_url)
+    store = opened(postgres_url)  # a schema of its own: of the shared one, the planner may know something
     with store.db.connections.use() as connection:
         connection.execute("ALTER TABLE ledger SET (autovacuum_enabled = false)")
         connection.execute(
-            b"INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, key, due) "
-            b"SELECT n, 'listening', 'waiting', 'e', 'Noticed', 1, '{}', 1, 'k' || n, n "
+            b"INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, key, due, "
+            b"serial_key, first_due) "
+            b"SELECT n, 'listening', 'waiting', 'e', 'Noticed', 1, '{}', 1, 'k' || n, n, 'ada', n "
             b"FROM generate_series(1, $1::int) n",
             [WAITING],
         )

@@ -22,7 +22,7 @@ AWKWARD: dict[str, Any] = {
     "float8": 1e-300,
 }
 PAGES = [
-    (number, "pending", 0, *[None] * 3, 0, 0, None, 1, None, None, f"{number}", None, "pages", None, None)
+    (number, "pending", 0, *[None] * 3, 0, 0, None, 1, None, None, f"{number}", None, "pages", None, None, None)
     for number in range(MANY)
 ]
 DOCUMENTS = """
@@ -114,7 +114,7 @@ def test_few_rows_are_sent_as_they_always_are() -> None:
 
 def test_rows_are_changed_alike(database: PostgresDatabase) -> None:
     changed = [
-        (number, "processed", 1, 2.5, None, "{}", 4, 6, None, 7, None, None, 5 + number % 2, None, None, 3.5)
+        (number, "processed", 1, 2.5, None, "{}", 4, 6, None, 7, None, None, None, 5 + number % 2, None, None, 3.5)
         for number in range(MANY)
     ]
     with database.transaction():

@@ -131,14 +131,18 @@ class LostAnswer:
     def __init__(self, store: PostgresStore) -> None:
         self._execute = store.db._execute
         self.lost = 0
+        self._lock = threading.Lock()  # several threads commit
         self.when: Callable[[], bool] = lambda: False
 
     def __call__(
         self, connection: psycopg.Connection[Any], text: str, values: Any = None, *, binary: bool = False
     ) -> psycopg.Cursor[Any]:
         answer = self._execute(connection, text, values, binary=binary)
-        if text == "COMMIT" and self.when():
-            self.lost += 1
+        if text == "COMMIT":
+            with self._lock:
+                if not self.when():
+                    return answer
+                self.lost += 1
             connection.close()
             raise StoreUnavailable("the connection was lost")
         return answer

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from onward import App, Settings, Work
+from onward.runtime.incoming_publications import move_incoming
 from tests.postgres.stage import Asker, Opener, eventually
 from tests.support.caller_connections import connected, place_of, waiting
 from tests.support.page_app import Noticed
@@ -43,6 +44,21 @@ def noticed(app: App) -> list[str]:
 def connection(app: App, noticed: list[str], postgres_store_url: str) -> Iterator[psycopg.Connection[Any]]:
     with connected(postgres_store_url) as connection:
         yield connection
+
+
+def test_an_event_may_have_a_deadline(app: App, connection: Any, noticed: list[str], schema: str) -> None:
+    connection.execute(f"SELECT {schema}.publish('Noticed', '{{\"what\": \"late\"}}', expires => 60)")
+    connection.commit()
+    assert app.store.subscriptions()
+    while move_incoming(app.store, [Noticed]):
+        pass
+    (delivery,) = app.store.claim("anna", "listening", limit=10, lease=60.0)
+    assert delivery.expires is not None
+    assert 0 < delivery.expires - app.store.now() <= 60
+    for wrong in ("0", "'NaN'", "-5", "30, delay => 30"):
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match="expires is a number of seconds from now"):
+            connection.execute(f"SELECT {schema}.publish('Noticed', expires => {wrong})")
+        connection.rollback()
 
 
 def test_a_trigger_publishes_with_the_row(app: App, connection: Any, noticed: list[str], schema: str) -> None:

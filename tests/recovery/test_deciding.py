@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -48,6 +49,9 @@ TABLE = [
     ),
     ("a failed batch is retried as one", state(failed_batch="b", attempt_count=9), {}, RetryAction.NOT_NOW, None),
     ("what is final stays so", state(status="failed_max_retries"), {}, RetryAction.NOT_NOW, None),
+    ("the deadline has passed", replace(failed(1, HOUR), expires=NOW), {}, RetryAction.EXHAUSTED, None),
+    ("it is before the next round", replace(failed(1, 1.0), expires=NOW + 299), {}, RetryAction.EXHAUSTED, None),
+    ("it is after the next round", replace(failed(1, 0.0), expires=NOW + 301), {}, RetryAction.LATER, 300.0),
     ("all rounds have failed", failed(3, 1.0), {}, RetryAction.EXHAUSTED, None),
     ("more rounds than there are", failed(7, 1.0), {}, RetryAction.EXHAUSTED, None),
     ("a chunk has more rounds", failed(3, HOUR, "chunks"), {}, RetryAction.DUE, None),

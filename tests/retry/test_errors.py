@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from onward.retry import DocumentNotFoundError, Malformed, NotReady, OnwardError, Permanent, Unavailable
+from onward.retry import Malformed, NotReady, OnwardError, Permanent, Unavailable
 
 
 def test_not_ready_names_the_documents_that_cannot_be_read() -> None:
@@ -22,10 +22,6 @@ def test_a_single_id_is_not_taken_apart_into_letters() -> None:
 def test_a_message_of_ones_own_wins() -> None:
     assert str(NotReady("two are missing", ids=("a", "b"))) == "two are missing"
     assert str(NotReady()) == ""
-
-
-def test_the_old_name_is_the_same_error() -> None:
-    assert DocumentNotFoundError is NotReady
 
 
 def test_unavailable_says_which_dependency() -> None:

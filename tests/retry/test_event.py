@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from onward import App, Settings
-from onward.retry import DocumentNotFoundError, Malformed, RetryConfig, handle_event_with_retry
+from onward.compat import DocumentNotFoundError, RetryConfig, handle_event_with_retry
+from onward.retry import Malformed
 from onward.runtime.metrics import Counted, Metrics
 from tests.retry.fake_time import FakeTime
 

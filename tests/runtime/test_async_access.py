@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from onward import App, Document, Work
-from onward.runtime.publisher import PublishRefused
+from onward.runtime.publish_options import PublishRefused
+from onward.runtime.task_call import CallNotFound
 from onward.testing import Simulation
 from tests.support.caller_connections import connected
 from tests.support.page_app import Page, PagesFound, Word, new_app, pages
@@ -120,6 +121,28 @@ def test_in_a_transaction_of_the_app_it_belongs_to_that(app: App, read: list[str
     with pytest.raises(ZeroDivisionError):
         asyncio.run(run())
     assert app.get(Page, "a") is None
+
+
+def test_a_call_of_a_task_belongs_to_a_transaction_of_the_app(app: App) -> None:
+    """In a thread of its own, it would wait for the lock of this transaction, or be committed without it."""
+
+    @app.task
+    def double(number: int) -> int:
+        return 2 * number
+
+    async def run() -> None:
+        with app.transaction():
+            await double.options(id="kept").adelay(1)
+        with app.transaction():
+            await double.options(id="undone").adelay(2)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(run())
+    app.work_until_idle()
+    assert double.call("kept").result(timeout=0) == 2
+    with pytest.raises(CallNotFound):
+        double.call("undone").state()
 
 
 def test_an_async_handler_reads_and_replaces_what_it_has_read(store_url: str) -> None:

@@ -22,7 +22,7 @@ from django.conf import settings as django_settings
 from django.db.utils import ConnectionHandler
 
 from onward import App, Settings, Work
-from onward.runtime.publisher import PublishRefused
+from onward.runtime.publish_options import PublishRefused
 from tests.support.caller_connections import Place, connected, place_of, waiting
 from tests.support.page_app import Noticed
 
@@ -285,6 +285,23 @@ def test_an_engine_is_no_connection(app: App, noticed: list[str], store_url: str
     with pytest.raises(PublishRefused, match="give the connection or the session"):
         app.publish(KEPT, connection=engine)
     engine.dispose()
+
+
+def test_a_cursor_is_no_connection(app: App, noticed: list[str], store_url: str) -> None:
+    refused = pytest.raises(PublishRefused, match=r"\.Cursor is no known connection; give one of sqlite3")
+    with connected(store_url) as connection, refused:
+        app.publish(KEPT, connection=connection.cursor())
+
+
+def test_a_pool_is_no_connection(app: App, noticed: list[str], store_url: str) -> None:
+    """That of asyncpg executes statements itself, on any connection, which would be committed at once."""
+
+    async def run() -> None:
+        pool = asyncpg.create_pool(dsn="postgresql://nobody@127.0.0.1/nowhere")
+        with pytest.raises(PublishRefused, match=r"asyncpg\.pool\.Pool is no known connection"):
+            await app.apublish(KEPT, connection=pool)
+
+    asyncio.run(run())
 
 
 def test_a_connection_to_another_kind_of_database_is_refused(

@@ -20,7 +20,7 @@ from onward.ops.queries.status import read_status
 from onward.recovery.retry_decision import RetryJobRules
 from onward.recovery.retry_job import RetryJob
 from onward.runtime.incoming_publications import move_incoming
-from onward.runtime.publisher import PublishRefused
+from onward.runtime.publish_options import PublishRefused
 from onward.testing import Simulation
 from tests.support.caller_connections import connected, insert_row, place_of, waiting
 from tests.support.page_app import Noticed, Page, PagesFound, pages

@@ -15,7 +15,7 @@ from onward.model.ledger import CommitResult, Processed, Settlement
 from onward.runtime import work_loop
 from onward.runtime.engine import Engine
 from onward.runtime.handler_call import FinishedCall, open_delivery
-from tests.support.page_app import Page, PagesFound, Word, pages
+from tests.support.page_app import Noticed, Page, PagesFound, Word, pages
 
 
 class Transactions:
@@ -50,12 +50,14 @@ def refuse(app: App, poison: Collection[str], error: Exception) -> None:
     app.store.settle = settle_others  # type: ignore[method-assign]
 
 
-def finished(app: App, count: int) -> Engine:
-    """Have so many works finished, and none of them committed."""
+def finished(app: App, count: int, awaited: int = 0) -> Engine:
+    """Have so many works finished, and none of them committed; each waits for some documents."""
 
     @app.service("reading", on=PagesFound, finishes=Page)
     def read(page: Page, work: Work) -> None:
         work.add(Word(id=page.id))
+        if awaited:
+            work.when_all([Word(id=f"{n}") for n in range(awaited)], then=Noticed(what=page.id))
 
     found = pages(*(f"{n:04}" for n in range(count)))
     app.publish(*(PagesFound.of(page) for page in found), documents=found)
@@ -67,6 +69,14 @@ def finished(app: App, count: int) -> Engine:
         assert settlement is not None
         engine.finished.append(FinishedCall(call, settlement))
     return engine
+
+
+def test_documents_that_works_wait_for_count_as_those_of_a_transaction(app: App) -> None:
+    engine = finished(app, 7, awaited=400)
+    transactions = Transactions(app)
+    engine.commit_now()
+    assert transactions.committed == 4, "two works each, with 800 documents"
+    assert app.store.counts()["reading"] == {"done": 7}
 
 
 @pytest.mark.parametrize("poison", ("0000", "0500", "0999", "0317"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from onward import App, DocumentNotFoundError, Exponential, NotReady, RetryPolicy, Status, Work
+from onward import App, Exponential, NotReady, RetryPolicy, Status, Work
 from onward.settings import load_settings
 from onward.testing import Simulation
 from tests.support.page_app import (
@@ -75,10 +75,6 @@ def test_a_handler_may_say_which_ones_it_cannot_read() -> None:
         assert calls[:2] == [["a", "b", "c"], ["a", "c"]], "the others go on at once"
         assert all(call == ["b"] for call in calls[2:])
         assert all_processed(world, "a", "b", "c")
-
-
-def test_the_alias_of_the_event_retry_design_means_the_same() -> None:
-    assert DocumentNotFoundError is NotReady
 
 
 def test_it_gives_up_after_eight_retries() -> None:

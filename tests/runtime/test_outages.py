@@ -11,9 +11,9 @@ import pytest
 from onward import App, Status, Unavailable, Work
 from onward.model.breaker import Breaker
 from onward.model.ledger import Delivery, DependencyReport, Processed, Settlement
-from onward.runtime import service
+from onward.runtime import dependency
+from onward.runtime.dependency import Dependency
 from onward.runtime.outcomes import AnySignal, BreakerMoved
-from onward.runtime.service import Dependency
 from onward.testing import Simulation
 from tests.support.page_app import (
     DAY,
@@ -311,13 +311,13 @@ def test_the_fleet_hears_of_it() -> None:
 
 
 def test_a_health_call_may_hang_or_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "HEALTH_SECONDS", 0.01)
+    monkeypatch.setattr(dependency, "HEALTH_SECONDS", 0.01)
     never = Event()
     assert Dependency("website").problem() == ""
     hanging = Dependency("website", never.wait)
     assert hanging.problem() == "its health call did not answer within 0.01 s"
     never.set()
-    monkeypatch.setattr(service, "HEALTH_SECONDS", 10)
+    monkeypatch.setattr(dependency, "HEALTH_SECONDS", 10)
 
     def broken() -> bool:
         raise SystemExit("password=hunter2")

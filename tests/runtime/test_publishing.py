@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from onward import App, OnwardError, Status, Work
 from onward.ledger.store_errors import StoreConflict
 from onward.model.ledger import KeptDocument, Published
+from onward.runtime.publish_options import PublishRefused
 from onward.testing import Simulation
 from tests.support.page_app import DAY, HOUR, Noticed, Page, PagesFound, new_app, pages
 
@@ -74,6 +76,27 @@ def test_a_wrong_value_is_refused_and_nothing_is_written(app: App, given: dict[s
     assert isinstance(refused.value, OnwardError)
     assert app.store.document_counts() == {}
     assert app.store.counts() == {}
+
+
+@pytest.mark.parametrize(
+    ("events", "documents", "complaint"),
+    (
+        (["a"], [], r"publish takes events, .* 'a' \(str\) is no event"),
+        ([Page(id="a")], [], r"publish takes events, .* \(Page\) is no event"),
+        ([[Noticed()]], [], r"publish takes events, .* \(list\) is no event"),
+        ([Noticed()], Page(id="a"), r"documents= takes a list of documents, not .* \(Page\)"),
+        ([Noticed()], None, r"documents= takes a list of documents, not None \(NoneType\)"),
+        ([Noticed()], [Noticed()], r"documents= takes a list of documents; .* \(Noticed\) is none"),
+    ),
+)
+def test_what_is_no_event_or_no_document_is_refused_by_name(
+    app: App, events: Any, documents: Any, complaint: str
+) -> None:
+    with pytest.raises(PublishRefused, match=complaint):
+        app.publish(*events, documents=documents)
+    with pytest.raises(PublishRefused, match=complaint):
+        asyncio.run(app.apublish(*events, documents=documents))
+    assert app.store.document_counts() == {}
 
 
 def test_a_document_of_a_wrong_priority_is_refused(app: App) -> None:

@@ -355,6 +355,8 @@ def test_a_declaration_that_cannot_work_is_refused() -> None:
 
     with pytest.raises(RegistrationError, match=r"task 'needs_more' has a schedule.*missing .* 'address'"):
         app.task(schedule="0 7 * * *")(needs_more)
+    with pytest.raises(RegistrationError, match="Annotate the parameter as `tick: datetime`"):
+        app.task(name="untyped", schedule="0 7 * * *")(lambda tick: None)
     with pytest.raises(RegistrationError, match="schedule 'wrong' has the cron expression '61 "):
         app.task(name="wrong", schedule="61 * * * *")(lambda: None)
     assert not app.registry.services, "nothing is left of them"

@@ -27,7 +27,7 @@ from onward import (
     Work,
 )
 from onward.runtime.service import RegistrationError
-from onward.runtime.task import CallNotFound
+from onward.runtime.task_call import CallNotFound
 from onward.runtime.task_parameters import ArgumentsRefused
 from onward.testing import Simulation
 
@@ -467,6 +467,26 @@ class Unjsonable:
     pass
 
 
+@pytest.mark.parametrize(
+    ("store", "problem"),
+    (
+        (lambda task: task.map("ada"), r"'ada' \(str\) is not a list of values; .* map\(\[value, …\]\)"),
+        (lambda task: task.map(3), r"3 \(int\) is not a list of values"),
+        (lambda task: task.starmap(["ada"]), r"'ada' \(str\) is not a list with the arguments of one call"),
+        (lambda task: task.starmap([{"word": "ada"}]), r"\{'word': 'ada'\} \(dict\) is not a list"),
+    ),
+)
+def test_many_calls_are_not_made_of_the_letters_of_a_text(store: Any, problem: str) -> None:
+    app = declared()
+
+    @app.task
+    def say(word: str) -> None: ...
+
+    with pytest.raises(ArgumentsRefused, match=f"task 'say': {problem}"):
+        store(say)
+    assert app.store.document_counts() == {}
+
+
 def test_a_declaration_that_cannot_work_is_refused() -> None:
     app = declared()
 
@@ -476,8 +496,9 @@ def test_a_declaration_that_cannot_work_is_refused() -> None:
 
     with pytest.raises(RegistrationError, match="'twice' is declared twice; give one another name"):
         app.task(name="twice")(lambda: None)
-    with pytest.raises(RegistrationError, match="keep=-1; give seconds"):
-        app.task(keep=-1)(lambda: None)
+    for keep in (-1, "a week"):
+        with pytest.raises(RegistrationError, match=f"keep={keep!r}; give seconds"):
+            app.task(keep=keep)(lambda: None)  # type: ignore[arg-type]
 
     def takes(thing: Unjsonable) -> None:
         pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from onward import App, Permanent, Work
 from onward.ledger.store import Store
 from onward.testing import Fleet
+from onward.testing.fleet import DAY
 from tests.support.page_app import Page, PagesFound, Word, WordsFound, new_app, pages
 
 
@@ -88,6 +90,25 @@ def test_a_fault_is_found(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
         fleet.crash_at_random()
         fleet.run_until_idle(within=3600)
         assert fleet.lost != []
+
+
+def test_ticks_of_schedules_do_not_keep_it_from_being_idle() -> None:
+    app = App()
+
+    @app.task
+    def greet(name: str) -> str:
+        return f"hello {name}"
+
+    @app.task(schedule=timedelta(minutes=15))
+    def look() -> None: ...
+
+    with Fleet(app) as fleet:
+        began = fleet.clock.now()
+        calls = greet.map(["Ada", "Bob"])
+        fleet.crash_at_random()
+        fleet.run_until_idle()
+        assert fleet.clock.now() - began < DAY
+        assert [call.result(timeout=0) for call in calls] == ["hello Ada", "hello Bob"], "kept for 7 days"
 
 
 @pytest.mark.parametrize("wrong", (-0.1, 1.0))

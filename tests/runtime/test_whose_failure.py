@@ -13,7 +13,8 @@ from onward import App, Status, Unavailable, Work
 from onward.model.breaker import MAX_RATE_LIMITED, Breaker
 from onward.recovery.next_step import NextStepKind, NextSteps
 from onward.recovery.retry_decision import RetryReason
-from onward.runtime.service import Dependency, HealthCalls, Registry
+from onward.runtime.dependency import Dependency, HealthCalls
+from onward.runtime.registry import Registry
 from onward.testing import Simulation
 from tests.support.page_app import (
     DAY,

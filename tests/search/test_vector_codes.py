@@ -31,7 +31,26 @@ def store_vectors(database: SQLiteDatabase, vectors: dict[int, Matrix]) -> None:
 
 
 def document(doc: int) -> tuple[object, ...]:
-    return (doc, "processed", 0, None, None, None, 0, 0, None, 1, None, None, f"{doc:06}", None, "words", 0.0, 0.0)
+    return (
+        doc,
+        "processed",
+        0,
+        None,
+        None,
+        None,
+        0,
+        0,
+        None,
+        1,
+        None,
+        None,
+        f"{doc:06}",
+        None,
+        "words",
+        0.0,
+        0.0,
+        None,
+    )
 
 
 def blocks_of(

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from onward.ledger import claim, publish, requeue, settle
+from onward.ledger import applied_settlement, claim, publish, requeue, settle
+from onward.ledger.applied_settlement import AppliedSettlement
 from onward.ledger.store import Store
 from onward.ledger.unit_of_work import UnitOfWork
 from onward.model.ledger import CommitResult, RowState, Settlement
@@ -93,11 +94,11 @@ def deaths_are_charged_to_all_claims(patch: pytest.MonkeyPatch) -> None:
 def rounds_are_counted_twice(patch: pytest.MonkeyPatch) -> None:
     begin = publish.begin_round
 
-    def begin_twice(doc: Any, row: int, now: float) -> None:
-        begin(doc, row, now)
+    def begin_twice(doc: Any, row: int, now: float, expires: float | None) -> None:
+        begin(doc, row, now, expires)
         doc.attempt_count += 1
 
-    for module in (publish, claim, requeue, settle):
+    for module in (publish, claim, requeue, applied_settlement):
         patch.setattr(module, "begin_round", begin_twice)
 
 
@@ -128,7 +129,7 @@ def statuses_are_not_counted(patch: pytest.MonkeyPatch) -> None:
 
 
 def failures_are_charged_twice(patch: pytest.MonkeyPatch) -> None:
-    wait = settle.AppliedSettlement._wait
+    wait = AppliedSettlement._wait
 
     def charge_twice(self: Any, part: Any) -> None:
         wait(self, part)
@@ -136,7 +137,7 @@ def failures_are_charged_twice(patch: pytest.MonkeyPatch) -> None:
             self.row.tries += 1
             self.unit.save(self.row)
 
-    patch.setattr(settle.AppliedSettlement, "_wait", charge_twice)
+    patch.setattr(AppliedSettlement, "_wait", charge_twice)
 
 
 def effects_are_dropped(patch: pytest.MonkeyPatch) -> None:

@@ -407,7 +407,7 @@ class StoreMachine(RuleBasedStateMachine):
         elif isinstance(part, InFailedBatch):
             doc.row = doc.letter = None
             assert id in self.set_aside()
-        else:
+        elif isinstance(part, DeadLettered):
             ((letter, row),) = self.ask('SELECT dead_letter, "row" FROM documents WHERE id = ?', id)
             doc.row, doc.letter = None, letter
             if part.final:

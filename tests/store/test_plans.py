@@ -24,11 +24,22 @@ HOT = {
     "due_rows": "ledger_due (service=? AND priority=? AND due>? AND due<?)",
     "due_suspects": "ledger_suspect (service=? AND due<?)",
     "claimed_count": "ledger_claimed",
+    "claimed_for_dependency": "ledger_claimed",
     "documents": "sqlite_autoindex_documents_1 (collection=? AND id=?)",
     "documents_without_history": "sqlite_autoindex_documents_1 (collection=? AND id=?)",
     "bodies": "INTEGER PRIMARY KEY",
     "bodies_by_id": "sqlite_autoindex_documents_1 (collection=? AND id=?)",
     "claim_rows": "INTEGER PRIMARY KEY",
+    # claiming and settling with keys
+    "due_rows_in_order": "ledger_due (service=? AND priority=? AND due>? AND due<?)",
+    "row_keys": "INTEGER PRIMARY KEY",
+    "live_holders": "INTEGER PRIMARY KEY",
+    "first_of_keys": "ledger_serial_key (service=? AND serial_key=?)",
+    "first_parked": "ledger_parked (service=? AND serial_key=?)",
+    "make_due": "INTEGER PRIMARY KEY",
+    "lock_keys": "key_holders USING PRIMARY KEY (service=? AND serial_key=?)",
+    "drop_keys": "key_holders USING PRIMARY KEY (service=? AND serial_key=?)",
+    "lost_keys": "INTEGER PRIMARY KEY",
     # settling and publishing
     "rows": "INTEGER PRIMARY KEY",
     "done_rows": "INTEGER PRIMARY KEY",
@@ -56,6 +67,8 @@ HOT = {
     "prune_unrouted": "ledger_unrouted_due (due<?)",
     "unrouted_before": "ledger_unrouted_due",
     "forget_foreign_events": "foreign_events_at (at<?)",
+    "unique_events": "unique_events USING PRIMARY KEY (key=?)",
+    "forget_unique_events": "unique_events_until (until<?)",
     "prune_openings": "openings_opened (dependency=? AND opened_at<?)",
     "prune_groups": "failure_groups_seen",
     "prune_actions": "INTEGER PRIMARY KEY",
@@ -79,6 +92,19 @@ HOT = {
     "reroute_outgoing": "outbox_unroutable (routing_key=?)",
     # what callers publish in their transactions
     "take_incoming_row": "INTEGER PRIMARY KEY",
+    # events that wait for documents
+    "open_join": "joins_key (key=?)",
+    "lock_joins": "joins_key (key=?)",
+    "keep_join": "INTEGER PRIMARY KEY",
+    "change_join": "INTEGER PRIMARY KEY",
+    "known_members": "m USING PRIMARY KEY (join_id=? AND collection=? AND id=?)",
+    "count_members": "join_members_open (collection=? AND id=?)",
+    "mark_joined": "INTEGER PRIMARY KEY",
+    "complete_joins": "INTEGER PRIMARY KEY",
+    "delete_members": "join_members USING PRIMARY KEY (join_id=?",
+    "left_joins": "joins_left",
+    "open_members": "join_members USING PRIMARY KEY (join_id=?)",
+    "joins_of_document": "join_members_open (collection=? AND id=?)",
     # dead letters
     "find_dead_letters": "ledger_dead (id>?)",
     "find_dead_letters_of_service": "ledger_dead_service (service=? AND id>?)",
@@ -175,6 +201,10 @@ SORTING = {
         "rollup_parts_bucket (bucket>? AND bucket<?)",
     ),
     "status_counts_page": ("PRIMARY KEY (source>?)",),
+    "member_page": (
+        "join_members USING PRIMARY KEY ((join_id,collection,id)>(?,?,?))",
+        "sqlite_autoindex_documents_1 (collection=? AND id=?)",
+    ),
     "terms_between": ("postings_term (space=? AND block=? AND term>? AND term<?)",),
     "vectors_of_parents": ("documents_parent (parent=?)", "sqlite_autoindex_vectors_1 (doc=? AND model=?)"),
     "states_of_source": ("documents_of_source (source=? AND collection=?",),
@@ -194,6 +224,8 @@ NAMED = {
     "INTEGER PRIMARY KEY": r"\w+_pkey",
     "PRIMARY KEY": "status_counts_pkey",
     "w USING PRIMARY KEY": "waiting_vectors_pkey",
+    "m USING PRIMARY KEY": "join_members_pkey",
+    "unique_events USING PRIMARY KEY": "unique_events_pkey",
     "sqlite_autoindex_documents_1": "documents_collection_id_key",
     "sqlite_autoindex_failure_groups_1": "failure_groups_pkey",
     "sqlite_autoindex_operations_1": "operations_pkey",
@@ -205,15 +237,15 @@ NAMED = {
 }
 ORDERED = (
     # these find the first of many, which are never sorted for that
-    "due_rows", "due_suspects", "completed_before", "prune_completed",
-    "prune_unrouted", "due_batches", "idle_items", "document_page", "dead_letters", "find_dead_letters",
-    "find_archived_dead_letters", "failure_groups", "actions",
+    "due_rows", "due_rows_in_order", "first_of_keys", "first_parked", "due_suspects", "completed_before",
+    "prune_completed", "prune_unrouted", "due_batches", "idle_items", "document_page", "dead_letters",
+    "find_dead_letters", "find_archived_dead_letters", "failure_groups", "actions",
     "operations", "changed_documents", "changed_documents_oldest", "changed_documents_of_source",
     "changed_documents_of_source_oldest", "states_of_groups", "key_values_below",
 )  # fmt: skip
 STORED = (
     "ledger|completed|documents|bodies|keys|operations|outbox|texts|text_numbers|text_columns|postings|text_labels|vectors|"
-    "vector_blocks|rollups|rollup_parts"
+    "vector_blocks|rollups|rollup_parts|joins|join_members"
 )
 
 
@@ -317,11 +349,12 @@ class PostgresPlanner:
         query = """SELECT indexrelid::regclass::text FROM pg_index WHERE indrelid = ANY ($1::regclass[])
                    AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conindid = indexrelid)"""
         tables = "{documents,ledger,completed,failed_batches,failure_groups,keys,actions,foreign_events,openings,"
+        tables += "unique_events,"
         tables += (
             "operations,outbox,texts,waiting_texts,text_numbers,text_blocks,text_columns,postings,text_labels,"
         )
         tables += "removed_texts,vectors,waiting_vectors,vector_spaces,vector_blocks,removed_vectors,"
-        tables += "rollup_parts,rollups}"
+        tables += "rollup_parts,rollups,joins,join_members}"
         return sorted(name for (name,) in self.connection.execute(query.encode(), [tables]).fetchall())
 
 
@@ -350,6 +383,8 @@ SELECT n, 'service ' || n % 6,
        'event ' || n, 'Type ' || n % 300, 1, '{}', n, 'key ' || n, n, n % 19 / 17, n % 3,
        'worker ' || n % 100, n, n, 'source ' || n % 200, 'print ' || n % 300
 FROM generate_series(1, 8000) n;
+UPDATE ledger SET serial_key = 'key ' || id % 500, first_due = due WHERE id % 4 = 2;
+INSERT INTO key_holders SELECT 'service ' || n % 6, 'key ' || n, n FROM generate_series(1, 8000) n;
 INSERT INTO completed (settled_at, id, timestamp, due, deaths, tries, not_ready, round, service, event_type,
                        event_id, ids, data)
 SELECT n, n, n, n, 0, 0, 0, 1, 'service ' || n % 6, 'Type', 'event ' || n, '[]', '{}'
@@ -369,6 +404,11 @@ INSERT INTO operations (id, began_at, lease, status, title, action, parameters, 
 SELECT 'operation ' || n, n, n, 'done', 'title', 'Action', '{}', 'ada', 'cli', '/' FROM generate_series(1, 2000) n;
 INSERT INTO outbox (at, due, event_id, routing_key, body)
 SELECT n, CASE WHEN n % 2 = 0 THEN n END, 'event ' || n, 'key ' || n % 50, '{}' FROM generate_series(1, 8000) n;
+INSERT INTO joins (key, allow_failed, closed, created_at, event_type, event_id, version, data)
+SELECT 'key ' || n, 1, CASE WHEN n % 50 = 0 THEN 1 ELSE 0 END, n, 'Type', 'event ' || n, 1, '{}'
+FROM generate_series(1, 2000) n;
+INSERT INTO join_members (join_id, collection, id, outcome)
+SELECT n / 10, 'collection ' || n % 3, 'id ' || n, n % 2 FROM generate_series(1, 8000) n;
 INSERT INTO texts SELECT n, 'title', repeat('text ', 20), '' FROM generate_series(1, 8000) n;
 INSERT INTO waiting_texts (doc, collection, terms, weights, length, facets)
 SELECT n, 'collection ' || n % 3, '', '', 1, '{}' FROM generate_series(7001, 8000) n;

@@ -27,10 +27,10 @@ def onward(home: Path, *args: str, more: dict[str, str] | None = None) -> Result
     return CliRunner().invoke(main, args, env={**environment(home), **(more or {})})
 
 
-def onward_process(home: Path, *args: str) -> subprocess.CompletedProcess[str]:
+def onward_process(home: Path, *args: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run a command as a user would, into pipes."""
     command = [sys.executable, "-m", "onward", *args]
-    env = {**os.environ, **environment(home)}
+    env = {**os.environ, **environment(home), **more}
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
 
 

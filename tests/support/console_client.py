@@ -71,4 +71,4 @@ def serving(app: App, *, token: str | None = None) -> Iterator[Site]:
 
 def pipeline(home: Path, **settings: str) -> App:
     """The pipeline with its store in a folder; settings by the names of their variables."""
-    return build_pipeline(load_settings({"ONWARD_HOME": str(home), **settings}))
+    return build_pipeline(load_settings({"ONWARD_HOME": str(home), "ONWARD_OCR": "off", **settings}))

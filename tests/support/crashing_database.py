@@ -84,6 +84,9 @@ class FragileDatabase:
     def clock(self) -> Clock:
         return self.database.clock()
 
+    def exact_time(self) -> float:
+        return self.database.exact_time()
+
     def bus(self) -> Bus:
         return self.database.bus()
 

@@ -78,7 +78,7 @@ class Pipeline:
 
     def __init__(self, home: Path, *, store: str = "", **settings: str) -> None:
         self.home = home
-        self.app: App = build(load_settings({"ONWARD_HOME": str(home)} | settings))
+        self.app: App = build(load_settings({"ONWARD_HOME": str(home), "ONWARD_OCR": "off"} | settings))
         self.services = self.app.registry.services
         self.file = home / "simulated.db"
         home.mkdir(parents=True, exist_ok=True)
@@ -98,15 +98,15 @@ class Pipeline:
 
     # -- what a user does
 
-    def submit(self, location: Path) -> None:
+    def submit(self, location: Path | str) -> None:
         submit(self.app, str(location))
 
-    def ingest(self, location: Path) -> None:
+    def ingest(self, location: Path | str) -> None:
         """Submit a source and let everything come to rest."""
         self.submit(location)
         self.run()
 
-    def forget(self, location: Path) -> int:
+    def forget(self, location: Path | str) -> int:
         return forget(self.app, str(location))
 
     def run(self, *services: str, within: float = 0.0) -> int:
@@ -238,18 +238,18 @@ class Pipeline:
     def all_chunks(self, message_id: str) -> list[Chunk]:
         return [one for one in self.all(Chunk) if one.message_id == message_id]
 
-    def counts(self, location: Path) -> dict[str, dict[str, int]]:
+    def counts(self, location: Path | str) -> dict[str, dict[str, int]]:
         return source_status(self.app, self.source(location)).documents
 
-    def status(self, location: Path) -> str:
+    def status(self, location: Path | str) -> str:
         return source_status(self.app, self.source(location)).status
 
-    def report(self, location: Path) -> dict[str, dict[str, int]]:
+    def report(self, location: Path | str) -> dict[str, dict[str, int]]:
         fetched = fetch_report(self.app, self.source(location))
         messages = message_counts(self.app, self.source(location))
         return {"source": fetched.counts if fetched else {}, "messages": messages}
 
-    def source(self, location: Path) -> str:
+    def source(self, location: Path | str) -> str:
         return canonical(str(location))
 
     def texts(self) -> list[str]:
@@ -287,7 +287,7 @@ class Pipeline:
             if collection in ("tasks", "reports") or (collection == "archives" and '"blob":null' in body):
                 continue
             content = json.loads(body)
-            for name in ("submission", "covers", "seconds", "rereads"):
+            for name in ("submission", "covers", "seconds", "rereads", "placeholders"):
                 content.pop(name, None)
             state[collection, id] = (status, (content, placed, text))
         return state

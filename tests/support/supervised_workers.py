@@ -38,7 +38,7 @@ class Supervised:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", _PROGRAM, *arguments],
                 cwd=folder,
-                env={**os.environ, **environ, "PYTHONPATH": str(ROOT)},
+                env={**os.environ, **environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])},
                 stdout=output,
                 stderr=output,
                 start_new_session=True,

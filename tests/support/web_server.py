@@ -20,10 +20,14 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
         self.site.requests.append((self.headers.get("Host", ""), path, dict(self.headers.items())))
+        self.site.targets.append(self.path)
         try:
-            self.site.answers[path](self)
+            self.site.answers.get(path, self.site.otherwise)(self)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True  # the client had enough
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        self.site.log.append((self.path, int(code)))
 
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
@@ -45,6 +49,11 @@ class Site:
     port: int
     answers: dict[str, Answer] = field(default_factory=dict)
     requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
+    targets: list[str] = field(default_factory=list)
+    """The paths of the requests, with their queries."""
+    log: list[tuple[str, int]] = field(default_factory=list)
+    """The paths of the requests with the status of each response."""
+    otherwise: Answer = lambda handler: handler.give(b"", 404)
     over: threading.Event = field(default_factory=threading.Event)
     """Set when the test is over: what would never answer ends then."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -13,17 +12,13 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, NoReturn
 
-import botocore.session
 from botocore import exceptions
-from botocore.config import Config
 
 from onward.ledger.store_errors import StoreError, StoreUnavailable
 from onward.retry import redact
-from onward.s3_place import S3Place
+from onward.s3_place import S3Place, connect
 
 ATTEMPTS = 5  # of a request that fails with a lost connection, a 5xx or a throttling response
-CONNECT_SECONDS = 10.0
-READ_SECONDS = 60.0
 CONNECTIONS = 32
 _THROTTLED = {"SlowDown", "Throttling", "ThrottlingException", "RequestLimitExceeded", "TooManyRequests"}
 _WRONG_REGION = {"PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException", "301"}
@@ -58,32 +53,12 @@ class S3Object:
 
 
 class S3Client:
-    """The requests that blobs need, for the keys of one place. Safe across threads.
-
-    Checksums are those of the first S3 protocol (Content-MD5): other servers than Amazon's refuse newer ones.
-    """
+    """The requests that blobs need, for the keys of one place. Safe across threads."""
 
     def __init__(self, place: S3Place, *, attempts: int = ATTEMPTS) -> None:
         self.place = place
-        endpoint = place.endpoint or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-        config = Config(
-            connect_timeout=CONNECT_SECONDS,
-            read_timeout=READ_SECONDS,
-            max_pool_connections=CONNECTIONS,
-            retries={"mode": "standard", "total_max_attempts": attempts},
-            request_checksum_calculation="when_required",
-            response_checksum_validation="when_required",
-            # The host names of buckets exist at Amazon; few other servers have them.
-            s3={"addressing_style": place.addressing or ("path" if endpoint else "auto")},
-            user_agent_extra="onward",
-        )
         with self._explaining():
-            session = botocore.session.get_session()
-            region = place.region or os.environ.get("AWS_REGION") or session.get_config_variable("region")
-            # botocore makes its methods at run time: they have no types.
-            self._client: Any = session.create_client(
-                "s3", region_name=region or "us-east-1", endpoint_url=endpoint, config=config
-            )
+            self._client = connect(place, attempts=attempts, connections=CONNECTIONS)
         self.endpoint: str = self._client.meta.endpoint_url
         self._at = {"Bucket": place.bucket}
 

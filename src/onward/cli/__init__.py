@@ -21,6 +21,8 @@ __all__ = ["COMMANDS", "INTERRUPTED", "main"]
 
 COMMANDS = {  # the module of each command, and its summary
     "ingest": ("ingest", "Ingest mailboxes, folders and URLs."),
+    "watch": ("sources", "Ingest sources now and at intervals."),
+    "sources": ("sources", "List sources and their runs; pause, resume, remove."),
     "status": ("status", "Show what needs a person, then everything else."),
     "search": ("search", "Search the ingested documents."),
     "similar": ("search", "List messages that are about the same as a message."),
@@ -37,12 +39,14 @@ COMMANDS = {  # the module of each command, and its summary
     "workers": ("services", "Show which workers are alive, and what they do."),
     "services": ("services", "Show services and what waits for them; retire one."),
     "schedules": ("services", "Show schedules, their last and their next run."),
+    "joins": ("joins", "Show events that wait until documents are final."),
     "retry-job": ("processes", "Requeue unfinished documents that are due."),
     "models": ("models", "Show models, their speed here, and whose vectors there are."),
     "reembed": ("models", "Embed chunks that have no vector of the present model."),
     "forget": ("ingest", "Remove a source and everything made from it."),
     "publish": ("publish", "Put events of files on the ledger."),
     "retry": ("documents", "Requeue documents now, or at a given time."),
+    "cancel": ("documents", "Cancel documents that are not finished."),
     "batches": ("batches", "List and retry failed batches."),
     "breakers": ("services", "Show outages, and open or close a breaker."),
     "actions": ("status", "List what operators did."),
@@ -68,8 +72,8 @@ _EXTRAS = {  # the packages that each extra installs, by the names they are impo
     ),
     "mcp": ("mcp", "mcp_types"),
     "pipeline": (
-        *("cchardet", "httpx2", "lxml_html_clean", "numpy", "pathspec", "pypdfium2", "safetensors", "selectolax"),
-        *("tokenizers", "trafilatura", "wordllama"),
+        *("cchardet", "httpx2", "lxml", "lxml_html_clean", "numpy", "pathspec", "pypdfium2", "safetensors"),
+        *("selectolax", "tokenizers", "trafilatura", "watchfiles", "wordllama"),
     ),
 }
 

@@ -18,11 +18,12 @@ from onward.cli import INTERRUPTED
 from onward.cli.app_access import open_store_app
 from onward.cli.output import Output
 from onward.cli.params import dry_run_option, json_option, print_json
-from onward.ops.actions.action import ActionProgress, ActionStopped, Actor, Completion, Tone, user_name
+from onward.ops.actions.action import ActionProgress, ActionStopped, Actor, Completion, Tone
 from onward.ops.actions.group_canary import RetryGroupInSteps
 from onward.ops.canary_operation import open_canary
 from onward.ops.document_export import new_file, write_lines
 from onward.ops.text.format import number, one_line
+from onward.runtime.process_identity import user_name
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -110,7 +110,10 @@ def doctor(as_json: bool) -> None:
 
 def _check_everything() -> Checks:
     """Yield the results of all checks, each after those that it depends on."""
-    from onward.cli.doctor_backends import check_contents, check_gateway, check_models
+    from onward.cli.doctor_backends import check_contents, check_gateway
+    from onward.cli.doctor_models import check_models
+    from onward.cli.doctor_readers import check_ocr, check_readers
+    from onward.cli.doctor_sources import check_source_kinds
 
     yield from _guarded("versions", _check_versions())
     settings, about = _read_settings()
@@ -124,6 +127,9 @@ def _check_everything() -> Checks:
         ("gateway", check_gateway(settings)),
         ("blobs", _check_blobs(settings)),
         ("models", check_models(settings)),
+        ("ocr", check_ocr(settings)),
+        ("kinds of sources", check_source_kinds()),
+        ("readers", check_readers()),
         ("contents", check_contents(settings, examined)),
     ):
         yield from _guarded(name, checks)

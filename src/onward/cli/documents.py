@@ -1,4 +1,4 @@
-"""`onward documents` and `onward retry`: list, export, archive, discard, purge or retry documents."""
+"""`onward documents`, `retry` and `cancel`: list, export, archive, discard, purge, retry or cancel documents."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from onward.cli.output import STATUS_STYLES, Output
 from onward.cli.params import COUNT, SPAN, STATUS, TIME, all_of, filter_option, output_option, print_json
 from onward.ops import lookup
 from onward.ops.actions import documents as actions
+from onward.ops.actions.cancel import CancelDocuments
 from onward.ops.actions.document_retries import CancelScheduledRetry, RetryDocuments
 from onward.ops.document_export import exported
 from onward.ops.queries.document_details import TIMES, body_facts, state_facts
@@ -311,3 +312,21 @@ def retry(
     if at is not None or after is not None or reset or priority is not None:
         raise click.UsageError("--cancel goes without --at, --in, --reset and --priority")
     return CancelScheduledRetry(ids, filters=filters)
+
+
+@click.command()
+@click.argument("ids", nargs=-1, required=True, metavar="COLLECTION/ID…")
+@runs_action()
+def cancel(ids: tuple[str, ...]) -> Action:
+    """Cancel documents that are not finished: they become discarded, and no try of them begins any more.
+
+    The beginning of an id is enough. A handler that is running for one goes on, but nothing of it is committed.
+    Other documents of the same event go on. `onward retry` brings a cancelled document back. The exit code is 0
+    if all were cancelled, 3 if some were final already, 1 if all were.
+
+    \b
+    Examples:
+      onward cancel messages/a0e78889
+      onward cancel send_mail_calls/5f2c send_mail_calls/77b1 --dry-run
+    """
+    return CancelDocuments(ids)

@@ -21,21 +21,31 @@ _PROCESSES = click.IntRange(1, 64)
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE…")
 @click.option("--no-wait", is_flag=True, help="Only submit; a worker processes them.")
 @click.option("--processes", type=_PROCESSES, help="Worker processes; by default one for each core, at most 4.")
+@click.option(
+    "--option",
+    "options",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting of these sources; it is kept.",
+)
 @json_option
-def ingest(sources: tuple[str, ...], no_wait: bool, processes: int | None, as_json: bool) -> None:
+def ingest(
+    sources: tuple[str, ...], no_wait: bool, processes: int | None, options: tuple[str, ...], as_json: bool
+) -> None:
     """Ingest mailboxes, folders and URLs: fetch, parse, chunk, embed and summarise them.
 
     It ends when nothing is due within a minute. Ctrl-C finishes running handlers and ends; a second Ctrl-C
     ends at once. The next run continues from there. Ingesting a source again adds what is new.
     The logs of workers go to onward.log in the data folder (ONWARD_HOME).
 
-    \b
     Exit codes: 0 done, 1 failed, 3 done but some documents failed or still wait, 130 stopped.
 
     \b
     Examples:
       onward ingest archive.mbox
       onward ingest docs/ https://example.org/list.mbox.gz
+      onward ingest imaps://ada@mail.example.org/ crawl+https://example.org/docs/
+      onward ingest git+https://example.org/repo.git --option ref=main
       onward ingest --no-wait big.mbox && onward worker
     """
     began = time.monotonic()
@@ -43,7 +53,9 @@ def ingest(sources: tuple[str, ...], no_wait: bool, processes: int | None, as_js
 
     count = 0 if no_wait else processes or default_processes()
     with closing(EarlyProcesses(PIPELINE, count)) as early:  # before anything is opened
-        code = ingest_sources(sources, began, early, no_wait=no_wait, processes=processes, as_json=as_json)
+        code = ingest_sources(
+            sources, began, early, no_wait=no_wait, processes=processes, as_json=as_json, options=options
+        )
     raise SystemExit(code)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
+from rich.text import Text
 
 from onward.cli import INTERRUPTED
 from onward.cli.app_access import open_pipeline
@@ -16,7 +17,13 @@ from onward.cli.output import Output
 from onward.cli.params import print_json
 from onward.cli.pipeline_run import RESUME_HINT, run
 from onward.ops.lookup import show_command
-from onward.ops.queries.ingestion_report import IngestionReport, WaitingDocuments, read_ingestion_report, totals
+from onward.ops.queries.ingestion_report import (
+    IngestionReport,
+    WaitingDocuments,
+    attachments_text,
+    read_ingestion_report,
+    run_totals,
+)
 from onward.ops.text.format import clock_time, counted, duration, number, one_line, source_name
 from onward.retry.errors import OnwardError
 
@@ -36,10 +43,12 @@ def ingest_sources(
     no_wait: bool,
     processes: int | None,
     as_json: bool,
+    options: Sequence[str] = (),
 ) -> int:
     """Ingest sources and print the result; return the exit code. `began` is when the command began (monotonic)."""
     from onward.pipeline.fetch.location import printable
 
+    given = _read_options(sources, options)
     with open_pipeline() as app:
         # Opened now: a wrong setting is reported here, not by a worker.
         _ = app.embedder, app.summarizer, app.blobs
@@ -51,7 +60,7 @@ def ingest_sources(
         totals_before: dict[str, dict[str, int]] = {}
         errors: dict[str, str] = {}
         for location in sources:
-            if error := _submit(app, location, totals_before):
+            if error := _submit(app, location, given, totals_before):
                 errors[printable(location)] = error
                 if not as_json:
                     click.echo(f"Error: {one_line(error)}", err=True)
@@ -84,10 +93,26 @@ def ingest_sources(
     return UNFINISHED if refused or not all(report.is_clean for report in reports) else 0
 
 
-def _submit(app: App, location: str, totals_before: dict[str, dict[str, int]]) -> str:
+def _read_options(sources: Sequence[str], options: Sequence[str]) -> dict[str, str]:
+    """Read options, and check that each source has them; nothing is submitted before."""
+    from onward.pipeline.fetch.fetch_errors import UnusableSource
+    from onward.pipeline.fetch.location import canonical
+    from onward.pipeline.source_settings import WrongOption, check_options, read_options
+
+    try:
+        given = read_options(options)
+        for location in sources if given else ():
+            with suppress(UnusableSource):  # reported when it is submitted
+                check_options(canonical(location), given)
+    except WrongOption as error:
+        raise click.UsageError(str(error)) from error
+    return given
+
+
+def _submit(app: App, location: str, options: Mapping[str, str], totals_before: dict[str, dict[str, int]]) -> str:
     """Submit a source and note its totals before this run; return an error if it is refused."""
     from onward.pipeline.fetch import canonical
-    from onward.pipeline.fetch.location import is_url, printable
+    from onward.pipeline.fetch.location import is_path, printable
     from onward.pipeline.sources import submit
 
     name = one_line(printable(location))
@@ -95,15 +120,15 @@ def _submit(app: App, location: str, totals_before: dict[str, dict[str, int]]) -
         source = canonical(location)
         if source in totals_before:
             return ""
-        if not is_url(source):
+        if is_path(source):
             try:
                 os.lstat(source)  # other problems are found when it is fetched
             except PermissionError:
                 return f"the source '{name}' may not be read: allow it for this user, or leave it out"
             except OSError:
                 return f"there is no file or folder '{name}': check its name"
-        before = totals(app, source)
-        submit(app, location)
+        before = run_totals(app, source)
+        submit(app, location, options)
         totals_before[source] = before
     except OnwardError as error:
         return str(error)
@@ -130,9 +155,13 @@ def _print_reports(app: App, reports: list[IngestionReport], seconds: float, *, 
         out.write(f"{counted(failed, 'document')} failed. To see which and why:", style="red")
         out.write("  onward documents --status failed")
         out.wrapped(f"  {show_command(app, first.collection, first.id)}")
-    incomplete = [report.source for report in reports if report.passed_over.total or report.without_text]
+    incomplete = [
+        report.source
+        for report in reports
+        if report.passed_over.total or report.without_text or report.damaged.ids
+    ]
     if incomplete:
-        out.write("To list the files that were passed over and the messages without text:")
+        out.write("To list what was passed over, has no text or is damaged:")
     for source in incomplete:
         out.wrapped(f"  {show_command(app, 'archives', source_id(source))}")
     for report in reports:
@@ -149,12 +178,11 @@ def _print_report(out: Output, report: IngestionReport, *, stopped: bool) -> Non
     status = "stopped" if stopped and report.status == "running" else report.status
     out.write((source_name(report.source), "bold"), "  ", (status, _STYLES.get(status, "yellow")))
     for line in [] if report.request_failed else _describe(report):
-        out.write(f"  {line}")
-    troubles = [trouble for trouble in report.troubles if trouble.collection == "archives"]
-    for trouble in troubles:
-        out.write(f"  {one_line(trouble.error, 300)}", style="red")
-    archives = report.documents.get("archives", {})
-    if (more := archives.get("failed", 0) + archives.get("failed_max_retries", 0) - len(troubles)) > 0:
+        out.hanging(Text("  "), Text(line))
+    for trouble in report.troubles:
+        many = f"{number(trouble.count)} × " if trouble.count > 1 else ""
+        out.hanging(Text("  "), Text(f"{many}{one_line(trouble.error, 300)}", "red"))
+    if (more := report.failed - sum(trouble.count for trouble in report.troubles)) > 0:
         out.write(f"  … and {counted(more, 'other')}", style="red")
     out.print()
 
@@ -167,31 +195,37 @@ def _describe(report: IngestionReport) -> list[str]:
     if messages.get("duplicates"):
         every += f"; {counted(messages['duplicates'], 'duplicate')} left out"
     if not messages:  # no archive is completely parsed yet
-        so_far = sum(documents.get("messages", {}).values())
-        if not so_far:
-            return []
-        every = f"{counted(so_far, 'message')} so far"
+        so_far = sum(documents.get("messages", {}).values()) - report.attachments.get("searchable", 0)
+        every = f"{counted(so_far, 'message')} so far" if so_far else ""
     lines = []
     other = [
         f"{number(items[name])} {word}"
         for name, word in (("failed", "could not be read"), ("removed", "removed"))
         if items.get(name)
     ]
+    if items.get("new") and items.get("unchanged"):  # not in the first run
+        other.insert(0, f"{number(items['new'])} new or changed")
     if items.get("items", 0) > 1 or other:
         lines.append(", ".join([counted(items.get("items", 0), "item"), *other]))
+    if not every:
+        return [*lines, *report.passed_over.lines()]
     added = any(report.added.get(name) for name in ("messages", "chunks", "threads", "summaries"))
     if items and not items.get("new") and not items.get("removed") and not added:
         lines.append(f"nothing new: {every}")
     else:
-        new = report.added.get("messages", 0)
-        if 0 < new < documents.get("messages", {}).get("processed", 0):
+        new = report.added.get("messages", 0) - report.added.get("attachments", 0)
+        if 0 < new < messages.get("parsed", 0):
             every += f"; {number(new)} of them new"
         chunks = counted(sum(documents.get("chunks", {}).values()), "chunk")
         summarised = counted(documents.get("threads", {}).get("processed", 0), "thread")
         lines += [every, f"{chunks}, {summarised} summarised"]
+    if report.attachments:
+        lines.append(attachments_text(report.attachments))
     if report.without_text:
         blank = counted(len(report.without_text), "message")
         lines.append(f"{blank} without text, found by subject and attachments alone")
+    if report.damaged.ids:
+        lines.append(str(report.damaged))
     return [*lines, *report.passed_over.lines()]
 
 

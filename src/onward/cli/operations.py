@@ -12,11 +12,12 @@ from onward.cli.app_access import open_reading_app, open_store_app
 from onward.cli.output import Output
 from onward.cli.params import COUNT, json_option, list_by_default, print_json
 from onward.model.operations import Operation
-from onward.ops.actions.action import Actor, user_name
+from onward.ops.actions.action import Actor
 from onward.ops.operation_run import continue_operation, find_operation
 from onward.ops.queries.operations import STATUSES, list_operations, operation_about, operation_facts
 from onward.ops.text.format import moment, number, one_line
 from onward.retry.redact import redact
+from onward.runtime.process_identity import user_name
 
 _STYLES = {"running": "cyan", "interrupted": "yellow", "stopped": "yellow", "failed": "red", "done": "green"}
 LISTED = 20

@@ -265,10 +265,11 @@ def _stopping(times: int) -> str:
 def _outage(outage: OutageProgress) -> str:
     since = f" since {clock_time(outage.since)}" if outage.since is not None else ""
     wait = "waits and loses" if outage.waiting == 1 else "wait and lose"
-    text = f"{outage.dependency} is down{since}: {counted(outage.waiting, 'event')} {wait} no tries"
+    waiting = f": {counted(outage.waiting, 'event')} {wait} no tries" if outage.waiting else ""
+    text = f"{outage.dependency} is down{since}{waiting}"
     asked = f"; asked again at {clock_time(outage.until)}" if outage.until else ""
     reason = f" ({one_line(outage.reason, 160)})" if outage.reason else ""
-    remedy = f". {one_line(outage.remedy, 200)}" if outage.remedy else ""
+    remedy = f": {one_line(outage.remedy, 200)}" if outage.remedy else ""
     return f"{text}{asked}{reason}{remedy}"
 
 

@@ -28,7 +28,7 @@ from onward.settings import load_settings
 if TYPE_CHECKING:
     from onward import App
     from onward.ledger.store import Store
-    from onward.runtime.service import Registry
+    from onward.runtime.registry import Registry
 
 SOME_LEFT = 3
 STOP_SECONDS = 20.0  # how long a worker may take to finish running handlers

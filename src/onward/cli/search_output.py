@@ -49,6 +49,9 @@ def _print_hit(out: Output, rank: int, hit: Hit, id: str, *, several: bool) -> N
     out.write((f"{rank:>3}  ", "cyan"), title)
     source = source_name(message.source).rstrip("/").rsplit("/", 1)[-1] if several else ""
     place = "/".join(filter(None, (one_line(source, 40), one_line(hit.path))))
+    mail = message.attached_to
+    if mail is not None:
+        place = f"{mail.name} attached to “{one_line(mail.subject, 80) or '(no subject)'}”"
     about = filter(None, (one_line(message.author, 60), moment(message.date), place))
     out.write(" " * INDENT, (id, "green"), ("  " + " · ".join(about), "dim"))
     excerpt = marked(hit.excerpt, terminal=out.is_terminal)

@@ -18,6 +18,7 @@ from onward.ops.lookup import worker_command
 from onward.ops.queries.schedules import schedule_facts
 from onward.ops.queries.services import breaker_facts, opening_facts, service_facts, worker_facts
 from onward.ops.text.format import counted, duration, moment, one_line, shell_command, worker_process
+from onward.ops.text.outages import limit_text, needed_by
 from onward.retry.iso_time import read_time
 from onward.retry.redact import redact
 
@@ -68,9 +69,14 @@ def list_services(as_json: bool) -> None:
     counts = (name.replace("_", " ") for name in _COUNT_STYLES)
     rows = [(one["service"], _cells(one)) for one in facts]
     out.table(("service", "event", "finishes", *counts, "last run"), rows)
-    for one in facts:
-        if one["state"] != "unserved":
-            continue
+    unserved = [one for one in facts if one["state"] == "unserved"]
+    if len(unserved) > 1 and not any(one["workers"] for one in facts):
+        waits = events_wait(sum(one["waiting"] + one["claimed"] for one in unserved))
+        out.write(f"● {waits} for {len(unserved)} services, and no worker is alive.", style="yellow")
+        out.write(("    start one: ", "dim"), (worker, "bold"))
+        out.write(("    one was removed: ", "dim"), ("onward services retire NAME", "bold"))
+        return
+    for one in unserved:
         name = one_line(one["service"])
         waits = events_wait(one["waiting"] + one["claimed"])
         out.write(f"● {waits} for {name}, and no worker runs it.", style="yellow")
@@ -241,7 +247,8 @@ _history_option = click.option("--history", is_flag=True, help="Also every openi
 def breakers(ctx: click.Context, /, **options: Any) -> None:
     """Show dependencies that services need and whether they are down; open or close a breaker by hand.
 
-    While a breaker is open, events of the services that need it wait, and lose neither tries nor time.
+    While a breaker is open, events of the services that need it wait, and lose neither tries nor time. So do
+    events that wait for the rate or the concurrency that is declared for a dependency.
 
     \b
     Examples:
@@ -290,12 +297,14 @@ def _print_breaker(out: Output, one: dict[str, Any]) -> None:
         by_hand = ", by hand" if one["by_hand"] else ""
         # A dependency that recovers is not down: what lasts is its trouble.
         lasts = f"{' after trouble' if recovering else ''} for {duration(one['seconds'])}{often}{by_hand}"
-    used = (f"  (for {', '.join(one['services']) or 'no service'})", "dim")
+    used = (f"  (for {needed_by(one)})", "dim")
     out.write((one_line(one["dependency"]), "bold"), "  ", (one["state"], _STYLES[one["state"]]), lasts, used)
     if one["waiting"]:
         out.write(f"  {counted(one['waiting'], 'event')} waiting")
     if recovering and one["limit"] is not None:
         out.write(f"  at most {counted(one['limit'], 'event')} at once, until it has proved itself")
+    if limits := limit_text(one):
+        out.write(f"  {limits}")
     for label in ("reason", "remedy"):
         if one[label]:
             out.write(f"  {label}: {one_line(one[label], 500)}")

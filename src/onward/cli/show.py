@@ -19,12 +19,14 @@ from onward.cli.params import json_option, print_json
 from onward.ops.lookup import resolve, short_ids, show_command
 from onward.ops.queries import document_details as details
 from onward.ops.queries import ingestion_report as ingestion
+from onward.ops.queries.attachments import SEARCHABLE, attachments_of
 from onward.ops.text.format import (
     counted,
     counted_in,
     harmless,
     iso,
     made_visible,
+    media_type,
     moment,
     number,
     one_line,
@@ -102,6 +104,7 @@ def _print(app: App, collection: str, id: str) -> None:
         out.write(harmless(json.dumps(details.body_of(app, collection, id), ensure_ascii=False, indent=2)))
     out.print()
     _print_state(out, history, details.next_step_of(app, history.state))
+    out.field("awaited by", ", ".join(details.awaiting_events(app, collection, id)))
     out.print()
     out.write("History", style="bold")
     for entry in history.entries:
@@ -162,10 +165,18 @@ def _print_message(app: App, out: Output, message: Message) -> None:
     out.field("date", moment(message.date))
     out.field("message-id", message.message_id)
     out.field("source", source_name(message.source))
-    for attachment in message.attachments:
-        found = ", found by search" if attachment.indexed else ""
-        about = f"{attachment.content_type}, {size(attachment.size)}{found}"
-        out.field("attached", f"{attachment.name or '(no name)'} ({about})")
+    for one in attachments_of(app, [message]).get(message.id, []):
+        state = "found by search" if one.state == SEARCHABLE else one.state.replace("_", " ")
+        state += f": {one_line(one.reason)}" if one.reason else ""
+        out.field(
+            "attached", f"{one.name or '(no name)'} ({media_type(one.content_type)}, {size(one.size)}, {state})"
+        )
+        if one.document_id not in (None, message.id):
+            out.field("", show_command(app, "messages", str(one.document_id)))
+    if message.attached_to is not None:
+        mail = message.attached_to
+        out.field("attached to", one_line(mail.subject) or "(no subject)")
+        out.field("", show_command(app, "messages", mail.message_id))
     for defect in message.defects:
         out.field("odd", defect, "yellow")
     thread = show_command(app, "threads", message.thread_id)
@@ -224,10 +235,13 @@ def _print_archive(app: App, out: Output, archive: Archive) -> None:
 
     out.field("archive", archive.path or archive.title, "bold")
     out.field("source", source_name(archive.source))
-    out.field("kind", "the request to fetch the source" if archive.kind == "source" else archive.kind)
+    out.field("kind", details.archive_kind(archive))
     out.field("size", size(archive.size) if archive.blob else "")
     out.field("blob", archive.blob or "")
     out.field("url", source_name(archive.url))
+    out.field("not read", archive.not_read, "yellow")
+    if archive.attached_to is not None:
+        out.field("attached to", show_command(app, "messages", archive.attached_to.message_id))
     out.field("holds", _counts(ingestion.archive_counts(app, archive)))
     if archive.id != archive.source_id:
         return
@@ -236,6 +250,12 @@ def _print_archive(app: App, out: Output, archive: Archive) -> None:
     for id in ids[: ingestion.LISTED]:
         out.entry(f"  {show_command(app, 'messages', id)}")
     _print_not_listed(out, len(ids) - ingestion.LISTED)
+    damaged = ingestion.read_damaged(app, archive.source)
+    if damaged.ids:
+        out.field("damaged", str(damaged))
+    for id in damaged.ids[: ingestion.LISTED]:
+        out.entry(f"  {show_command(app, 'messages', id)}")
+    _print_not_listed(out, len(damaged.ids) - ingestion.LISTED)
     _print_skipped_files(out, ingestion.read_skipped_files(app, archive.source))
 
 

@@ -43,10 +43,12 @@ from onward.ops.actions.group_rules import MergeFailureGroups, SplitFailureGroup
 from onward.ops.actions.group_selections import DiscardFailureGroups, GroupSelection, RetryFailureGroups
 from onward.ops.actions.services import CloseBreaker, OpenBreaker
 from onward.ops.actions.sources import CancelSource, ForgetSource, IngestAgain, RetrySource
+from onward.ops.actions.watching import ChangeWatches, WatchSource
 from onward.ops.bad_input import BadInput
 from onward.ops.queries.dead_letters import DeadLetterSelection, dead_letter_at, failed_queues
 from onward.ops.queries.documents import DocumentFilter, source_named
 from onward.ops.queries.group_life import find_rule
+from onward.ops.submissions import remote_source
 from onward.ops.text.format import one_line
 from onward.pipeline.dates import ClockChange, read_span, read_time
 from onward.pipeline.documents import source_id
@@ -323,6 +325,21 @@ def _queue(form: FormValues, *, archived: bool = False, gone: bool = False) -> s
     return page_path("queues", queue, **filters, archived="yes" if archived else None)
 
 
+def _watched(form: FormValues) -> Action:
+    """Return the action for a source that is to be watched, with the values of the form."""
+    from onward.pipeline.source_settings import WrongOption, read_options, split_options
+
+    every = read_span(form.needed("every").strip().lower())
+    if every is None:
+        raise BadInput(f"every is {one_line(form.get('every'), 40)!r}; give a span such as 15m, 2h or 1d")
+    try:
+        options = read_options(split_options(form.text("options") or ""))
+    except WrongOption as error:
+        raise BadInput(str(error)) from error
+    keep = "keep" if form.ticked("keep") else "forget"
+    return WatchSource(remote_source(form.app, form.needed("location")), every, options, keep)
+
+
 FORMS = {
     "retry": ActionForm("Retry now", lambda form: RetryDocuments(**form.documents), _document),
     "reset": ActionForm("Reset and retry", lambda form: RetryDocuments(**form.documents, reset=True), _document),
@@ -337,6 +354,16 @@ FORMS = {
     "cancel-submitted": ActionForm("Cancel it", lambda form: CancelSource(form.needed("id")), _source_document),
     "ingest-again": ActionForm(
         "Ingest it again", lambda form: IngestAgain(form.source), lambda form: f"/tasks/{source_id(form.source)}"
+    ),
+    "watch": ActionForm("Watch it", _watched, lambda form: "/sources"),
+    "pause-source": ActionForm(
+        "Pause it", lambda form: ChangeWatches("pause", (form.source,)), lambda form: "/sources"
+    ),
+    "resume-source": ActionForm(
+        "Resume it", lambda form: ChangeWatches("resume", (form.source,)), lambda form: "/sources"
+    ),
+    "remove-source": ActionForm(
+        "Watch it no longer", lambda form: ChangeWatches("remove", (form.source,)), lambda form: "/sources"
     ),
     "forget": ActionForm("Forget it", lambda form: ForgetSource(form.source), lambda form: "/tasks"),
     "requeue": ActionForm(

@@ -25,9 +25,20 @@ from onward.console.timed_cache import TimedCache
 from onward.ledger.replica_reads import current_reads
 from onward.ledger.store_errors import StoreError
 from onward.model.operations import Operation
+from onward.ops.queries.documents import content_documents
 from onward.ops.queries.services import Outage, read_outages
-from onward.ops.text.format import Sentence, counted, duration, harmless, number, offset_text, one_line, size
-from onward.ops.text.outages import outage_sentence
+from onward.ops.text.format import (
+    Sentence,
+    counted,
+    duration,
+    harmless,
+    media_type,
+    number,
+    offset_text,
+    one_line,
+    size,
+)
+from onward.ops.text.outages import limit_text, needed_by, outage_sentence
 
 MAX_RECENT = 3  # operations that every page shows
 SECONDS = "%Y-%m-%d %H:%M:%S"
@@ -41,6 +52,7 @@ MENU = (  # each page with the key that opens it after `g`
     ("/failures", "Failures", "f"),
     ("/queues", "Failed queues", "q"),
     ("/batches", "Failed batches", "b"),
+    ("/sources", "Sources", "u"),
     ("/tasks", "Tasks", "t"),
     ("/search", "Search", "s"),
     ("/ask", "Ask", "a"),
@@ -61,6 +73,11 @@ def document_path(collection: str, id: str) -> str:
     # One or two dots as a part of a path mean the folder or its parent, however they are encoded.
     last = f"?id={id}" if id in (".", "..") else quote(id, safe="")
     return f"/documents/{quote(collection, safe='')}/{last}"
+
+
+def attachment_path(message: str, number: int) -> str:
+    """Return the path where an attachment of a message is downloaded."""
+    return f"/attachments/{quote(message, safe='')}/{number}"
 
 
 def similar_path(message: str) -> str:
@@ -131,7 +148,21 @@ def _environment() -> Environment:
     environment = Environment(
         loader=loader, autoescape=True, undefined=undefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {one.__name__: one for one in (counted, duration, harmless, number, one_line, size)}
+    environment.filters |= {
+        one.__name__: one
+        for one in (
+            counted,
+            duration,
+            harmless,
+            content_documents,
+            limit_text,
+            media_type,
+            needed_by,
+            number,
+            one_line,
+            size,
+        )
+    }
     environment.filters |= {
         "ago": _ago,
         "lang": lang_attribute,
@@ -144,6 +175,7 @@ def _environment() -> Environment:
     }
     environment.globals |= {"asset": _asset, "document_path": document_path, "menu": MENU, "page_path": page_path}
     environment.globals |= {
+        "attachment_path": attachment_path,
         "similar_path": similar_path,
         "viewer_zone": viewer_zone,
         "replica_note": _replica_note,

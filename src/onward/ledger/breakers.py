@@ -21,6 +21,7 @@ from onward.model.ledger import (
     Charge,
     DeadLettered,
     DependencyReport,
+    Expired,
     InFailedBatch,
     Processed,
     RetryLater,
@@ -46,16 +47,29 @@ class Breakers(TransactionalStore):
 
     @transactional
     def open_breaker(
-        self, unit: UnitOfWork, dependency: str, reason: str, *, remedy: str = "", by_hand: bool = False
+        self,
+        unit: UnitOfWork,
+        dependency: str,
+        reason: str,
+        *,
+        remedy: str = "",
+        by_hand: bool = False,
+        probed: bool = True,
     ) -> None:
-        """Open a breaker and return the tries that its strikes have cost."""
+        """Open a breaker and return the tries that its strikes have cost; if not `probed`, it stays open."""
         unit.breakers.lock()
         before = unit.breakers.of(dependency)
         for strike in before.strikes:
             return_try(unit, strike)
         reason, remedy = redact(reason), redact(remedy)
         after = rules.opened(before, unit.now, reason, remedy, by_hand=by_hand, rules=unit.breaker_rules)
-        unit.breakers.save(after)
+        unit.breakers.save(after if probed else replace(after, next_probe=None))
+
+    @transactional
+    def remove_breaker(self, unit: UnitOfWork, dependency: str) -> None:
+        """Close the breaker of what no service needs, such as an account: no document ends its episode."""
+        unit.breakers.lock()
+        unit.breakers.save(Breaker(dependency))
 
     @transactional
     def close_breaker(self, unit: UnitOfWork, dependency: str, *, probed: bool = False) -> bool:
@@ -179,7 +193,7 @@ def _is_known_as_own(unit: UnitOfWork, row: RowRecord, parts: Parts) -> bool:
 
     Then the failure proves nothing about the dependency.
     """
-    failed = [(id, part.failure) for part in parts if not isinstance(part, Processed) for id in part.ids]
+    failed = [(id, part.failure) for part in parts if not isinstance(part, Processed | Expired) for id in part.ids]
     failed = [(id, failure) for id, failure in failed if failure is not None]
     for id, failure in failed:
         doc = unit.document((row.collection or "", id))

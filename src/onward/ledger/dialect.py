@@ -39,6 +39,9 @@ class Database(SearchDatabase, Protocol):
     def clock(self) -> Clock:
         """Return the clock for due times and leases that all users of the database share."""
 
+    def exact_time(self) -> float:
+        """Return the time of the database itself: a later transaction of any process gets a later time."""
+
     def bus(self) -> Bus:
         """Return what wakes a worker up when another process has committed."""
 

@@ -12,7 +12,8 @@ from onward.ledger.records import DocumentRecord
 from onward.ledger.transactions import TransactionalStore, transactional
 from onward.ledger.unit_of_work import UnitOfWork, children
 from onward.model.documents import DocumentKey, Status
-from onward.model.ledger import MAX_COMMIT_DOCUMENTS, RowState
+from onward.model.failures import Outcome
+from onward.model.ledger import MAX_COMMIT_DOCUMENTS, PerKey, RowState
 from onward.model.ledger_views import LoggedAction, ScheduleResult
 
 Keys = Sequence[DocumentKey]
@@ -30,16 +31,22 @@ class DocumentActions(TransactionalStore):
         return doc is not None
 
     @transactional
-    def discard(self, unit: UnitOfWork, collection: str, id: str) -> bool:
+    def discard(self, unit: UnitOfWork, collection: str, id: str, *, by: str = "") -> bool:
         """Give a document up for good; a delivery that is running for it is superseded."""
         doc = unit.document((collection, id))
+        if doc is not None:
+            _discard(unit, (collection, id), doc, by)
+        return doc is not None
+
+    @transactional
+    def cancel(self, unit: UnitOfWork, collection: str, id: str, *, by: str) -> bool | None:
+        """Discard a document that is not final; return whether it was, or None if there is no such document."""
+        doc = unit.document((collection, id))
         if doc is None:
+            return None
+        if doc.final or doc.status == Status.PROCESSED:
             return False
-        if doc.dead_letter is not None:
-            unit.remove_from_row(doc.dead_letter, [id])
-        doc.status = Status.DISCARDED
-        doc.dead_letter = None
-        _supersede(unit, (collection, id), doc)
+        _discard(unit, (collection, id), doc, by)
         return True
 
     def schedule(self, keys: Keys, at: float, *, reset: bool = False, priority: int | None = None) -> Results:
@@ -113,6 +120,9 @@ class DocumentActions(TransactionalStore):
         unit.read_documents(unit.keys_of(rows))
         deleted = [id for id in rows if not _keep_other_sources(unit, id, source)]
         unit.write()
+        for row in (unit.rows[id] for id in deleted):
+            if row is not None:
+                unit.release_key(row)
         unit.db.send("delete_rows", deleted)
         # A failure group may quote the forgotten documents.
         unit.db.send("forget_unused_groups", sorted(groups))
@@ -140,7 +150,17 @@ def _slices(keys: Keys) -> Iterator[list[DocumentKey]]:
 def _reset(unit: UnitOfWork, key: DocumentKey, doc: DocumentRecord) -> None:
     doc.status = Status.PENDING
     doc.attempt_count = 0
-    doc.last_attempt_time = doc.last_error = doc.fingerprint = None
+    doc.last_attempt_time = doc.last_error = doc.fingerprint = doc.expires = None
+    _supersede(unit, key, doc)
+
+
+def _discard(unit: UnitOfWork, key: DocumentKey, doc: DocumentRecord, by: str) -> None:
+    if doc.dead_letter is not None:
+        unit.remove_from_row(doc.dead_letter, [doc.id])
+    outcome = {"at": unit.now, "outcome": Outcome.CANCELLED, "round": doc.round}
+    doc.record(outcome | ({"by": by} if by else {}))
+    doc.status = Status.DISCARDED
+    doc.dead_letter = None
     _supersede(unit, key, doc)
 
 
@@ -170,6 +190,7 @@ def _schedule(unit: UnitOfWork, key: DocumentKey, at: float, reset: bool, priori
         return ScheduleResult.UNDER_WAY
     if priority is not None:
         doc.priority = priority
+    doc.expires = None  # a person decides
     if reset and later:
         doc.attempt_count = 0  # its status stays unchanged until then, so that the schedule can be cancelled
     unit.change(key)
@@ -216,8 +237,14 @@ def _reschedule(unit: UnitOfWork, number: int, ids: set[str], at: float, priorit
                 doc.row = split.id
                 unit.change(key)
         row = split
+    per_key = unit.per_key(row.service)
+    if per_key != PerKey.ORDERED:
+        unit.release_key(row)  # others with its key need not wait for that time
     row.due = at
-    unit.db.send("reschedule_row", at, priority, row.id)
+    if row.expires is not None:
+        row.expires = None
+        unit.db.send("set_deadline", None, row.id)
+    unit.db.send("reschedule_row", at, None if per_key == PerKey.ORDERED else priority, row.id)
     unit.woken.add(row.service)
 
 

@@ -75,10 +75,15 @@ class DueScans(TransactionalStore):
         """Return the floors of a service; all are minus infinity if a scan without floors is due."""
         scan = self._known_scan(service)
         if scan is None:
-            began = time.monotonic()
-            found = {USUAL_PRIORITY, *self.db.read_unlocked("priorities", service)}
-            scan = self._scans[service] = DueScan(dict.fromkeys(sorted(found, reverse=True), -math.inf))
-            scan.took(time.monotonic() - began)
+            scan = self._scans[service] = self.full_scan(service)
+        return scan
+
+    def full_scan(self, service: str) -> DueScan:
+        """Return a scan of all waiting rows of a service, without floors."""
+        began = time.monotonic()
+        found = {USUAL_PRIORITY, *self.db.read_unlocked("priorities", service)}
+        scan = DueScan(dict.fromkeys(sorted(found, reverse=True), -math.inf))
+        scan.took(time.monotonic() - began)
         return scan
 
     def pulse(self, services: Sequence[str]) -> Pulse:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from onward.ledger.transactions import TransactionalStore
-from onward.model.ledger import MAX_COMMIT_BYTES
+from onward.ledger.unit_of_work import UnitOfWork
+from onward.model.ledger import MAX_COMMIT_BYTES, PerKey
 
 MAX_ROWS = 200  # That one transaction moves
 FOREIGN_EVENT, PUBLICATION = 0, 1  # Values of the column `format`
@@ -25,6 +26,7 @@ class IncomingRow:
     format: int
     priority: int
     delay: float
+    expires: float | None  # Seconds after `at`
     body: bytes
 
 
@@ -47,6 +49,9 @@ class Incoming(TransactionalStore):
 
         At most `MAX_ROWS` rows are taken, and no more after `MAX_COMMIT_BYTES` bytes.
         """
+        subscriptions = UnitOfWork(self.db, self.now()).subscriptions()
+        if any(one.per_key == PerKey.ORDERED for one in subscriptions):
+            self.db.lock("ordered incoming")  # else another process could publish newer rows first
         if id is not None:
             rows = self.db.fetch("take_incoming_row", id)
         else:

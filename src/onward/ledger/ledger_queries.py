@@ -11,7 +11,7 @@ from onward.ledger.reader import nested
 from onward.ledger.transactions import TransactionalStore, transactional
 from onward.ledger.unit_of_work import UnitOfWork
 from onward.model.failures import Failure
-from onward.model.ledger import RowState
+from onward.model.ledger import PARKED_DUE, RowState
 from onward.model.ledger_views import FailureGroup, LedgerRow, QueueStatus, Successes, WorkerClaims
 
 _LIVE = (RowState.WAITING, RowState.CLAIMED)
@@ -65,11 +65,14 @@ class LedgerQueries(TransactionalStore):
         return not self.db.read("is_busy", list(services), list(free), until)
 
     def next_due(self, services: Sequence[str], *, suspects: bool = False) -> float | None:
-        """Return when the next waiting row of these services falls due; None: nothing is waiting."""
+        """Return when the next waiting row of these services falls due; None: nothing waits for a time."""
         return min(self._next_dues(services, suspects=suspects).values(), default=None)
 
     def _next_dues(self, services: Sequence[str], *, suspects: bool) -> dict[str, float]:
-        """Return when the next waiting row of each service falls due; those without one are left out."""
+        """Return when the next waiting row of each service falls due; those without one are left out.
+
+        A row that waits for its key falls due when another one is settled, not at a time.
+        """
         if not services:
             return {}
         pulse = self.db.fetch("pulse", list(services), [], [], [], -math.inf)
@@ -77,7 +80,7 @@ class LedgerQueries(TransactionalStore):
         if suspects:
             for service, due in self.db.fetch("next_suspects", list(services)):
                 found[service] = min(due, found.get(service, due))
-        return found
+        return {service: due for service, due in found.items() if due < PARKED_DUE}
 
     def overdue_suspects(self, services: Sequence[str]) -> list[str]:
         """Return the services that have due events which must run alone."""

@@ -11,7 +11,7 @@ from onward.ledger.records import DocumentRecord
 from onward.ledger.unit_of_work import UnitOfWork
 from onward.model.documents import DocumentKey, Status
 from onward.model.events import Envelope, idempotency_key
-from onward.model.ledger import Published, RowState, Subscription
+from onward.model.ledger import PerKey, Published, RowState, Subscription
 from onward.retry.iso_time import iso_time
 
 OUTBOX = ""  # Stands for the gateway among the services that a commit wakes
@@ -135,7 +135,10 @@ def _ids(envelope: Envelope, subscription: Subscription) -> list[str]:
 
 
 def _by_source(unit: UnitOfWork, events: list[_RoutedEvent]) -> list[_RoutedEvent]:
-    """Split events by source: a row belongs to one source, so that forgetting it touches no other."""
+    """Split events by source: a row belongs to one source, so that forgetting it touches no other.
+
+    For a service that runs one at a time for each key, they are split by document, too.
+    """
     unit.read_documents(
         (event.subscription.finishes, id) for event in events if event.subscription.finishes for id in event.ids
     )
@@ -145,7 +148,9 @@ def _by_source(unit: UnitOfWork, events: list[_RoutedEvent]) -> list[_RoutedEven
         for id, doc in event.documents(unit):
             by_source.setdefault((doc and doc.source) or event.envelope.source, []).append(id)
         for source, ids in (by_source or {event.envelope.source: event.ids}).items():
-            divided.append(replace(event, ids=ids, source=source))
+            # Each document has a key of its own.
+            parts = [[id] for id in ids] if event.subscription.per_key and ids else [ids]
+            divided += [replace(event, ids=part, source=source) for part in parts]
     return divided
 
 
@@ -157,11 +162,13 @@ def _insert_new(unit: UnitOfWork, events: list[_RoutedEvent], duplicates: list[i
         revisions = [(id, doc.revision if doc else 0) for id, doc in event.documents(unit)]
         event.key = idempotency_key(envelope.event_type, envelope.data, revisions, subscription.naming)
         keys.setdefault(subscription.service, []).append(event.key)
-    waiting: dict[tuple[str, str], int | None] = {
-        (service, key): row
-        for service, many in keys.items()
-        for key, row in unit.db.read("waiting_keys", service, many)
-    }
+    waiting: dict[tuple[str, str], int | None] = {}
+    deadlines: dict[int, float] = {}
+    for service, many in keys.items():
+        for key, row, expires in unit.db.read("waiting_keys", service, many):
+            waiting[service, key] = row
+            if expires is not None:
+                deadlines[row] = expires
     unit.read_generations(event.source for event in events)
     fresh: list[_RoutedEvent] = []
     for event in events:
@@ -169,6 +176,8 @@ def _insert_new(unit: UnitOfWork, events: list[_RoutedEvent], duplicates: list[i
         waiting_row = waiting.get(identity)
         if identity in waiting and (waiting_row is None or _covers(unit, waiting_row, event)):
             duplicates[event.position] += 1
+            if waiting_row in deadlines:
+                _extend_deadline(unit, waiting_row, deadlines[waiting_row], event)
             continue
         if waiting_row is not None:
             unit.db.send("free_key", waiting_row)  # for the new row, which asks for more
@@ -201,12 +210,35 @@ def _covers(unit: UnitOfWork, waiting_row: int, event: _RoutedEvent) -> bool:
     return all(doc is None or doc.final or doc.row == waiting_row for _, doc in event.documents(unit))
 
 
+def later_deadline(one: float | None, other: float | None) -> float | None:
+    """Return the later of two deadlines; no deadline is later than any."""
+    return None if one is None or other is None else max(one, other)
+
+
+def _extend_deadline(unit: UnitOfWork, waiting_row: int, expires: float, event: _RoutedEvent) -> None:
+    """Give a waiting row the deadline of an event that it covers, if that is later."""
+    later = later_deadline(expires, _deadline(unit, event.envelope))
+    if later == expires:
+        return
+    unit.db.send("set_deadline", later, waiting_row)
+    if (row := unit.rows.get(waiting_row)) is not None:
+        row.expires = later
+    for id, doc in event.documents(unit):
+        if doc is not None and doc.row == waiting_row:
+            doc.expires = later
+            unit.change((str(event.subscription.finishes), id))
+
+
+def _deadline(unit: UnitOfWork, envelope: Envelope) -> float | None:
+    return None if envelope.expires_in is None else unit.now + envelope.expires_in
+
+
 def _row(unit: UnitOfWork, event: _RoutedEvent, state: RowState) -> tuple[Any, ...]:
     """Return the columns of a new row, and begin the round of its documents."""
     event.row = row = unit.db.reserve("ledger")
     service, collection = event.subscription.service, event.subscription.finishes
     envelope, source = event.envelope, event.source
-    priority, round = envelope.priority, 0
+    priority, round, expires = envelope.priority, 0, _deadline(unit, envelope)
     named: list[tuple[str, int]] = []
     for id, doc in event.documents(unit):
         if doc is None:
@@ -216,22 +248,26 @@ def _row(unit: UnitOfWork, event: _RoutedEvent, state: RowState) -> tuple[Any, .
             # A background retry stays in the background, unless an operator has raised a document's priority.
             priority = max(priority, doc.priority)
         if not doc.final:
-            begin_round(doc, row, unit.now)
+            begin_round(doc, row, unit.now, expires)
             unit.change((str(collection), id))
             round = max(round, doc.round)
         named.append((id, max(1, doc.round)))
     content = (envelope.event_id, envelope.event_type, envelope.version, envelope.data, envelope.timestamp)
-    place = (round, priority, unit.now + envelope.due_in, source, unit.generation(source))
+    now = unit.now
+    if event.subscription.per_key == PerKey.ORDERED:
+        priority, now = 0, unit.published_at()  # the order of publication comes first
+    place = (round, priority, now + envelope.due_in, expires, source, unit.generation(source))
     return (row, service, str(state), *content, envelope.trace, event.key, collection, json.dumps(named), *place)
 
 
-def begin_round(doc: DocumentRecord, row: int, now: float) -> None:
-    """Begin a document's next round. Rounds are counted only here."""
+def begin_round(doc: DocumentRecord, row: int, now: float, expires: float | None) -> None:
+    """Begin a document's next round, with the deadline of its row. Rounds are counted only here."""
     doc.status = Status.PENDING
     doc.round += 1
     doc.attempt_count += 1
     doc.last_attempt_time = now
     doc.retry_at = None
+    doc.expires = expires
     doc.row = row
 
 
@@ -241,11 +277,15 @@ def route_unrouted(unit: UnitOfWork, event_type: str) -> None:
     if not waiting:
         return
     envelopes = []
-    for _, event_id, kind, version, data, timestamp, trace, source, generation, priority, due, *kept in waiting:
+    # In the order of due times: ids of different processes do not follow it, and services may promise it.
+    waiting.sort(key=lambda values: (values[10], values[0]))
+    for _, event_id, kind, version, data, timestamp, trace, source, generation, priority, due, *more in waiting:
         if generation == unit.generation(source):
             place = (trace, source, priority, max(0.0, due - unit.now))
-            raw, properties = None if kept[0] is None else bytes.fromhex(kept[0]), kept[1]
+            expires, hexadecimal, properties = more
+            raw = None if hexadecimal is None else bytes.fromhex(hexadecimal)
             found = Envelope(kind, data, event_id, timestamp, version, *place, raw=raw, properties=properties)
+            found.expires_in = None if expires is None else expires - unit.now
             envelopes.append(found)
     unit.db.send("delete_rows", [row[0] for row in waiting])
     publish(unit, envelopes)

@@ -8,6 +8,7 @@ from typing import Any
 
 from onward.model.documents import FINAL, Status
 from onward.model.failures import Failure, Outcome, outcomes, read_history, remember
+from onward.model.ledger import PARKED_DUE
 
 
 @dataclass(slots=True)
@@ -25,6 +26,7 @@ class DocumentRecord:
     row: int | None = None
     size: int = 0
     fingerprint: str | None = None  # The fingerprint of its last error
+    expires: float | None = None  # The time after which no try of its round begins
     retry_at: float | None = None
     revision: int = 1
     dead_letter: int | None = None
@@ -32,6 +34,7 @@ class DocumentRecord:
     id: str = ""
     source: str | None = None
     parent: str | None = None
+    joined: int = 0  # 1: it is or was a member of a join
     stored_status: str = ""  # The status in the database. The counts by status follow the difference to `status`
 
     @property
@@ -95,7 +98,14 @@ class RowRecord:
     fingerprint: str | None
     failed_at: float | None
     failed_trace: str | None
+    expires: float | None
+    serial_key: str | None  # Its service runs one row at a time with this key
     errors: str | None = None  # Its failures, after `read_errors`: they are long. None leaves the stored ones
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether it waits for its key, not for a due time."""
+        return self.due >= PARKED_DUE
 
     def record(self, failure: dict[str, Any]) -> None:
         """Add a failure to its history. Only the last failure keeps its traceback."""

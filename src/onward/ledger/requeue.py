@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import reduce
 from operator import itemgetter
 from typing import Any
 
 from onward.ledger.failure_groups import CountedFailure
-from onward.ledger.publish import begin_round, enter_event
+from onward.ledger.publish import begin_round, enter_event, later_deadline
 from onward.ledger.records import DocumentRecord, RowRecord
 from onward.ledger.transactions import TransactionalStore, transactional
 from onward.ledger.unit_of_work import UnitOfWork
@@ -19,7 +20,7 @@ from onward.model.breaker import MAX_ROW_OPENINGS, Strike
 from onward.model.documents import DocumentKey, Status
 from onward.model.events import Envelope, decoded_object
 from onward.model.failures import Failure, outcomes
-from onward.model.ledger import DeadLetter, RowState
+from onward.model.ledger import DeadLetter, PerKey, RowState
 from onward.model.ledger_views import DeadLetterGroup
 from onward.retry import Reason
 
@@ -80,13 +81,17 @@ class DeadLetters(TransactionalStore):
         return bool(named) and all(_is_done_with(doc, row, round) for _, doc, round in named)
 
     @transactional
-    def requeue(self, unit: UnitOfWork, row: int) -> bool:
-        """Requeue a dead letter's event in a new round; return False if it is no dead letter any more."""
+    def requeue(self, unit: UnitOfWork, row: int, *, keeps_deadline: bool = False) -> bool:
+        """Requeue a dead letter's event in a new round; return False if it is no dead letter any more.
+
+        It has no deadline then: a person has decided. With `keeps_deadline`, it has that of its documents.
+        """
         dead = unit.row(row)
         if dead is None or dead.state != RowState.DEAD:
             return False
         if not any(subscription.service == dead.service for subscription in unit.subscriptions()):
             return False  # it was for no service, or its service was retired
+        dead.expires = _deadline_of_documents(unit, dead) if keeps_deadline else None
         if not reopen_dead_letter(unit, dead, new_round=True):
             if not any(doc is not None and doc.dead_letter == row for _, doc, _ in unit.named(dead)):
                 unit.finish(dead)  # its documents were added later, and processed by other events
@@ -150,6 +155,12 @@ class DeadLetters(TransactionalStore):
         return unit.db.run("delete_rows", [row.id for row in dead])
 
 
+def _deadline_of_documents(unit: UnitOfWork, dead: RowRecord) -> float | None:
+    """Return the latest deadline of a dead letter's documents; None: one of them has none."""
+    found = [doc.expires for _, doc, _ in unit.named(dead) if doc is not None and doc.dead_letter == dead.id]
+    return reduce(later_deadline, found) if found else None
+
+
 def _is_done_with(doc: DocumentRecord | None, row: RowRecord, round: int) -> bool:
     """Return whether a document does not need the dead letter any more."""
     if doc is None:
@@ -205,10 +216,17 @@ def put_in_queue(unit: UnitOfWork, row: RowRecord) -> RowRecord:
     row.state = RowState.WAITING
     row.started = 0
     unit.woken.add(row.service)
+    is_ordered = row.serial_key is not None and unit.per_key(row.service) == PerKey.ORDERED
+    if not is_ordered:
+        unit.release_key(row)
     if row.due < unit.now:
         unit.returned.add(row.service)
     number = unit.db.read("waiting_row", row.service, row.key)
     waiting = None if number == row.id else unit.row(number)
+    if waiting is not None and is_ordered and row.collection is None:
+        unit.db.send("free_key", row.id)  # it keeps its place: the same event was published again behind it
+        row.key += f"/{row.id}"
+        waiting = None
     if waiting is None or waiting.state != RowState.WAITING:
         unit.save(row)
         return row
@@ -223,6 +241,7 @@ def put_in_queue(unit: UnitOfWork, row: RowRecord) -> RowRecord:
     waiting.ids = list(pairs.items())
     for name in ("tries", "not_ready", "given_back", "openings", "deaths", "lapses"):
         setattr(waiting, name, max(getattr(waiting, name), getattr(row, name)))
+    waiting.expires = later_deadline(waiting.expires, row.expires)
     unit.save(waiting)
     unit.finish(row)
     return waiting
@@ -243,12 +262,13 @@ def reopen_dead_letter(unit: UnitOfWork, row: RowRecord, *, new_round: bool) -> 
                 doc.status = Status.PENDING
                 doc.row = row.id
                 if new_round or not doc.round:
-                    begin_round(doc, row.id, unit.now)
+                    begin_round(doc, row.id, unit.now, row.expires)
                 row.round = max(row.round, doc.round)
             unit.change(key)
         if key in returning:
             row.ids.append((key[1], doc.round if doc else 0))
     row.reason = row.settled_at = None
+    row.serial_key = None  # its place in the order went to others: it gets the last one
     return True
 
 

@@ -13,6 +13,7 @@ from onward.ledger.unit_of_work import UnitOfWork, observe_total
 from onward.model.documents import DocumentKey, DocumentState, Status
 from onward.model.failures import Outcome, outcomes
 from onward.model.ledger import FailedBatch, RowState
+from onward.retry import Reason
 
 _LIVE = (RowState.WAITING, RowState.CLAIMED)
 
@@ -66,6 +67,25 @@ class RetryJobState(TransactionalStore):
             doc.record({"at": unit.now, "outcome": Outcome.GAVE_UP_FOR_GOOD, "round": doc.round})
             unit.leave_batch(doc)
             unit.change(key)
+        return len(found)
+
+    @transactional
+    def mark_expired(self, unit: UnitOfWork, keys: Sequence[DocumentKey]) -> int:
+        """Give up documents whose deadline passes before their next round; return how many.
+
+        They become `failed`, and their dead letter says why; those that have never failed become `discarded`.
+        """
+        found = _without_row(unit, keys)
+        for key, doc in found:
+            doc.status = Status.DISCARDED if doc.last_error is None else Status.FAILED
+            doc.retry_at = None
+            doc.record({"at": unit.now, "outcome": Outcome.EXPIRED, "round": doc.round})
+            unit.leave_batch(doc)
+            unit.change(key)
+            dead_letter = unit.row(doc.dead_letter)
+            if dead_letter is not None and dead_letter.state == RowState.DEAD:
+                dead_letter.reason = str(Reason.TTL_EXCEEDED)
+                unit.save(dead_letter)
         return len(found)
 
     @transactional

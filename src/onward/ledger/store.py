@@ -12,12 +12,14 @@ from weakref import WeakSet
 from onward.ledger import publish
 from onward.ledger.breakers import Breakers
 from onward.ledger.claim import Deliveries
+from onward.ledger.dependency_limits import DependencyLimits
 from onward.ledger.dialect import Bus, Database
 from onward.ledger.document_actions import DocumentActions, merge_status_counts
 from onward.ledger.due_scan import SLACK_SECONDS
 from onward.ledger.failure_groups import CountedFailure
 from onward.ledger.group_actions import GroupActions
 from onward.ledger.incoming import Incoming
+from onward.ledger.join_actions import Joins
 from onward.ledger.ledger_queries import LedgerQueries
 from onward.ledger.operations import OperationRecords
 from onward.ledger.outbox import Outbox
@@ -25,8 +27,10 @@ from onward.ledger.reader import DocumentQueries
 from onward.ledger.requeue import DeadLetters, return_claims
 from onward.ledger.retry_job_state import RetryJobState
 from onward.ledger.rollups import Rollups
+from onward.ledger.serial_keys import release_lost_keys
 from onward.ledger.subscriptions import Subscriptions
 from onward.ledger.transactions import transactional
+from onward.ledger.unique_events import KEEP_UNIQUE_SECONDS, UniqueEvents
 from onward.ledger.unit_of_work import UnitOfWork
 from onward.model.clock import Clock
 from onward.model.events import Envelope, new_id
@@ -53,11 +57,14 @@ class Store(
     OperationRecords,
     GroupActions,
     Incoming,
+    Joins,
     Outbox,
     RetryJobState,
     Rollups,
     Breakers,
+    DependencyLimits,
     Subscriptions,
+    UniqueEvents,
     SearchQueries,
 ):
     """Documents and ledger. Every method is one transaction, or joins the one it is called in.
@@ -71,7 +78,7 @@ class Store(
     def __init__(self, db: Database, clock: Clock | None = None) -> None:
         super().__init__(db, clock)
         self._buses: WeakSet[Bus] = WeakSet()
-        self._swept_at = self._pruned_to = -math.inf
+        self._swept_at = self._pruned_to = self._released_at = -math.inf
         self._merged_up_to = ""  # The source up to which document counts were merged
 
     def close(self) -> None:
@@ -95,9 +102,12 @@ class Store(
     ) -> tuple[int, list[Published]]:
         """Publish events with documents that do not exist yet; return how many documents were added, too."""
         published = self._publish(documents, envelopes)
+        self.wake_engines()
+        return published
+
+    def wake_engines(self) -> None:
         for bus in list(self._buses):
             bus.wake()
-        return published
 
     @transactional
     def _publish(
@@ -175,6 +185,21 @@ class Store(
         claims = unit.db.read("lapsed", unit.now) if gone is None else unit.db.read("claims_of", gone)
         return return_claims(unit, claims, lapsed=True)
 
+    def release_lost_keys(self) -> int:
+        """Release keys of rows that an older version has settled, or that are gone; return how many.
+
+        About once in `SWEEP_SECONDS`, whoever calls it how often.
+        """
+        now = self.now()
+        if 0 <= now - self._released_at < SWEEP_SECONDS:
+            return 0
+        self._released_at = now
+        return self._release_lost_keys() if self.db.fetch("lost_keys", 1) else 0
+
+    @transactional
+    def _release_lost_keys(self, unit: UnitOfWork) -> int:
+        return release_lost_keys(unit)
+
     def prune(self, *, keep_seconds: float, keep_count: int) -> int:
         """Delete completed events that are older than this, or more than that many; return how many."""
         now = self.now()
@@ -189,6 +214,7 @@ class Store(
     @transactional
     def _sweep(self, unit: UnitOfWork) -> None:
         unit.db.send("forget_foreign_events", unit.now - KEEP_FOREIGN_EVENTS_SECONDS)
+        unit.db.send("forget_unique_events", unit.now - KEEP_UNIQUE_SECONDS)
         unit.db.send("keep_last_served", None, unit.now - KEEP_WORKERS_SECONDS)
         unit.db.send("forget_workers", unit.now - KEEP_WORKERS_SECONDS)
         unit.db.send("prune_unroutable", unit.now - KEEP_UNROUTED_SECONDS, MAX_UNROUTED)

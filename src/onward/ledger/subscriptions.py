@@ -56,6 +56,8 @@ class Subscriptions(TransactionalStore):
                 unit.db.send("unsubscribe", former)
                 unit.db.send("rename_rows", subscription.service, former)
                 unit.db.send("rename_batches", subscription.service, former)
+                unit.db.send("rename_keys", subscription.service, former)
+                unit.db.send("drop_keys_of_service", former)
                 unit.returned.add(subscription.service)
             columns = (json.dumps(value) if isinstance(value, tuple) else value for value in astuple(subscription))
             unit.db.send("subscribe", *columns)

@@ -10,7 +10,9 @@ from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 from onward.ledger.dialect import Database
+from onward.ledger.joins import complete_joins
 from onward.ledger.reader import Reader
+from onward.ledger.serial_keys import hand_over_keys
 from onward.ledger.store_errors import StoreConflict
 from onward.ledger.unit_of_work import CompletedQuota, UnitOfWork
 from onward.model.breaker import USUAL_RULES
@@ -32,6 +34,7 @@ class TransactionalStore(Reader):
     def __init__(self, db: Database, clock: Clock | None = None) -> None:
         super().__init__(db)
         self.clock = clock or db.clock()
+        self._clock_given = clock is not None
         self.outgoing = NOTHING_LEAVES  # Which events of this process are put into the outbox
         self.breaker_rules = USUAL_RULES
         self.completed = CompletedQuota()
@@ -44,6 +47,9 @@ class TransactionalStore(Reader):
     def now(self) -> float:
         """Return the time of the store's clock, in seconds since the epoch."""
         return self.clock.now()
+
+    def wake_engines(self) -> None:
+        """Let the engines of this process look for new rows."""
 
     def transaction(self, *, alone: bool = False) -> AbstractContextManager[None]:
         """Make several calls one transaction: all of it, or nothing. It may end in `StoreConflict`."""
@@ -75,13 +81,24 @@ def transactional(method: Callable[Concatenate[S, UnitOfWork, P], T]) -> Callabl
 
     @wraps(method)
     def whole(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        published = False
+
         def steps() -> T:
+            nonlocal published
             unit = UnitOfWork(self.db, self.now(), self.outgoing, self.breaker_rules, self.completed)
+            unit.clock_given = self._clock_given
             self.db.notify_on_commit(unit.woken, unit.returned)
             result = method(self, unit, *args, **kwargs)
             unit.write()
+            if unit.released_keys:
+                hand_over_keys(unit)  # before joins are locked, as `settle` does
+            if unit.ended_members or unit.new_joins or unit.released_joins:
+                published = complete_joins(unit)
             return result
 
-        return self.atomically(steps)
+        result = self.atomically(steps)
+        if published:
+            self.wake_engines()
+        return result
 
     return whole

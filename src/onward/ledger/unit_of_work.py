@@ -18,6 +18,7 @@ from onward.model.breaker import USUAL_RULES, BreakerRules
 from onward.model.documents import DocumentKey, Status
 from onward.model.failures import Failure, Outcome
 from onward.model.group_rules import GroupRules
+from onward.model.joins import NewJoin
 from onward.model.ledger import (
     NOTHING_LEAVES,
     IndexedText,
@@ -41,7 +42,7 @@ _DELETE_DERIVED = (
     "delete_vectors",
 )
 _first_columns = attrgetter(*DocumentRecord.__slots__[:11])  # In the order of `insert_documents`
-_changing_columns = attrgetter(*DocumentRecord.__slots__[:15])  # In the order of `update_documents`
+_changing_columns = attrgetter(*DocumentRecord.__slots__[:16])  # In the order of `update_documents`
 
 
 @dataclass(slots=True)
@@ -75,6 +76,9 @@ class UnitOfWork:
     rows: dict[int, RowRecord | None] = field(default_factory=dict)
     woken: set[str] = field(default_factory=set)  # Services that got a new or returned row
     returned: set[str] = field(default_factory=set)  # Services that got a row back which was due before
+    released_keys: dict[str, dict[str, set[int]]] = field(default_factory=dict)  # By service and key: their rows
+    clock_given: bool = False  # The time is not that of the database, but of a test or simulation
+    _published_at: float | None = None
     _unlocked: set[DocumentKey] = field(default_factory=set)  # Documents that were read, but not to be changed
     _generations: dict[str, int] = field(default_factory=dict)
     _subscriptions: list[Subscription] | None = None
@@ -92,6 +96,12 @@ class UnitOfWork:
     _vectors: dict[tuple[int, str], bytes] = field(default_factory=dict)
     _status_counts: dict[tuple[str, str, str], int] = field(default_factory=lambda: defaultdict(int))
     _left_batches: dict[str, bool] = field(default_factory=dict)  # True: a document left because it succeeded
+    # What `joins.complete_joins` reads.
+    ended_members: set[DocumentKey] = field(
+        default_factory=set
+    )  # Members of joins that are final, or were deleted
+    new_joins: list[NewJoin] = field(default_factory=list)
+    released_joins: set[int] = field(default_factory=set)  # They may be complete, and are not held any more
 
     def __post_init__(self) -> None:
         self.outcomes = OutcomeCounts(self.db)
@@ -166,10 +176,12 @@ class UnitOfWork:
         if key not in self._new:
             self._changed.add(key)
 
-    def replace(self, key: DocumentKey, body: str, keys: Sequence[tuple[str, Any]] = ()) -> bool:
+    def replace(
+        self, key: DocumentKey, body: str, keys: Sequence[tuple[str, Any]] = (), *, keep_results: bool = False
+    ) -> bool:
         """Give a document new content; return whether that changed it.
 
-        It becomes `pending`, and the descendants of the old content are removed.
+        It becomes `pending`, and the descendants of the old content are removed, unless it keeps its results.
         """
         doc = self.document(key)
         if doc is None:
@@ -179,18 +191,28 @@ class UnitOfWork:
         if old == body:
             return False
         self._bodies[key] = body
-        self._delete_derived([doc.doc])
+        if keep_results:
+            self.db.send("delete_keys", [doc.doc])
+        else:
+            self._delete_derived([doc.doc])
         self._keys += [(doc.doc, *pair) for pair in keys]
         doc.revision += 1
         doc.size = len(body)
+        if keep_results:
+            self.change(key)
+            return True
         doc.status = Status.PENDING if doc.round else self.first_status(key[0])
         doc.attempt_count = 0
-        doc.last_error = doc.fingerprint = None
+        doc.last_error = doc.fingerprint = doc.expires = None
         self.change(key)
         for number in (doc.row, doc.dead_letter):
             row = self.row(number) if number is not None else None
-            if row is not None and row.cursor is not None:
+            if row is None:
+                continue
+            alone = len(row.ids) == 1  # others of the row keep their deadline
+            if row.cursor is not None or (alone and row.expires is not None):
                 row.cursor = None  # it was a position in the old content
+                row.expires = None if alone else row.expires
                 self.save(row)
         self.write()
         self.remove(children(self.db, [key]))
@@ -241,6 +263,8 @@ class UnitOfWork:
         for key, doc in found:
             self.count_status(doc.source, key[0], doc.stored_status, "")
             self.leave_batch(doc)
+            if doc.joined:
+                self.ended_members.add(key)
             for row in (doc.row, doc.dead_letter):
                 if row is not None:
                     leaving.setdefault(row, set()).add(doc.id)
@@ -294,12 +318,18 @@ class UnitOfWork:
             self.db.send("done_rows", self.now, [row.id])
         else:
             self._done.append(row.id)
+        self.release_key(row)
         row.state = RowState.DONE
         row.settled_at = self.now
         for key, doc, _ in self.named(row):
             if doc is not None and doc.row == row.id:
                 doc.row = None
                 self.change(key)
+
+    def release_key(self, row: RowRecord) -> None:
+        """Let another row have the key of this one, which is settled or does not hold it while it waits."""
+        if row.serial_key is not None and not row.is_parked:
+            self.released_keys.setdefault(row.service, {}).setdefault(row.serial_key, set()).add(row.id)
 
     def named(self, row: RowRecord) -> Iterator[tuple[DocumentKey, DocumentRecord | None, int]]:
         """Yield the documents that a row names, in their present state, each with its round in the row."""
@@ -323,6 +353,17 @@ class UnitOfWork:
             self.finish(row)
 
     # -- subscriptions, generations, groups
+
+    def per_key(self, service: str) -> str:
+        """Return whether a service runs one row at a time for each key (`PerKey`); empty: it does not."""
+        return next((one.per_key for one in self.subscriptions() if one.service == service), "")
+
+    def published_at(self) -> float:
+        """Return the time of publication by the clock that orders the events of all processes."""
+        if self._published_at is None:
+            # Not `now`: on a server, each process only estimates its time.
+            self._published_at = self.now if self.clock_given else self.db.exact_time()
+        return self._published_at
 
     def subscriptions(self) -> list[Subscription]:
         if self._subscriptions is None:
@@ -397,7 +438,8 @@ class UnitOfWork:
             assert doc is not None, "`remove` writes before it deletes"
             self.count_status(doc.source, key[0], doc.stored_status, doc.status)
             doc.status = doc.stored_status = str(doc.status)
-            documents.append((*_first_columns(doc), doc.source, doc.id, doc.parent, key[0], self.now, self.now))
+            last = (key[0], self.now, self.now, doc.expires)
+            documents.append((*_first_columns(doc), doc.source, doc.id, doc.parent, *last))
             bodies.append((doc.doc, new.body))
             if new.keys:
                 self._keys += [(doc.doc, *pair) for pair in new.keys]
@@ -437,6 +479,8 @@ class UnitOfWork:
             if (doc := self.docs[key]) is not None:
                 if doc.status != doc.stored_status:
                     self.count_status(doc.source, key[0], doc.stored_status, doc.status)
+                    if doc.joined:
+                        self.ended_members.add(key)
                 doc.status = doc.stored_status = str(doc.status)
                 changed.append((*_changing_columns(doc), self.now))
         self._changed.clear()

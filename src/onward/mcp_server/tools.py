@@ -12,6 +12,7 @@ from onward.mcp_server.bounded_results import bounded
 from onward.ops.bad_input import BadInput, NotFound
 from onward.ops.lookup import check_store, resolve, resolve_source, store_exists, store_file
 from onward.ops.queries import document_details as details
+from onward.ops.queries.attachments import attached_facts, attachments_of
 from onward.ops.text.format import iso, one_line, printable
 from onward.pipeline.dates import ALLOWED, ClockChange, read_past
 from onward.pipeline.documents import Message, Summary
@@ -132,7 +133,7 @@ class StoreTools:
             _about(message)
             | {
                 "recipients": message.recipients,
-                "attachments": [one.model_dump() for one in message.attachments],
+                "attachments": [one.as_dict() for one in attachments_of(app, [message]).get(found, [])],
                 "text": f"<<<text {mark}>>>\n{text}\n<<<end {mark}>>>",
                 "start": start,
                 "length": len(message.body),
@@ -179,9 +180,10 @@ class StoreTools:
 
     def ingest(self, location: Annotated[str, Field(min_length=1, max_length=2_000)]) -> Facts:
         """Ingest the page or file of a URL, or a known source once more. A worker does it."""
-        from onward.ops.actions.action import Actor, user_name
+        from onward.ops.actions.action import Actor
         from onward.ops.actions.sources import IngestAgain
         from onward.ops.submissions import submit_source, url_source
+        from onward.runtime.process_identity import user_name
 
         given = printable(location.strip())
         app = self.app(create=True)
@@ -210,7 +212,8 @@ class StoreTools:
         return self._run(RetryDocuments(keys=((collection, found),)))
 
     def _run(self, action: Action) -> Facts:
-        from onward.ops.actions.action import ActionProgress, Actor, user_name
+        from onward.ops.actions.action import ActionProgress, Actor
+        from onward.runtime.process_identity import user_name
 
         outcome = action.run(self.app(), ActionProgress(), Actor(user_name(), ACTOR))
         return _result({**outcome.facts, "touched": outcome.touched, "outcome": outcome.text})
@@ -246,6 +249,7 @@ def _about(message: Message) -> Facts:
         "date": iso(message.date),
         "source": message.source,
         "path": message.path,
+        **({"attached_to": attached} if (attached := attached_facts(message)) else {}),
     }
 
 

@@ -169,6 +169,7 @@ class DocumentState:
     source: str | None = None
     parent: str | None = None
     failed_batch: str | None = None  # The failed batch it was set aside into, to be retried with it
+    expires: float | None = None  # The time after which no try of it begins; an operator's retry clears it
 
     @property
     def final(self) -> bool:

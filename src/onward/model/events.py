@@ -157,6 +157,7 @@ class Envelope:
     routing_key: str = ""  # Under which it leaves for other programs; empty: it does not leave
     raw: bytes | None = None  # The bytes of another program's message, if the row would not have all of it
     properties: str | None = None  # The properties of that message, as JSON text
+    expires_in: float | None = None  # Seconds after which no try of it begins; None: it has no deadline
 
     @classmethod
     def of(
@@ -169,6 +170,7 @@ class Envelope:
         due_in: float = 0.0,
         trace: str | None = None,
         leaves: bool = True,
+        expires_in: float | None = None,
     ) -> list[Envelope]:
         """Wrap an event, cut into several where it names more documents than one may.
 
@@ -176,7 +178,10 @@ class Envelope:
         """
         key = event.routing_key if leaves else ""
         context = (event.version, trace, source, priority, due_in, event.notice, False, key)
-        return [cls(event.event_type, _data_of(piece), new_id(), now, *context) for piece in _cut(event)]
+        return [
+            cls(event.event_type, _data_of(piece), new_id(), now, *context, expires_in=expires_in)
+            for piece in _cut(event)
+        ]
 
 
 def _data_of(event: Event) -> str:

@@ -161,6 +161,12 @@ class Outcome(StrEnum):
     SET_ASIDE = "set_aside"
     PROCESSED = "processed"
     GAVE_UP_FOR_GOOD = "gave_up_for_good"  # no try: the retry job found that no round is left
+    EXPIRED = "expired"  # no try: its deadline passed
+    CANCELLED = "cancelled"  # no try: somebody has cancelled it; `by` says who
+
+
+# Outcomes that are stored in the history without a try.
+NO_TRY = frozenset({Outcome.GAVE_UP_FOR_GOOD, Outcome.EXPIRED, Outcome.CANCELLED})
 
 
 def remember(history: dict[str, Any] | None, outcome: dict[str, Any]) -> dict[str, Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from onward.model.events import Envelope
 from onward.model.failures import Failure
+from onward.model.joins import NewJoin
 from onward.retry import Reason
 
 # From this number of unexplained deaths on, an event runs alone in a process of its own. The SQL statements have
@@ -21,8 +22,16 @@ BACKGROUND = -1  # The priority of work that is done when nothing else is due: t
 OVERDUE = 900.0  # Seconds after which a background row gets one of every `BACKGROUND_EVERY` claims
 BACKGROUND_EVERY = 10
 MAX_RAW_BYTES = 1_000_000  # Bytes that are kept of an event that cannot be read. Onward's own have up to 64 kB
+PARKED_DUE = 253_370_764_800.0  # The due time of a row that waits for its key: year 9999. SQL has the number
 KEEP_UNROUTED_SECONDS = 7 * 86_400.0  # How long an event waits for a first consumer to subscribe
 MAX_UNROUTED = 100_000  # Events that are kept for a first consumer; the oldest are deleted first
+
+
+class PerKey(StrEnum):
+    """Values of `Subscription.per_key`."""
+
+    ONE = "one"
+    ORDERED = "ordered"
 
 
 class RowState(StrEnum):
@@ -48,6 +57,9 @@ class Subscription:
     version: int = 1
     was: tuple[str, ...] = ()  # Former names of the service, whose rows it takes over
     round_rules: str = ""  # What the collection it finishes declares about rounds, as `RoundRules` stores it
+    per_key: str = (
+        ""  # `one`: its rows with the same key run one at a time; `ordered`: and in order; empty: neither
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +127,8 @@ class Input:
     revision: int = 0
     round: int = 0
     body: str | None = None  # None: not read yet, because the claim has reached its limit of bytes
+    failed: bool = False  # It has failed before. Only set in a delivery that has expired
+    in_time: bool = False  # Its content was replaced, and its deadline with it. Only set in such a delivery, too
 
 
 @dataclass(slots=True)
@@ -148,6 +162,16 @@ class Delivery:
     trace: str | None = None
     failed_at: float | None = None  # When it failed for the first time
     failed_trace: str | None = None  # The trace of its last failed try
+    expires: float | None = None  # The time after which no try of it begins
+    expired: bool = False  # That time had passed when it was claimed: it is settled without a try
+    key_error: BaseException | None = None  # Why its key could not be computed; its call fails with it
+    calls: int | None = (
+        None  # How many calls the limits of a dependency allow; other documents return to the queue
+    )
+    granted_at: float | None = (
+        None  # When a rate allowed them; a call that has not begun by `begin_by` is released
+    )
+    begin_by: float | None = None
 
 
 @dataclass(slots=True)
@@ -173,6 +197,7 @@ class Replacement:
     body: str
     revision: int
     keys: Sequence[tuple[str, str | float]] = ()
+    keeps_results: bool = False  # status, descendants, texts and vectors stay
 
 
 @dataclass(slots=True)
@@ -234,6 +259,7 @@ class RetryLater:
     batch: int | None = None
     deaths: int | None = None  # The event's new count of deaths; None: unchanged
     given_back: bool = False  # A dependency caused the failure, and no try is charged
+    own_deadline: bool = False  # The event gets the deadline of these documents
 
 
 @dataclass(slots=True)
@@ -259,7 +285,14 @@ class InFailedBatch:
     notice: Envelope | None = None
 
 
-SettlementPart = Processed | RetryLater | DeadLettered | InFailedBatch
+@dataclass(slots=True)
+class Expired:
+    """The deadline passed before the first try: these documents, if there are any, are discarded."""
+
+    ids: Sequence[str] = ()
+
+
+SettlementPart = Processed | RetryLater | DeadLettered | InFailedBatch | Expired
 
 
 @dataclass(slots=True)
@@ -297,6 +330,7 @@ class Settlement:
     emits: Sequence[Envelope] = ()
     texts: Sequence[IndexedText] = ()
     vectors: Sequence[IndexedVector] = ()
+    joins: Sequence[NewJoin] = ()
     parts: Sequence[SettlementPart] = ()
     closes: bool = True
     starts: bool = False  # Record that the handler is about to run, so that a crash can be attributed to it
@@ -322,7 +356,7 @@ class CommitResult:
     opened: Sequence[str] = ()
     closed: Sequence[str] = ()
     parts: Sequence[SettlementPart] | None = None  # Committed instead, if a dependency caused the failure
-    woken: frozenset[str] = frozenset()  # Services that have new rows to claim
+    woken: Set[str] = frozenset()  # Services that have new rows to claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,10 +374,20 @@ class Published:
 
     event_id: str
     rows: int = 0  # Services that will get it
-    duplicates: int = 0  # Services that have it waiting already
+    # Services that have it waiting already; 1 if it is unique for a time, and `event_id` is that of the first.
+    duplicates: int = 0
     unrouted: bool = False  # No service consumes it yet
     kept: tuple[KeptDocument, ...] = ()  # Stored with other content, which stays; `app.replace` changes it
     awaits_commit: bool = False  # Published in the caller's transaction: all but the id is known after its commit
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedMany:
+    """The counts of `app.publish_many`."""
+
+    items: int = 0  # Events that were taken; each is stored, or a duplicate
+    documents: int = 0  # Documents that were not stored before
+    duplicates: int = 0  # Events that were waiting already, or are not published again for a time
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 from onward.model.documents import DocumentKey
 from onward.model.group_life import GroupLife
+from onward.model.ledger import PARKED_DUE, RowState
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,13 @@ class LedgerRow:
     reason: str | None
     settled_at: float | None
     documents: int
+    serial_key: str | None = None  # Its service runs one row at a time with this key
+    first_due: float | None = None  # When it was due first, if it has a key
+
+    @property
+    def waits_for_key(self) -> bool:
+        """Whether it waits until another row with its key is settled, whatever the time."""
+        return self.state == RowState.WAITING and self.due >= PARKED_DUE
 
 
 @dataclass(frozen=True, slots=True)

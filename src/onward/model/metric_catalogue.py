@@ -64,6 +64,7 @@ _METRICS = (
     _histogram("event_retry_latency_seconds", "From the first failure of an event to its success.", "service"),
     _counter("event_retry_dlq_total", "Events that became dead letters.", "service", "reason"),
     _histogram("event_retry_attempt_count", "Tries that an event took, whatever its end.", "service"),
+    _counter("events_expired_total", "Events whose deadline passed before their first try.", "service"),
     _counter("event_duplicates_total", "Events that waited already, and were not put twice.", "service"),
     _counter("chunks_created_total", "Chunks that the pipeline has made."),
     _histogram("chunk_size_tokens", "Tokens in a chunk."),

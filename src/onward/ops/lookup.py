@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from onward.ledger.store import Store
 
 EMPTY = "Nothing has been ingested yet. Begin with:\n  onward ingest SOURCE…   (a mailbox, a folder or a URL)"
+PIPELINE_WORKER = "onward worker"
 PIPELINE_SERVICES = ("ingestion", "parsing", "chunking", "embedding", "orchestration", "summarization")
 PAGE = 500  # documents that are read or changed at once
 LEAST_PREFIX = 4
@@ -58,7 +59,7 @@ def check_store(store: str) -> None:
 
 def worker_command(store: Store) -> str:
     """Return the command that starts a worker for this store, which may be that of another app."""
-    return "onward worker" if is_pipeline_store(store) else "onward worker --app MODULE:APP"
+    return PIPELINE_WORKER if is_pipeline_store(store) else "onward worker --app MODULE:APP"
 
 
 def is_pipeline_store(store: Store) -> bool:
@@ -133,7 +134,7 @@ def resolve(app: App, given: str, among: Sequence[str] = ()) -> DocumentKey:
         )
     found = found or [one for one in app.store.ids_like(prefix, limit=1000) if not among or one[0] in among]
     if not found:
-        of = f" of {' or '.join(among)}" if rest or len(among) == 1 else ""
+        of = f" of {' or '.join(among)}" if among and (rest or len(among) == 1) else ""
         raise NotFound(f"no document{of} has an id that begins with {one_line(prefix)!r}; see `onward documents`")
     ids = sorted({id: name for name, id in reversed(found)}.items())
     if len(ids) > 1:

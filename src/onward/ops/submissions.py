@@ -13,6 +13,8 @@ from onward.ops.bad_input import BadInput, NotPossible
 from onward.ops.text.format import one_line
 from onward.pipeline.documents import Archive, source_id
 from onward.pipeline.uploads import Upload, clean_name, read_location
+from onward.retry.errors import OnwardError
+from onward.retry.redact import redact
 
 MAX_URL_LENGTH = 2_000  # an index of the store has to hold it
 
@@ -51,6 +53,31 @@ def url_source(url: str) -> str:
     if len(source) > MAX_URL_LENGTH:
         text = f"url is longer than {MAX_URL_LENGTH} characters when it is written out"
         raise BadInput(f"{text}: give a shorter one")
+    return source
+
+
+def remote_source(app: App, location: str) -> str:
+    """Return a source that is to be watched; refuse one that is not known and does not come from the web.
+
+    A client must not read files of the server's machine. Mailboxes, buckets and ssh are opened with
+    credentials of that machine, which must not be sent to a server that the client has chosen.
+    """
+    from onward.pipeline.source_kinds.registry import scheme_of
+    from onward.pipeline.sources import known_source
+
+    given = location.strip()
+    try:
+        source = known_source(app, given)
+    except OnwardError as error:
+        raise BadInput(str(error)) from error
+    from_web = scheme_of(source).split("+")[-1] in ("http", "https")
+    if not from_web and source not in app.store.sources():
+        raise BadInput(
+            f"location is {one_line(redact(given), 100)!r}, read with the rights of the server's machine. It must "
+            "be a source of the web (https://…, crawl+https://…), or a known one: run `onward watch` there"
+        )
+    if len(source) > MAX_URL_LENGTH:
+        raise BadInput(f"location has {len(source)} characters, and may have {MAX_URL_LENGTH}: give a shorter one")
     return source
 
 

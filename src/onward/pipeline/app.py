@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from onward import App, Settings
-from onward.pipeline import events, sources, vector_upgrade
-from onward.pipeline.documents import Archive, Chunk, Message, Thread
-from onward.pipeline.stages import chunking, ingestion, model_calls, orchestration, parsing
+from onward.pipeline import events, folder_events, sources, vector_upgrade, watching
+from onward.pipeline.documents import Archive, Chunk, Message, Thread, source_id
+from onward.pipeline.stages import chunking, ingestion, model_calls, orchestration, parsing, thread_repair
 from onward.pipeline.stages import vector_upgrade as upgrading
 
 STAGES = ("ingestion", "parsing", "chunking", "embedding", "orchestration", "summarization")
@@ -84,7 +84,14 @@ def build(settings: Settings | None = None, *, store: str | None = None) -> App:
         ),
     )(partial(upgrading.upgrade, app))
     app.periodic("vector upgrade", every=vector_upgrade.CHECK_SECONDS)(partial(vector_upgrade.check_upgrade, app))
+    app.periodic("watched sources", every=watching.CHECK_SECONDS, due=partial(watching.next_run, app))(
+        partial(watching.begin_due_runs, app)
+    )
+    app.background("folder events")(partial(folder_events.follow, app))
     app.periodic("collect blobs", every=sources.COLLECT_SECONDS)(partial(sources.collect_blobs, app))
+    app.service("parsing.threads", on=events.ThreadsDiverged, key=lambda event: source_id(event.source))(
+        partial(thread_repair.repair, app)
+    )
     # A thread must not wait for a document that was given up.
     app.service("orchestration.archives", on=events.ParsingFailed)(orchestration.after_failed_archives)
     app.service("orchestration.messages", on=events.ChunkingFailed)(orchestration.after_failed_messages)

@@ -10,11 +10,17 @@ from pydantic import BaseModel, Field, WithJsonSchema
 
 from onward import Document, Reader
 from onward.pipeline import uploads
+from onward.pipeline.mail_threads import ThreadMail, thread_mail
 
-Kind = Literal["source", "mbox", "eml", "html", "text", "markdown", "rst", "code", "pdf"]
+Kind = Literal[
+    "source", "mbox", "eml", "html", "text", "markdown", "rst", "code", "pdf", "word", "spreadsheet", "slides",
+    "ebook", "notebook", "calendar", "contacts", "latex", "man", "subtitles",
+    "picture",
+]  # fmt: skip
 # Stored in seconds since the epoch, written as ISO 8601 for other programs.
 PointInTime = Annotated[float, WithJsonSchema({"type": "string", "format": "date-time"})]
 MAIL = frozenset({"mbox", "eml"})
+OFFICE = ("slides", "spreadsheet", "word")
 MAX_PARTS = 8  # of a path that are keys of its archive
 MAX_TITLE_CHARACTERS = 300
 _BEFORE_PATH = re.compile(r"^[a-z][a-z0-9+.-]*://(?:[^/@]*@)?")  # the scheme, and the name and password of a user
@@ -41,8 +47,20 @@ def place_titles(place: str) -> list[str]:
     return [tail for tail in list(tails)[:1] + list(tails)[1:][-MAX_PARTS:] if tail]
 
 
+class AttachedTo(BaseModel):
+    """The mail that has a document as an attachment."""
+
+    message_id: str  # the id of its document
+    thread_id: str
+    number: int  # the place in the attachments of the mail, from 1 on
+    name: str = ""  # of the attached file
+    subject: str = ""
+    author: str = ""
+    date: PointInTime | None = None
+
+
 class Archive(Document, collection="archives", keys=("source_id", "origin", "blob")):
-    """The content of one place of a source; without a blob, the request to fetch it."""
+    """The content of one place of a source, or an attachment of a mail; without a blob, a request to fetch it."""
 
     source: str
     source_id: str
@@ -55,8 +73,27 @@ class Archive(Document, collection="archives", keys=("source_id", "origin", "blo
     charset: str = ""  # from the server
     language: str = ""
     submission: int = 1  # the number of the submission of its source; a later one replaces an earlier one
+    retries_failed: bool = True  # of a request: whether what failed is read again, as it is if a person asks
     rereads: int = 0  # how often it was read again because a message in it was removed with another archive
     origin: str = ""
+    attached_to: AttachedTo | None = None
+    not_read: str = ""  # why no text was looked for in it, or none was found, although nothing failed
+    wants_ocr: bool = False  # no program for recognising its text is installed; a later submission tries again
+
+    @classmethod
+    def of_attachment(cls, mailbox: Archive, attached_to: AttachedTo, path: str, **fields: Any) -> Archive:
+        """Return the archive of an attachment. Its origin is its own: no other archive ever takes its place."""
+        id = attachment_id(attached_to.message_id, attached_to.number)
+        return cls(
+            id=id,
+            source=mailbox.source,
+            source_id=mailbox.source_id,
+            submission=mailbox.submission,
+            path=path,
+            origin=Document.make_id("origin", id),
+            attached_to=attached_to,
+            **fields,
+        )
 
     @property
     def title(self) -> str:
@@ -66,14 +103,28 @@ class Archive(Document, collection="archives", keys=("source_id", "origin", "blo
         """Return its keys; its path from each of its parts on, so that it is found by the beginning of one.
 
         Its origin is also its `place`, a key that no message has; see `find_archives`. The request of an upload
-        also has its blob, so that the blob is not collected.
+        also has its blob, so that the blob is not collected. An attachment is in no listing of its source: it has
+        no key `source_id`, but those of its mail and its thread, and `attachment`.
         """
         pairs = super().key_values()
+        if self.attached_to is not None:
+            pairs = [pair for pair in pairs if pair[0] != "source_id"]
+            pairs += [("mail", self.attached_to.message_id), ("attached_thread", self.attached_to.thread_id)]
+            pairs.append(("attachment", self.source_id))
+        if self.not_read:
+            pairs.append(("attached_not_read" if self.attached_to else "not_read", self.source_id))
+        if self.wants_ocr:
+            pairs.append(("wants_ocr", self.source_id))
         pairs += [("place", self.origin)] if self.origin else []
         pairs += [("title", title) for title in place_titles(self.path or self.source)]
         if self.blob is None and (upload := uploads.read_location(self.source)) is not None:
             pairs.append(("blob", upload.digest))
         return pairs
+
+
+def attachment_id(message_id: str, number: int) -> str:
+    """Return the id of the archive of an attachment of a mail."""
+    return Document.make_id("archive", "attachment", message_id, number)
 
 
 class ArchiveOfPlace(NamedTuple):
@@ -102,7 +153,9 @@ class MessageAttachment(BaseModel):
     name: str
     content_type: str
     size: int
-    indexed: bool = False  # whether its text is searchable
+    indexed: bool = False  # whether its text is searchable as a part of its mail
+    read_apart: bool = False  # whether it is read as an archive of its own; see `attachment_id`
+    not_read: str = ""  # why its text is not read
 
 
 class SummaryCitation(BaseModel):
@@ -113,21 +166,8 @@ class SummaryCitation(BaseModel):
     sentence: str
 
 
-_SUBJECT_PREFIXES = re.compile(
-    r"\s*(?:(?:re|fwd?|aw|wg|sv|antw|tr)\s*(?:\[\d+\])?\s*[:：]|\[[^\]]{0,60}\])", re.IGNORECASE
-)
-
-
-def plain_subject(subject: str) -> str:
-    """Return a subject without the prefixes of replies and the tags of lists."""
-    place = 0
-    while (found := _SUBJECT_PREFIXES.match(subject, place)) is not None:
-        place = found.end()
-    return subject[place:].strip() or subject.strip()
-
-
 class Message(Document, collection="messages", keys=("thread_id", "origin", "author", "date", "blob")):
-    """One mail, page or file."""
+    """One mail, page or file; or the text of an attachment of a mail."""
 
     source: str
     archive_id: str
@@ -150,11 +190,22 @@ class Message(Document, collection="messages", keys=("thread_id", "origin", "aut
     offset: int = 0
     length: int = 0  # its bytes in the blob of its archive
     blob: str | None = None  # its bytes, if it could not be read
+    # Mails that it refers to and that no mail of its source named before: its thread is found by them, too.
+    placeholders: list[str] = Field(default_factory=list)
+    attached_to: AttachedTo | None = None
 
     @classmethod
     def from_archive(cls, archive: Archive, id: str, **fields: Any) -> Message:
-        source, origin, kind, path = archive.source, archive.origin, archive.kind, archive.path
-        return cls(id=id, source=source, archive_id=archive.id, origin=origin, kind=kind, path=path, **fields)
+        return cls(
+            id=id,
+            source=archive.source,
+            archive_id=archive.id,
+            origin=archive.origin,
+            kind=archive.kind,
+            path=archive.path,
+            attached_to=archive.attached_to,
+            **fields,
+        )
 
     def new_text(self) -> str:
         """Return its text without quotes and signature; if that is blank, all of its text."""
@@ -165,13 +216,41 @@ class Message(Document, collection="messages", keys=("thread_id", "origin", "aut
         """Return the text that is not in `new_text`: quotes and signature."""
         return self._text_of(new=False) if self._text_of(new=True).strip() else ""
 
+    def thread_mail(self) -> ThreadMail | None:
+        """Return what decides its thread; None if it is no mail, or could not be read."""
+        if self.kind not in MAIL or self.blob is not None:
+            return None
+        author = self.author.rpartition("<")[2].rstrip(">")
+        return thread_mail(
+            id=self.id,
+            source=self.source,
+            message_id=self.message_id,
+            references=self.references,
+            subject=self.subject,
+            date=self.date,
+            addresses=(author, *self.recipients),
+        )
+
     def _text_of(self, *, new: bool) -> str:
         spans = self.spans or [("new", 0, len(self.body))]
         return "".join(self.body[start:end] for kind, start, end in spans if (kind == "new") == new)
 
     def key_values(self) -> list[tuple[str, str | float]]:
-        """Return its keys; `file` if it is no mail, `without_text` if it was read and has no text to chunk."""
+        """Return its keys; `file` if it is no mail, `without_text` if it was read and has no text to chunk, and
+        `damaged` if it has defects.
+
+        A mail has those by which its thread is found, see `ThreadIndex`. An attachment is counted apart from the
+        messages of its thread and source: it has the keys `attached_thread` and `attachment` instead of
+        `thread_id` and `file`.
+        """
         pairs = super().key_values()
+        if self.defects:
+            pairs.append(("damaged", source_id(self.source)))
+        if self.attached_to is not None:
+            pairs = [("attached_thread" if name == "thread_id" else name, value) for name, value in pairs]
+            return [*pairs, ("attachment", source_id(self.source))]
+        if (mail := self.thread_mail()) is not None:
+            pairs += mail.key_values(self.placeholders)
         if self.kind not in MAIL:
             pairs.append(("file", source_id(self.source)))
         if self.blob is None and not self.body.strip():
@@ -180,8 +259,8 @@ class Message(Document, collection="messages", keys=("thread_id", "origin", "aut
 
 
 def in_order(messages: Iterable[Message]) -> list[Message]:
-    """Return messages by date, those without a date first."""
-    return sorted(messages, key=lambda message: (message.date or 0.0, message.offset, message.id))
+    """Return messages by date, those without a date first; an attachment behind all mails of its date."""
+    return sorted(messages, key=lambda it: (it.date or 0.0, it.attached_to is not None, it.offset, it.id))
 
 
 class Thread(Document, collection="threads"):
@@ -239,6 +318,44 @@ class Task(Document, collection="tasks"):
     submitted_at: PointInTime
 
 
+class Source(Document, collection="sources"):
+    """The settings of a source: its options, and when it is ingested again. A source may have none."""
+
+    location: str  # canonical
+    options: dict[str, str] = Field(default_factory=dict)
+    every: float | None = None  # seconds between two runs; None: it is ingested only when somebody asks for it
+    on_vanished: Literal["forget", "keep"] = "forget"  # what becomes of documents whose entry is no longer listed
+    paused: bool = False
+    next_run: PointInTime | None = None
+
+    @property
+    def watched(self) -> bool:
+        return self.every is not None and not self.paused
+
+    def key_values(self) -> list[tuple[str, str | float]]:
+        return [("watched", "yes")] if self.watched else []
+
+
+class VersionPart(Document, collection="versions"):
+    """Versions of entries of a source, with the archives that they made; later parts replace earlier ones."""
+
+    source: str
+    source_id: str
+    number: int  # its place in the order of the parts
+    merged: bool = False
+    data: str  # compressed; see `stored_versions`
+
+    def key_values(self) -> list[tuple[str, str | float]]:
+        return [("versions_of", self.source_id)]
+
+
+class RefusedLogin(Document, collection="logins"):
+    """The mark of a password that a server has refused: it is not sent there again."""
+
+    dependency: str
+    mark: str  # see `mark_of`: no password can be found by it
+
+
 class SavedSearch(Document, collection="searches"):
     """A query, or the filters of a list of the console, that somebody saved under a name."""
 
@@ -263,6 +380,7 @@ class Report(Document, collection="reports"):
     counts: dict[str, int]
     passed_over: dict[str, int] = Field(default_factory=dict)  # skipped items by kind
     passed_over_items: list[SkippedItem] = Field(default_factory=list)  # the first skipped items of each kind
+    problems: list[SkippedItem] = Field(default_factory=list)  # the first entries that could not be fetched now
     index: str | None = None  # the blob with the offsets of messages, if some were read from an older archive
     ignored: dict[str, int] = Field(default_factory=dict)  # skipped as hidden, ignored by git, or of tools
 

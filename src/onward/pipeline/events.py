@@ -55,6 +55,13 @@ class EmbeddingsGenerated(Event):
     origin: str = ""  # all threads with a message from this place: its archive has been parsed to the end
 
 
+class ThreadsDiverged(Event):
+    """Threads of a source may be wrong: mails were added that join them, or mails of them were removed."""
+
+    source: str
+    thread_ids: list[str] = names(Thread)
+
+
 class VectorUpgradeRequested(Event):
     """The chunks of a lane after an id are to get a vector of a better model, those that have none."""
 

@@ -22,7 +22,7 @@ from typing import NamedTuple, get_args
 from onward import OnwardError
 from onward.pipeline.dates import ALLOWED as DATES
 from onward.pipeline.dates import ClockChange, read_past
-from onward.pipeline.documents import MAIL, Kind
+from onward.pipeline.documents import MAIL, OFFICE, Kind
 from onward.search import Filter, Term
 
 FIELDS = {"subject": "title", "from": "from", "to": "to", "path": "path"}  # the field that each operator searches
@@ -30,7 +30,10 @@ ALIASES = {"language": "lang"}
 HAS = {"attachment": "attachment"}  # what a message can have, and the facet that says so
 YES = "yes"  # the value of such a facet
 # The values of `kind:`. No message has the kind of a whole source; mail is stored in two forms.
-KINDS = {kind: (kind,) for kind in get_args(Kind) if kind != "source"} | {"mail": tuple(sorted(MAIL))}
+KINDS = {kind: (kind,) for kind in get_args(Kind) if kind != "source"} | {
+    "mail": tuple(sorted(MAIL)),
+    "office": OFFICE,
+}
 
 LONGEST_PHRASE = 1_000  # characters; the search for a closing quote goes no further
 # A Japanese or Chinese keyboard also types full-width forms of ASCII characters.

@@ -2,39 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import chain, islice
 
 from onward import App, Document, Status
 from onward.pipeline import uploads
 from onward.pipeline.documents import Archive, Chunk, Message, Report, Task, report_id, source_id
 from onward.pipeline.events import ChunksPrepared, SourceSubmitted
+from onward.pipeline.source_cache import remove_cache
+from onward.pipeline.source_settings import changed_options, check_options, source_settings, store_settings
 
 UNREFERENCED_SECONDS = 86_400.0  # a blob without a document is kept this long: its document may come
 COLLECT_SECONDS = 6 * 3_600.0  # how often blobs without a document are collected
+KEPT_TASKS = 100  # the last runs of a source that stay listed
 _PAGE = 500
 GIVEN_UP = (Status.FAILED, Status.FAILED_MAX_RETRIES)
 
 
-def submit(app: App, location: str) -> Task:
-    """Request the ingestion of a source, for the first time or again."""
+def submit(
+    app: App, location: str, options: Mapping[str, str] | None = None, *, retries_failed: bool = True
+) -> Task:
+    """Request the ingestion of a source, for the first time or again. Options are kept for its next runs.
+
+    A run that begins by itself does not read again what failed: that would fail again, and alert, each time.
+    """
     from onward.pipeline.fetch.location import canonical  # fetching imports much that a list needs not
 
     source = canonical(location)
     id = source_id(source)
+    if options:
+        check_options(source, options)
 
     def put() -> Task:
+        if options:
+            settings = source_settings(app, source)
+            changed = changed_options(source, settings.options, options)
+            store_settings(app, settings.model_copy(update={"options": changed}))
         known = app.get(Archive, id)
-        number = known.submission + 1 if known else 1
-        request = Archive(id=id, source=source, source_id=id, submission=number)
-        task_id, now = Document.make_id("task", id, number), app.store.now()
-        task = Task(id=task_id, source=source, source_id=id, submission=number, submitted_at=now)
+        request, task = next_submission(source, known, app.store.now(), retries_failed=retries_failed)
         app.replace(request, source=source)
         app.publish(SourceSubmitted.of(request, source=source), documents=[task], source=source)
+        if task.submission > KEPT_TASKS:  # a watched source may have thousands of runs a day
+            app.store.remove_documents([(Task.collection, task_id(id, task.submission - KEPT_TASKS))])
         return task
 
     return app.atomically(put)
+
+
+def task_id(source_id: str, submission: int) -> str:
+    """Return the id of the task that stands for a run of a source."""
+    return Document.make_id("task", source_id, submission)
+
+
+def next_submission(
+    source: str, known: Archive | None, now: float, *, retries_failed: bool = True
+) -> tuple[Archive, Task]:
+    """Return the request for the next run of a source, and its task; `known` is the request of the last one."""
+    id, number = source_id(source), known.submission + 1 if known else 1
+    request = Archive(id=id, source=source, source_id=id, submission=number, retries_failed=retries_failed)
+    return request, Task(id=task_id(id, number), source=source, source_id=id, submission=number, submitted_at=now)
 
 
 @dataclass(slots=True)
@@ -88,13 +115,55 @@ def message_counts(app: App, source: str) -> dict[str, int]:
     if not found:
         return {}
     stored = SourceStatus(source, app.store.document_counts(source))
-    total, failed = stored.count("messages"), stored.count("messages", *GIVEN_UP)
+    attached = app.store.value_counts(Message, "attachment", [request]).get(request, {})
+    attached_failed = sum(attached.get(status, 0) for status in GIVEN_UP)
+    total = stored.count("messages") - sum(attached.values())
+    failed = stored.count("messages", *GIVEN_UP) - attached_failed
     duplicates = max(0, sum(found) - total)
     return {"messages": total, "parsed": total - failed, "failed": failed, "duplicates": duplicates}
 
 
+@dataclass(frozen=True, slots=True)
+class AttachmentCounts:
+    """The attachments of a source that are read apart from their mails."""
+
+    total: int = 0
+    searchable: int = 0
+    waiting: int = 0
+    failed: int = 0
+    not_read: int = 0  # nothing failed: there is no text, or a program is missing
+
+    def as_dict(self) -> dict[str, int]:
+        return asdict(self)
+
+
+def attachment_counts(app: App, sources: Sequence[str]) -> dict[str, AttachmentCounts]:
+    """Count the attachments of each of these sources that has some."""
+    ids = {source_id(source): source for source in sources}
+    archives = app.store.value_counts(Archive, "attachment", list(ids))
+    not_read = app.store.value_counts(Archive, "attached_not_read", list(ids)) if archives else {}
+    found = {}
+    for id, counts in archives.items():
+        unread = sum(not_read.get(id, {}).values())
+        found[ids[str(id)]] = AttachmentCounts(
+            total=sum(counts.values()),
+            searchable=counts.get(Status.PROCESSED, 0) - unread,
+            waiting=counts.get(Status.PENDING, 0),
+            failed=sum(
+                count for status, count in counts.items() if status not in (Status.PROCESSED, Status.PENDING)
+            ),
+            not_read=unread,
+        )
+    return found
+
+
 def without_text(app: App, source: str) -> list[str]:
     return app.store.ids(Message, "without_text", source_id(source))
+
+
+def damaged(app: App, source: str) -> list[str]:
+    """Return the messages that were read with defects, attachments included."""
+    return app.store.ids(Message, "damaged", source_id(source))
 
 
 def forget(app: App, location: str) -> int:
@@ -102,7 +171,7 @@ def forget(app: App, location: str) -> int:
     source = known_source(app, location)
     upload = uploads.read_location(source)
     digests = set[str]() if upload is None else {upload.digest}
-    for archives, reports in _archive_pages(app, source):
+    for archives, reports in chain(_archive_pages(app, source), _archive_pages(app, source, key="attachment")):
         digests |= {archive.blob for archive in archives if archive.blob}
         digests |= {report.index for report in reports if report.index}
     after = ""
@@ -111,6 +180,7 @@ def forget(app: App, location: str) -> int:
         messages = app.store.get_many(Message, [state.id for state in failed])
         digests |= {message.blob for message in messages if message.blob}
     removed = app.store.forget(source)
+    remove_cache(app.settings.home, source)
     # In this order: a service that wrote one of these blobs before this line is seen running, or has committed
     # its document. A service that writes it later changes the mark, so that the blob is not deleted.
     marks = {blob.digest: blob.put_mark for digest in digests if (blob := app.blobs.find(digest)) is not None}
@@ -131,9 +201,11 @@ def known_source(app: App, location: str) -> str:
     return similar[0] if len(similar) == 1 else exact
 
 
-def _archive_pages(app: App, source: str) -> Iterator[tuple[list[Archive], list[Report]]]:
-    """Yield the archives of a source and the reports on them, a page at a time."""
-    ids = [row.id for row in app.store.find(Archive, "source_id", [source_id(source)])]
+def _archive_pages(
+    app: App, source: str, *, key: str = "source_id"
+) -> Iterator[tuple[list[Archive], list[Report]]]:
+    """Yield the archives of a source and the reports on them, a page at a time; or its attachments."""
+    ids = app.store.ids(Archive, key, source_id(source))
     for start in range(0, len(ids), _PAGE):
         page = app.store.get_many(Archive, ids[start : start + _PAGE])
         yield page, app.store.get_many(Report, [report_id(archive) for archive in page])

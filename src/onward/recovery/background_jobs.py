@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import traceback
 from collections.abc import Callable
@@ -13,8 +14,8 @@ from typing import TYPE_CHECKING, Self
 from onward.ledger.store_errors import StoreError
 from onward.recovery.retry_job import RetryJob, describe_run
 from onward.retry import redact_error
+from onward.runtime.registry import Registry
 from onward.runtime.schedules import Ticker
-from onward.runtime.service import Registry
 
 if TYPE_CHECKING:
     from onward.ledger.store import Store
@@ -130,6 +131,25 @@ class ScheduleThread(_JobThread):
         return True
 
 
+class BackgroundThread(_JobThread):
+    """Runs a function of an app until the process ends."""
+
+    def __init__(
+        self, name: str, run: Callable[[Callable[[], bool]], object], on_error: Callable[[Exception], None]
+    ) -> None:
+        super().__init__(name.replace(" ", "-"), PERIODIC_POLL_SECONDS, on_error)
+        self._name, self._run = name, run
+
+    def step(self) -> bool:
+        try:
+            self._run(self._stopped.is_set)
+        except StoreError as error:
+            log.warning("%s: %s", self._name, error)
+        except Exception as error:
+            self._report(self._name, error)
+        return True
+
+
 @dataclass
 class PeriodicJobs(_JobThread):
     """The periodic jobs of an app, each in one process at a time; the store keeps when each is due.
@@ -146,7 +166,10 @@ class PeriodicJobs(_JobThread):
     def __post_init__(self) -> None:
         super().__init__("periodic-jobs", PERIODIC_POLL_SECONDS, self.on_error)
         self.schedules = ScheduleThread(Ticker(self._open_store, self._registry), self.on_error)
+        jobs = self._registry.background.items()
+        self.background = [BackgroundThread(name, run, self.on_error) for name, run in jobs]
         self._runs = 0
+        self._random = Random()
 
     def run_due(self) -> list[str]:
         """Run each job whose interval has passed since a process last began it; return their names."""
@@ -158,7 +181,18 @@ class PeriodicJobs(_JobThread):
         if not any(row.service in self._registry.services for row in store.subscriptions()):
             return []
         ran = []
+        self._poll = PERIODIC_POLL_SECONDS
         for job in jobs:
+            if job.due is not None:
+                due = job.due()
+                if due is not None and due <= store.now() and not self._stopped.is_set():
+                    job.run(self._stopped.is_set)
+                    ran.append(job.name)
+                    due = job.due()
+                left = math.inf if due is None else max(0.0, due - store.now())
+                jitter = self._random.uniform(0.0, MAX_TICK_JITTER_SECONDS)
+                self._poll = min(self._poll, job.every_seconds, left + jitter)
+                continue
             self._runs += 1
             # A new holder each time: the role is held for the whole interval, also against this process.
             role, holder = f"periodic: {job.name}", f"{self.holder}:{self._runs}"
@@ -187,11 +221,15 @@ class PeriodicJobs(_JobThread):
             super().start()
         if self._registry.schedules:
             self.schedules.start()
+        for thread in self.background:
+            thread.start()
 
     def stop(self) -> None:
-        self.schedules.halt()
+        for thread in (self.schedules, *self.background):
+            thread.halt()
         super().stop()
-        self.schedules.stop()
+        for thread in (self.schedules, *self.background):
+            thread.stop()
 
     def step(self) -> bool:
         try:

@@ -40,7 +40,7 @@ TEMPLATE_LIBRARIES = frozenset({"jinja2", "mako"})
 _NOT_KNOWN = re.compile(r"\b(?:404|405|501)\b|NOT_FOUND|UNIMPLEMENTED|NoSuch")  # an address, a method or a place
 _WRONG_SETTING = re.compile(
     r"name or service not known|getaddrinfo|nodename nor servname|failed to resolve|name resolution|not resolved"
-    r"|NoCredentials|PartialCredentials|KeyError",
+    r"|NoCredentials|PartialCredentials|UnusableLogin|KeyError",
     re.IGNORECASE,
 )
 OWN_TIME_LIMIT = "HandlerTimeout"

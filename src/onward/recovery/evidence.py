@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic_core import from_json
 
 from onward.model.documents import DocumentState, Status
-from onward.model.failures import Outcome, outcomes
+from onward.model.failures import NO_TRY, Outcome, outcomes
 from onward.model.ledger_views import FailureGroup
 from onward.model.rollups import HOUR, MINUTE, STEPS, bucket_of
 
@@ -332,7 +332,7 @@ def _outcomes(attempts: dict[str, Any], fingerprint: str) -> tuple[int, int]:
     for outcome in outcomes(attempts):
         if outcome.get("outcome") == Outcome.PROCESSED:
             since.clear()
-        elif outcome.get("outcome") not in (Outcome.GIVEN_BACK, Outcome.GAVE_UP_FOR_GOOD):
+        elif outcome.get("outcome") not in NO_TRY | {Outcome.GIVEN_BACK}:
             since.append(outcome)
     return sum(outcome.get("fingerprint") == fingerprint for outcome in since), len(since)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from onward.ledger.store import Store
 
 FAILED_FOR_GOOD = "failed_for_good"  # the outcome of a round that was given up and made its document `failed`
-_STORED_TEXTS = ("error_type", "message", "fingerprint", "worker", "version")
+_STORED_TEXTS = ("error_type", "message", "fingerprint", "worker", "version", "by")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,7 @@ class HistoryEntry:
     fingerprint: str = ""
     worker: str = ""
     version: str = ""
+    by: str = ""  # who has cancelled it
     event_type: str = ""
     service: str = ""
     count: int = 0  # how many outcomes are not stored
@@ -75,6 +76,11 @@ def kept_outcomes(state: DocumentState) -> list[dict[str, Any]]:
     """Return the stored outcomes of a document, in order; another program may have stored something else there."""
     history = state.attempts
     return outcomes(history) if isinstance(history.get("first"), dict) and "last" in history else []
+
+
+def has_expired(state: DocumentState) -> bool:
+    """Return whether the deadline of a document was the last that happened to it."""
+    return any(last.get("outcome") == Outcome.EXPIRED for last in kept_outcomes(state)[-1:])
 
 
 def _entries(state: DocumentState, events: list[LedgerRow]) -> tuple[HistoryEntry, ...]:

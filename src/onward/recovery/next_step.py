@@ -25,6 +25,7 @@ class NextStepKind(StrEnum):
     WORKING = "working"
     SILENT = "silent"  # the lease of its worker has ended; another worker takes it
     DUE = "due"  # a worker or the retry job takes it at `NextStep.at`
+    WAITS_FOR_KEY = "waits_for_key"  # another event with its key is handled first
     NO_WORKER = "no_worker"  # it is due, and no worker runs
     OUTAGE = "outage"
     INCOMPLETE = "incomplete"  # it waits until the documents that belong to it are finished
@@ -140,6 +141,8 @@ class NextSteps:
         needs = self._needs(service=row.service)
         if (down := self.down(needs)) is not None:
             return _outage(step, down)
+        if row.waits_for_key:
+            return replace(step, kind=NextStepKind.WAITS_FOR_KEY, at=None, row=row)
         step = replace(step, at=row.due, row=row)
         if row.due > self.now:
             breakers = [breaker for name in needs if (breaker := self._breakers.get(name)) is not None]

@@ -237,7 +237,7 @@ class Requeue:
         return requeued
 
     def delay_turn(self, count: int) -> None:
-        """Let the next ones wait for as long as the rate demands after so many."""
+        """Wait for as long as the rate demands after putting back `count` of them."""
         if self.rate is not None:
             self._turn = max(self._turn, self.store.now()) + count / self.rate
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, ClassVar
 from onward.model.documents import FINAL, DocumentState
 from onward.model.events import Envelope, Event
 from onward.model.ledger import RowState
-from onward.runtime.service import Registry, Service
+from onward.runtime.registry import Registry
+from onward.runtime.service import Service
 from onward.runtime.tracing import requeued_trace
 
 if TYPE_CHECKING:
@@ -75,10 +76,10 @@ class DocumentRequeue:
         return plan
 
     def _plan_events(self, service: Service, states: dict[str, DocumentState], plan: RequeuePlan) -> None:
-        """Make events; documents with the same attempt count share one."""
-        by_attempt: defaultdict[int, list[DocumentState]] = defaultdict(list)
+        """Make events; documents with the same attempt count and deadline share one."""
+        by_attempt: defaultdict[tuple[int, float | None], list[DocumentState]] = defaultdict(list)
         for state in states.values():
-            by_attempt[state.attempt_count].append(state)
+            by_attempt[state.attempt_count, state.expires].append(state)
         for attempt in sorted(by_attempt, key=str):
             for event in service.put_back(by_attempt[attempt], self.store):
                 named = getattr(event, service.ids_field or "", None) or ()
@@ -119,8 +120,9 @@ class DocumentRequeue:
             self.store.make_pending([(state.collection, state.id) for state in states if state.status in FINAL])
             # Other programs have had this event: putting it back is no new fact.
             now, trace = self.store.now(), requeued_trace(states)
+            expires_in = None if not states or states[0].expires is None else states[0].expires - now
             published = self.store.publish(
-                Envelope.of(event, now=now, priority=priority, trace=trace, leaves=False)
+                Envelope.of(event, now=now, priority=priority, trace=trace, leaves=False, expires_in=expires_in)
             )
             if any(result.rows or result.duplicates for result in published):
                 report(states, f"for {service.name}")
@@ -130,6 +132,6 @@ class DocumentRequeue:
                 )
         for dead_letter, states in plan.dead_letters.items():
             self.store.restore_dead_letters([dead_letter])
-            if self.store.requeue(dead_letter):
+            if self.store.requeue(dead_letter, keeps_deadline=True):
                 report(states, "with its dead letter")
         return back

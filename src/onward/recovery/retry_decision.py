@@ -30,7 +30,7 @@ class RetryAction(StrEnum):
     DUE = "due"
     LATER = "later"
     NOT_NOW = "not now"  # something else has the document, or will set its next time
-    EXHAUSTED = "exhausted"  # it has had all its rounds
+    EXHAUSTED = "exhausted"  # it has had all its rounds, or its deadline passes before the next one
     ODD = "odd"  # its status is unknown
 
 
@@ -109,6 +109,7 @@ class RetryReason(StrEnum):
     ROUND_SILENT = "round {rounds} of {max_rounds} reported nothing"
     RESET = "its content was replaced, or its rounds were reset"
     NEVER_STARTED = "it was never started"
+    EXPIRED = "its deadline passes before the next round"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,10 @@ def decide(
     if state.status not in UNFINISHED:
         odd = (f"its status is {state.status!r:.80}, which means nothing here",)
         return RetryDecision(RetryAction.ODD, now + rules.interval, RetryReason.UNKNOWN_STATUS, odd)
-    return _decide_by_last_round(state, rules, now, problems, fails_with_others)
+    decision = _decide_by_last_round(state, rules, now, problems, fails_with_others)
+    if state.expires is not None and decision.action is not RetryAction.EXHAUSTED and decision.at >= state.expires:
+        return replace(decision, action=RetryAction.EXHAUSTED, at=now, reason=RetryReason.EXPIRED)
+    return decision
 
 
 def _decide_by_last_round(

@@ -20,10 +20,10 @@ from onward.model.ledger import BACKGROUND, FailedBatch
 from onward.recovery.common_failures import CommonFailures
 from onward.recovery.next_step import describe_error
 from onward.recovery.requeue_documents import DocumentRequeue, RequeuePlan
-from onward.recovery.retry_decision import RetryAction, RetryDecision, RetryJobRules, decide
+from onward.recovery.retry_decision import RetryAction, RetryDecision, RetryJobRules, RetryReason, decide
 from onward.retry import OnwardError, redact
 from onward.runtime.incoming_publications import move_incoming
-from onward.runtime.service import Registry
+from onward.runtime.registry import Registry
 
 if TYPE_CHECKING:
     from onward.ledger.store import Store
@@ -49,6 +49,7 @@ class _DocumentsChanged(OnwardError):
 class RetryJobRun:
     requeued: dict[str, int] = field(default_factory=dict)
     exhausted: dict[str, int] = field(default_factory=dict)
+    expired: dict[str, int] = field(default_factory=dict)  # given up because of their deadline
     batches: int = 0  # failed batches that were retried
     later: int = 0
     held_up: int = 0  # documents that are due, but wait for a dependency, or are not complete
@@ -57,10 +58,12 @@ class RetryJobRun:
 
     @property
     def touched(self) -> int:
-        return sum(self.requeued.values()) + sum(self.exhausted.values()) + self.batches
+        counts = (*self.requeued.values(), *self.exhausted.values(), *self.expired.values())
+        return sum(counts) + self.batches
 
     def add(self, other: RetryJobRun) -> None:
-        for mine, others in ((self.requeued, other.requeued), (self.exhausted, other.exhausted)):
+        for name in ("requeued", "exhausted", "expired"):
+            mine, others = getattr(self, name), getattr(other, name)
             for collection, count in others.items():
                 mine[collection] = mine.get(collection, 0) + count
         self.later += other.later
@@ -177,7 +180,9 @@ class RetryJob:
         store, most = self.store, self._back.at_once
         items = store.idle_items(batch.id, limit=most + 1)
         states = [state for state in store.states_of(items[:most]) if state.row is None]
-        plan = self._back.plan(states, down)
+        now = store.now()
+        expired = [state for state in states if state.expires is not None and state.expires <= now]
+        plan = self._back.plan([state for state in states if state not in expired], down)
         wait, _ = self.rules.ladder.failed_batch.backoff.bounds(batch.retry_count + 2)
 
         def put_back() -> bool | None:
@@ -189,6 +194,7 @@ class RetryJob:
                 return False
             if store.states_of([(state.collection, state.id) for state in states]) != states:
                 return None  # they have changed meanwhile: read them again
+            store.mark_expired([(state.collection, state.id) for state in expired])
             self._back.put_back(plan, priority=BACKGROUND)
             # If the events begin no round, the same items come again: do not loop.
             left = store.idle_items(batch.id, limit=1) if len(items) > most else []
@@ -256,6 +262,7 @@ class RetryJob:
         run = RetryJobRun(requeued=self._back.put_back(plan), held_up=len(plan.left))
         checks: list[tuple[DocumentKey, float]] = []
         exhausted: list[DocumentKey] = []
+        expired: list[DocumentKey] = []
         # Documents that cannot be requeued get the same next check, not one each: `onward ingest` ends when
         # nothing is due.
         later = self._held_up_until = math.floor(now / self.rules.interval + 1) * self.rules.interval
@@ -270,12 +277,19 @@ class RetryJob:
             # Requeued documents too: the event may end without a round.
             checks.append((key, decision.at if decision.action is RetryAction.LATER else later))
             if decision.action is RetryAction.EXHAUSTED:
-                exhausted.append(key)
-                run.exhausted[state.collection] = run.exhausted.get(state.collection, 0) + 1
+                is_late = decision.reason is RetryReason.EXPIRED
+                (expired if is_late else exhausted).append(key)
+                counts = run.expired if is_late else run.exhausted
+                counts[state.collection] = counts.get(state.collection, 0) + 1
                 error = describe_error(state.last_error)[:500] or "none"
-                fields = {"documents": [name], "round": state.round, "status": Status.FAILED_MAX_RETRIES}
-                text = "%s is given up and marked failed_max_retries: %s; last error: %s"
-                log.error(text, name, decision.why, error, extra={"onward": fields})
+                status = Status.FAILED_MAX_RETRIES
+                if is_late:  # as `mark_expired` does
+                    status = Status.FAILED if state.last_error else Status.DISCARDED
+                fields = {"documents": [name], "round": state.round, "status": status}
+                text = "%s is given up and marked %s: %s; last error: %s"
+                log.error(text, name, status, decision.why, error, extra={"onward": fields})
+        if expired:
+            self.store.mark_expired(expired)
         if exhausted:
             self.store.mark_out_of_rounds(exhausted)
         self.store.defer_checks(checks)
@@ -332,6 +346,8 @@ def describe_run(run: RetryJobRun) -> Iterable[str]:
         yield f"{collection}: {count} put back"
     for collection, count in sorted(run.exhausted.items()):
         yield f"{collection}: {count} given up, after all their rounds"
+    for collection, count in sorted(run.expired.items()):
+        yield f"{collection}: {count} given up, because of their deadline"
     if run.batches:
         yield f"failed batches: {run.batches} retried"
     if run.held_up:

@@ -26,9 +26,6 @@ class NotReady(OnwardError):
         return str(self.args[0]) or ("not readable yet: " + ", ".join(self.ids) if self.ids else "")
 
 
-DocumentNotFoundError = NotReady
-
-
 class Permanent(OnwardError):
     """A retry cannot help; the event becomes a dead letter at once."""
 

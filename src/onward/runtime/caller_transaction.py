@@ -22,7 +22,9 @@ from onward.model.documents import Document
 from onward.model.events import Event
 from onward.model.ledger import MAX_COMMIT_BYTES, MAX_COMMIT_DOCUMENTS, Published
 from onward.runtime.incoming_publications import Publication
-from onward.runtime.publisher import PublishRefused, new_documents, new_envelopes
+from onward.runtime.publish_items import unique_key
+from onward.runtime.publish_options import PublishOptions, PublishRefused
+from onward.runtime.publisher import new_documents, new_envelopes
 
 if TYPE_CHECKING:
     from onward.ledger.store import Store
@@ -55,16 +57,14 @@ def publish(
     connection: object,
     events: Sequence[Event],
     documents: Sequence[Document],
-    source: str | None,
-    delay: float,
-    priority: int,
+    options: PublishOptions,
 ) -> list[Published]:
     """Publish in the transaction of a connection; see `onward.App.publish`."""
     if _is_async(connection):
         raise PublishRefused(
             f"{_named(connection)} is an async connection; use `await app.apublish(…, connection=…)`"
         )
-    return _finished(apublish(store, connection, events, documents, source, delay, priority))
+    return _finished(apublish(store, connection, events, documents, options))
 
 
 def _finished(coroutine: Coroutine[Any, Any, list[Published]]) -> list[Published]:
@@ -82,18 +82,17 @@ async def apublish(
     connection: object,
     events: Sequence[Event],
     documents: Sequence[Document],
-    source: str | None,
-    delay: float,
-    priority: int,
+    options: PublishOptions,
 ) -> list[Published]:
     """Publish in the transaction of a connection, async or not; see `onward.App.apublish`."""
     now = store.now()
-    envelopes = new_envelopes(events, source, delay, priority, now=now)
-    new = new_documents(documents, source, priority)
-    if source is not None and "\x00" in source:
+    envelopes = new_envelopes(events, options, now=now)
+    new = new_documents(documents, options)
+    if options.source is not None and "\x00" in options.source:
         raise PublishRefused("a source must not contain NUL characters")
     if new or envelopes:
-        publication = Publication.of(new, envelopes, at=now, source=source, priority=priority, delay=delay)
+        unique = unique_key(events[0], envelopes, options.unique) if options.unique_seconds is not None else ""
+        publication = Publication.of(new, envelopes, options, at=now, unique=unique)
         await _insert(store.db, connection, _body(publication))
     return [Published(envelope.event_id, awaits_commit=True) for envelope in envelopes]
 
@@ -221,7 +220,8 @@ async def _recognised(connection: Any) -> CallerConnection:
         return CallerConnection(dialect.name, _PLACEHOLDERS[dialect.paramstyle], partial(execute, connection))
     if "django" in packages:
         return CallerConnection(connection.vendor, "%s", partial(_execute_by_cursor, connection))
-    for package in packages:
+    # A cursor has no method of this name, nor has a pool of asyncpg, which executes on any of its connections.
+    for package in packages if hasattr(connection, "cursor") else ():
         database = _DATABASES.get(package, "")
         if package == "psycopg":
             execute = _execute_by_async_psycopg if is_async else _execute_by_psycopg
@@ -231,7 +231,7 @@ async def _recognised(connection: Any) -> CallerConnection:
         if package == "aiosqlite":
             return CallerConnection(database, "?", partial(_execute_by_aiosqlite, connection))
         paramstyle = getattr(sys.modules.get(package), "paramstyle", None)
-        if paramstyle in _PLACEHOLDERS and hasattr(connection, "cursor"):
+        if paramstyle in _PLACEHOLDERS:
             return CallerConnection(database, _PLACEHOLDERS[paramstyle], partial(_execute_by_cursor, connection))
     raise PublishRefused(f"{_named(connection)} is no known connection; give one of {KNOWN}")
 

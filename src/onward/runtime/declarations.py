@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from onward.model.documents import Document
 from onward.model.events import Event
+from onward.runtime.dependency import Dependency
 from onward.runtime.document_access import DocumentAccess
 from onward.runtime.handler_types import Declares, R, ServiceOptions
+from onward.runtime.middleware import Middleware
 from onward.runtime.outcomes import Hook, Hooks
-from onward.runtime.service import Dependency, Middleware, PeriodicJob, Service
+from onward.runtime.registry import PeriodicJob
+from onward.runtime.service import Service
 
 if TYPE_CHECKING:
     from onward.ledger.store import Store
@@ -94,7 +97,8 @@ class Declarations(DocumentAccess):
         An annotation that does not fit is an error of type checkers, and is refused here.
 
         Options:
-        `needs` names dependencies: while one is down, the service's events wait and lose nothing.
+        `needs` has dependencies, by name or as `Dependency`: while one is down, or its rate or concurrency is
+        used up, the service's events wait and lose nothing.
         `time_limit` is that of one call in seconds, `concurrency` the number of calls at once in a process.
         A `background` service gets events only while its process has none for the others.
         With `sets_aside`, a document that fails every try joins the failed batch of its source.
@@ -102,12 +106,15 @@ class Declarations(DocumentAccess):
         waits, `classify` replaces the usual classification of errors. `requeue` makes the events that put
         documents back from their states, where the event has more fields than the ids. `was` names a
         service that this one replaces: its events, dead letters and failed batches become this one's.
+        With `key`, a function of the document (without `finishes`, of the event) that returns a str, an int or
+        None, those with the same key are handled one at a time in the whole fleet; with `ordered=True` in the
+        order of publication.
         `failed_queue` and `notice` are the names of its failed queue and of the event when a round is given up.
         """
         given: dict[str, Any] = {**options}
-        for one in ("needs", "was"):
-            names = given.get(one, ())
-            given[one] = (names,) if isinstance(names, str) else tuple(names)
+        was = given.get("was", ())
+        given["was"] = (was,) if isinstance(was, str) else tuple(was)
+        given["needs"] = self.registry.names_of(given.get("needs", ()), name)
 
         def declare(handler: H) -> H:
             service = Service(name=name, handler=handler, on=on, finishes=finishes, batch=batch, **given)
@@ -119,23 +126,48 @@ class Declarations(DocumentAccess):
         return declare
 
     def dependency(
-        self, name: str, *, health: Callable[[], bool | Awaitable[bool | None] | None] | None = None
-    ) -> None:
-        """Declare something outside that services need, with a health call if it has one.
+        self,
+        name: str,
+        *,
+        health: Callable[[], bool | Awaitable[bool | None] | None] | None = None,
+        rate: str | None = None,
+        concurrency: int | None = None,
+    ) -> Dependency:
+        """Declare something outside that services need, and return it: `needs=` takes it, or its name.
 
-        It returns False or raises when the dependency is down, and is called after a failure and during an outage.
+        The options are those of `Dependency`, which services of several apps may use.
         """
-        self.registry.add_dependency(Dependency(name, health))
+        dependency = Dependency(name, health, rate, concurrency)
+        self.registry.add_dependency(dependency)
+        return dependency
 
-    def periodic(self, name: str, *, every: float) -> Callable[[H], H]:
+    def periodic(
+        self, name: str, *, every: float, due: Callable[[], float | None] | None = None
+    ) -> Callable[[H], H]:
         """Declare a function that is run once in `every` seconds, by one of the app's processes.
+
+        With `due`, which returns a time by the store's clock or None, it is run when that time has come, by any
+        process or several at once; `every` is then how often `due` is called at least.
 
         Workers, `onward serve` and `onward retry-job` run it in a background thread. It is given a function that
         returns True when the process ends: then it should return, and is begun again by the next process.
         """
 
         def declare(run: H) -> H:
-            self.registry.add_periodic(PeriodicJob(name, float(every), run))
+            self.registry.add_periodic(PeriodicJob(name, float(every), run, due=due))
+            return run
+
+        return declare
+
+    def background(self, name: str) -> Callable[[H], H]:
+        """Declare a function that runs in a thread beside the workers of each machine, as long as they run.
+
+        It is given a function that returns True when the process ends: then it must return. If it raises or
+        returns before, it is called again after a minute.
+        """
+
+        def declare(run: H) -> H:
+            self.registry.add_background(name, run)
             return run
 
         return declare

@@ -21,11 +21,14 @@ from onward.model.breaker import is_health_probe_due
 from onward.model.ledger import CommitResult, CommitStatus, Settlement
 from onward.retry import Ladder
 from onward.runtime import work_loop
+from onward.runtime.dependency import HealthCalls
 from onward.runtime.handler_call import Call, Context, FinishedCall
+from onward.runtime.limited_claims import LimitedClaims
 from onward.runtime.middleware import with_middleware
 from onward.runtime.outcomes import BreakerMoved, Hooks
 from onward.runtime.process_identity import describe_process
-from onward.runtime.service import HealthCalls, Registry, Service
+from onward.runtime.registry import Registry
+from onward.runtime.service import Service
 from onward.runtime.service_tally import ServiceTally
 from onward.runtime.slots import InlineSlots, LoopSlots, RunningSlots, ThreadSlots
 
@@ -36,6 +39,7 @@ log = logging.getLogger("onward")
 
 LEASE_SECONDS = 60.0
 CANCEL_GRACE_SECONDS = 2.0
+JOIN_SWEEP_SECONDS = 60.0  # How often a process looks for members of joins that were not counted
 PACK_SECONDS = 1.0  # How often a process looks whether texts and vectors are to be packed for search
 """A cancelled coroutine that has not ended after this time counts as one that cannot be stopped."""
 
@@ -96,12 +100,13 @@ class Engine(work_loop.WorkLoop):
         self.bus = store.bus()
         record = record or RunningSlots(monotonic=monotonic)
         super().__init__(store, context, settings, record, hooks, registry, monotonic)
+        self._limits_of = registry.limits_of
         registry.check_middleware()
         chosen = [with_middleware(service, registry.middleware) for service in services]
         self.services = sorted(chosen, key=lambda service: service.background)
         # A process for one suspect event is there for a moment only.
         self.tally = ServiceTally([] if settings.suspects else [service.name for service in self.services])
-        self._renewed = self._packed = 0.0
+        self._renewed = self._packed = self._swept_joins = 0.0
         self._stuck = self._ended = self._closed = False
         self._listener = threading.Thread(target=self._listen, name="onward-bus", daemon=True)
 
@@ -109,12 +114,12 @@ class Engine(work_loop.WorkLoop):
 
     def drain(self) -> None:
         """Claim nothing more, and end when what runs is finished. Callable from any thread and signal handler."""
-        self._draining = True
+        self._draining = self.context.draining = True
         self._wake_loop()
 
     def release(self) -> None:
         """Give back at once what is claimed, running or not."""
-        self._draining = self._released = True
+        self._draining = self._released = self.context.draining = True
         self._wake_loop()
 
     def run(self) -> Ending:
@@ -151,11 +156,15 @@ class Engine(work_loop.WorkLoop):
         given = (self.record, self.finished, self._wake)
         if self.settings.inline:
             self.slots = [InlineSlots(service, 1, *given, ahead_seconds=0.0) for service in self.services]
-            return
-        for service in self.services:
-            count = 1 if self.settings.suspects else service.slots() or self.settings.concurrency
-            self.slots.append((LoopSlots if service.is_async else ThreadSlots)(service, count, *given))
-        self._listener.start()
+        else:
+            for service in self.services:
+                count = 1 if self.settings.suspects else service.slots() or self.settings.concurrency
+                self.slots.append((LoopSlots if service.is_async else ThreadSlots)(service, count, *given))
+        for slots in self.slots:
+            if limits := self._limits_of(slots.service):
+                slots.limited = LimitedClaims(slots.service, limits, slots.count)
+        if not self.settings.inline:
+            self._listener.start()
 
     def _listen(self) -> None:
         """Turn the bus's hints into wake-ups, in a thread of its own: waiting for them blocks."""
@@ -293,9 +302,14 @@ class Engine(work_loop.WorkLoop):
             if self.context.health.has(name) and store.claim_probe(name):
                 self._in_thread(self._probe, name)
                 changed = True
+        if any(service.key is not None for service in self.services):
+            changed = bool(store.release_lost_keys()) or changed
         if now - self._packed > PACK_SECONDS:
             self._packed = now
             store.pack_index()
+        if now - self._swept_joins > JOIN_SWEEP_SECONDS:
+            self._swept_joins = now
+            changed = bool(store.sweep_joins()) or changed
         if self.tally.is_due(store.now()):
             self.tally.write(store)
         if self.settled:

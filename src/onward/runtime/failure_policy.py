@@ -24,7 +24,9 @@ from onward.model.ledger import (
     Charge,
     DeadLettered,
     DependencyReport,
+    Expired,
     InFailedBatch,
+    InputStatus,
     Processed,
     RetryLater,
     Settlement,
@@ -51,6 +53,10 @@ DEFAULT_PAUSE = 10.0  # seconds to leave a dependency alone that is rate limitin
 Ids = Sequence[str]
 Judgement = tuple[Sequence[SettlementPart], DependencyReport | None]
 """The settlement parts of the documents of a failed call, and the evidence about dependencies."""
+
+
+class DeadlinePassed(Permanent):
+    """The deadline of an event passed before it could be tried again."""
 
 
 class CrashLoop(Permanent):
@@ -83,6 +89,28 @@ def refusal(opened: OpenDelivery) -> Settlement:
             "and no newer worker is alive; start one, then requeue"
         )
     return opened.settlement([_malformed(opened, Malformed(problem))])
+
+
+def expired(opened: OpenDelivery) -> Settlement:
+    """Return the settlement of a delivery whose deadline has passed: what has failed before is a dead letter."""
+    delivery = opened.delivery
+    has_failed = delivery.failed_at is not None or delivery.deaths > 0
+    unfinished = [one for one in delivery.inputs if one.status in (InputStatus.READY, InputStatus.MISSING)]
+    open_inputs = [one for one in unfinished if not one.in_time]
+    late = [given.id for given in open_inputs if has_failed or given.failed]
+    fresh = [given.id for given in open_inputs if given.id not in late]
+    parts: list[SettlementPart] = []
+    if in_time := [one.id for one in unfinished if one.in_time]:
+        parts.append(RetryLater(in_time, own_deadline=True))
+    if fresh or not (delivery.inputs or has_failed):
+        parts.append(Expired(fresh))
+    if late or (has_failed and not delivery.inputs):
+        error = DeadlinePassed(
+            f"the deadline of this event, {iso_time(delivery.expires or 0.0)}, passed before it was tried again"
+        )
+        failure = describe(opened, error, ids=late)
+        parts.append(_dead(opened, late, Reason.TTL_EXCEEDED, failure, Charge.NOTHING, final=True))
+    return opened.settlement(parts)
 
 
 def missing(opened: OpenDelivery, ids: Ids) -> Sequence[SettlementPart]:
@@ -246,7 +274,9 @@ def _judge(
     decision = _decide(opened, service.policy, usual, delivery.tries + 1, error=found)
     final = found.kind in (Kind.PERMANENT, Kind.MALFORMED)
     part: SettlementPart
-    if isinstance(decision, Retry):
+    if isinstance(decision, Retry) and _too_late(opened, decision.after):
+        part = _dead(opened, ids, Reason.TTL_EXCEEDED, failure, Charge.TRY, final=True)
+    elif isinstance(decision, Retry):
         part = RetryLater(ids, after=decision.after, charge=Charge.TRY, failure=failure)
         if decision.last:
             opened.last_chances.append(part)
@@ -267,7 +297,9 @@ def _not_ready(
     usual, tries, able = opened.context.ladder.not_ready, delivery.not_ready + 1, delivery.able + took
     decision = _decide(opened, opened.service.not_ready, usual, tries, elapsed=able)
     part: SettlementPart
-    if isinstance(decision, Retry):
+    if isinstance(decision, Retry) and _too_late(opened, decision.after):
+        part = _dead(opened, unreadable, Reason.TTL_EXCEEDED, failure, Charge.NOT_READY, final=True)
+    elif isinstance(decision, Retry):
         after = decision.after
         part = RetryLater(unreadable, after, charge=Charge.NOT_READY, able=after + took, failure=failure)
         if decision.last:
@@ -275,6 +307,12 @@ def _not_ready(
     else:
         part = _dead(opened, unreadable, decision.reason, failure, Charge.NOT_READY)
     return [part, RetryLater(others)] if others else [part]
+
+
+def _too_late(opened: OpenDelivery, after: float) -> bool:
+    """Return whether the event's deadline passes before a try after this many seconds."""
+    expires = opened.delivery.expires
+    return expires is not None and opened.context.now() + after >= expires
 
 
 def _decide(opened: OpenDelivery, own: RetryPolicy | None, usual: RetryPolicy, n: int, **known: Any) -> Decision:

@@ -21,7 +21,8 @@ from onward.model.events import Event, read_event
 from onward.model.ledger import MAX_DEATHS, CommitStatus, InputStatus, Processed, RetryLater, Settlement
 from onward.retry import Ladder, Malformed, NotReady, Permanent
 from onward.runtime import failure_policy
-from onward.runtime.service import HealthCalls, Service
+from onward.runtime.dependency import HealthCalls
+from onward.runtime.service import Service
 from onward.runtime.tracing import is_unsampled, parent_of, span_factory
 from onward.runtime.work import Checkpointed, GilTurns, Work, WorkRefused
 
@@ -59,6 +60,7 @@ class Context:
     """Returns whether a live worker has a service with at least this event version."""
     commit: Callable[[Call, Settlement], Future[CommitStatus]] | None = None
     """Commits a settlement in the middle of a call; None: no calls are made here."""
+    draining: bool = False  # nothing more is claimed; handlers that run are waited for
     stopping: bool = False
     turns: GilTurns = field(default_factory=GilTurns)
     spans: SpanFactory | None = field(default_factory=span_factory)
@@ -121,6 +123,9 @@ def open_delivery(service: Service, delivery: Delivery, context: Context) -> Ope
     """Divide a claimed delivery into calls; what must wait, or is over already, is settled before them."""
     opened = OpenDelivery(service, delivery, context)
     on = service.on
+    if delivery.expired and delivery.deaths < MAX_DEATHS:
+        opened.opening = failure_policy.expired(opened)
+        return opened
     if delivery.deaths >= MAX_DEATHS or delivery.version > on.version or delivery.event_type != on.event_type:
         opened.opening = failure_policy.refusal(opened)
         return opened
@@ -134,13 +139,29 @@ def open_delivery(service: Service, delivery: Delivery, context: Context) -> Ope
                 missing.append(given.id)
             elif given.status is not InputStatus.READY:
                 log.debug("%s: %s/%s is %s, skipped", service.name, delivery.collection, given.id, given.status)
-        if missing or not ready:
-            opened.opening = opened.settlement(failure_policy.missing(opened, missing), closes=not ready)
         size = min(service.batch_size(), delivery.batch or len(ready) or 1)
         opened.calls = [Call(opened, ready[start : start + size]) for start in range(0, len(ready), size)]
+        waiting = _over_limit(opened)
+        if missing or waiting or not ready:
+            parts = [*failure_policy.missing(opened, missing), *waiting]
+            opened.opening = opened.settlement(parts, closes=not ready)
     opened.cursors = json.loads(delivery.cursor) if delivery.cursor else {}
     opened.left = len(opened.calls)
     return opened
+
+
+def _over_limit(opened: OpenDelivery) -> list[RetryLater]:
+    """Drop the calls that the limits of a dependency do not allow now; their documents return to the queue.
+
+    In halves: where few calls are allowed at a time, a document returns only as often as its event can be halved.
+    """
+    allowed = opened.delivery.calls
+    if allowed is None or len(opened.calls) <= allowed:
+        return []
+    over, opened.calls = opened.calls[allowed:], opened.calls[:allowed]
+    middle = (len(over) + 1) // 2
+    halves = [half for half in (over[:middle], over[middle:]) if half]
+    return [RetryLater([id for call in half for id in call.ids]) for half in halves]
 
 
 class Call:
@@ -194,6 +215,8 @@ class Call:
             if self.delivery.careful:  # it is recorded that the handler is about to run
                 self._commit(self.opened.settlement((), closes=False, starts=True))
             argument, work = self._prepare()
+            if self._is_late():
+                return self.released()
             return self._succeeded(self.service.handler(argument, work))
         except BaseException as error:  # a handler may raise anything at all; the worker goes on
             self.seconds = max(0.0, self.opened.context.now() - self.began)
@@ -218,6 +241,8 @@ class Call:
             if self.delivery.careful:
                 await self._commit(self.opened.settlement((), closes=False, starts=True))
             argument, work = self._prepare()
+            if self._is_late():
+                return self.released()
             returned = await self.service.handler(argument, work)
             # Judging what failed may ask a health call, which must not block the loop.
             return await asyncio.to_thread(self._succeeded, returned) if work.failed else self._succeeded(returned)
@@ -229,6 +254,13 @@ class Call:
             return await self._failed_async(error)
         finally:
             CURRENT.set(None)
+
+    def _is_late(self) -> bool:
+        """Return whether the time is over in which the rate of a dependency allowed the call to begin."""
+        if self.delivery.begin_by is None:
+            return False
+        self.began = self.opened.context.now()
+        return self.began > self.delivery.begin_by
 
     def _stopped(self) -> bool:
         return self.opened.context.stopping and not self.timed_out
@@ -248,11 +280,18 @@ class Call:
     def _prepare(self) -> tuple[Any, Work]:
         event = self.opened.read_event()
         if self.service.finishes is None:
+            self._check_key()
             self.work = Work(self, event, ())
             return event, self.work
         documents = self._documents(self.service.finishes)
+        self._check_key()
         self.work = Work(self, event, documents)
         return (documents if self.service.batch else documents[0]), self.work
+
+    def _check_key(self) -> None:
+        """Raise why the claim could not compute the key, as the failure of this call."""
+        if self.delivery.key_error is not None:
+            raise self.delivery.key_error
 
     def _documents(self, kind: type[Document]) -> list[Document]:
         unread = [given.id for given in self.inputs if given.body is None]
@@ -349,6 +388,7 @@ class Call:
             emits=work.emits,
             texts=work.texts,
             vectors=work.vectors,
+            joins=work.joins,
             parts=parts,
             closes=closes,
             worker=context.worker,

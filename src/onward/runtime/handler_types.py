@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from onward.ledger.reader import Reader
     from onward.model.documents import DocumentState
     from onward.model.events import Event
+    from onward.runtime.dependency import Dependency
     from onward.runtime.work import Work
 
 G = TypeVar("G")
@@ -34,7 +35,7 @@ Requeue: TypeAlias = "Callable[[Sequence[DocumentState], Reader], typing.Iterabl
 class CallOptions(TypedDict, total=False):
     """The options that `app.service` and `app.task` share."""
 
-    needs: str | Sequence[str]
+    needs: str | Dependency | Sequence[str | Dependency]
     time_limit: float | None
     concurrency: int | Callable[[], int] | None
     background: bool
@@ -45,6 +46,8 @@ class CallOptions(TypedDict, total=False):
     failed_queue: str
     notice: str
     was: str | Sequence[str]
+    key: Callable[..., str | int | None] | None
+    ordered: bool
 
 
 class ServiceOptions(CallOptions, total=False):

@@ -16,6 +16,7 @@ from onward.model.ledger import (
     CommitResult,
     CommitStatus,
     DeadLettered,
+    Expired,
     InFailedBatch,
     Processed,
     RetryLater,
@@ -79,6 +80,11 @@ class SetAside(Signal):
 
     error_type: str
     failure: Failure | None = None
+
+
+@dataclass(slots=True)
+class NeverTried(Signal):
+    """The deadline of an event passed before its first try: its documents are discarded."""
 
 
 @dataclass(slots=True)
@@ -147,6 +153,10 @@ def report_outcome(hooks: Hooks, item: FinishedCall, result: CommitResult, *, de
                 if hooks.observers:
                     hooks(Finished(name, row, ids, of.seconds, tries, result.duplicates, retried_for))
             continue
+        if isinstance(part, Expired):
+            _log_expired(of, ids)
+            hooks(NeverTried(name, row, ids))
+            continue
         failure = part.failure
         if failure is not None:
             _log_failure(of, part, failure)
@@ -175,6 +185,12 @@ def _log_success(of: Call | OpenDelivery, ids: Sequence[str], tries: int, retrie
         seconds = fields["latency_seconds"] = round(retried_for or 0.0, 3)
         text = "%s processed after %d tries, %g s after the first failure, key %s"
         log.info(text, what, tries, seconds, key, extra=extra)
+
+
+def _log_expired(of: Call | OpenDelivery, ids: Sequence[str]) -> None:
+    fields = _outcome_fields(of, ids)
+    what, key = f"{of.service.name}: {_named(ids)}", fields["idempotency_key"]
+    log.info("%s expired before its first try, and is discarded, key %s", what, key, extra={"onward": fields})
 
 
 def _log_failure(
@@ -256,6 +272,7 @@ class Measuring:
         for service in services:
             self._metrics.increment("events_processed_total", 0, service=service)
             self._metrics.increment("event_duplicates_total", 0, service=service)
+            self._metrics.increment("events_expired_total", 0, service=service)
             for reason in Reason:
                 self._metrics.increment("event_retry_dlq_total", 0, service=service, reason=str(reason))
 
@@ -282,6 +299,9 @@ class Measuring:
             if isinstance(signal, GaveUp):
                 metrics.increment("event_retry_dlq_total", service=signal.service, reason=signal.reason)
                 metrics.observe(_TRIES, signal.tries, service=signal.service)
+
+        elif isinstance(signal, NeverTried):
+            metrics.increment("events_expired_total", service=signal.service)
 
     def _taken(self) -> Counted:
         with self._lock:

@@ -26,6 +26,16 @@ def is_gone(about: dict[str, Any]) -> bool:
     return _born(int(about["pid"])) != about.get("born")
 
 
+def user_name() -> str:
+    """Return the name of the user who runs this process."""
+    import getpass  # not at the top: most processes do not need it
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "unknown"  # a process without a user name, as in some containers
+
+
 def alive_workers(store: Store) -> list[dict[str, Any]]:
     """Return the workers that were seen lately, without processes of this machine that have ended."""
     return [one for one in store.workers() if not is_gone(one)]

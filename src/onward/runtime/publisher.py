@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,14 +26,14 @@ from onward.model.events import (
 )
 from onward.model.failures import Failure
 from onward.model.ledger import KeptDocument, NewDocument, Published
-from onward.retry import Malformed, OnwardError
+from onward.retry import Malformed
 from onward.retry.iso_time import iso_time, read_time
+from onward.runtime.publish_options import PublishOptions
 from onward.runtime.tracing import published_trace, valid_trace
 
 if TYPE_CHECKING:
     from onward.ledger.store import Store
 
-MAX_PRIORITY = 1_000_000
 MAX_VERSION = 2**31
 MAX_ID = 200
 # The fields of an envelope. What another Onward knows of its own round of the event is not used here.
@@ -44,63 +43,46 @@ ENVELOPE_FIELDS = frozenset(
 _VERSION = re.compile(r"v?(\d{1,10})(?:\.\d{1,10}){0,3}", re.ASCII)
 
 
-class PublishRefused(OnwardError, ValueError):
-    """Something cannot be published as it was given; nothing was written."""
-
-
-def priority_problem(given: object) -> str:
-    """Return what is wrong with a priority; empty: nothing."""
-    if isinstance(given, int) and abs(given) <= MAX_PRIORITY:
-        return ""
-    return f"a priority is a whole number between -{MAX_PRIORITY:,} and {MAX_PRIORITY:,}, not {given!r:.100}"
-
-
-def delay_problem(given: object) -> str:
-    # An event that is due at infinity or NaN would never be claimed.
-    if isinstance(given, int | float) and math.isfinite(given):
-        return ""
-    return f"a delay is a number of seconds, not {given!r:.100}"
-
-
-def new_documents(documents: Sequence[Document], source: str | None, priority: int) -> list[NewDocument]:
-    if problem := priority_problem(priority):
-        raise PublishRefused(problem)
+def new_documents(documents: Sequence[Document], options: PublishOptions) -> list[NewDocument]:
+    source, priority = options.source, options.priority
     return [
         NewDocument(one.collection, one.id, one.to_json(), source=source, priority=priority, keys=one.key_values())
         for one in documents
     ]
 
 
-def new_envelopes(
-    events: Sequence[Event], source: str | None, delay: float, priority: int, *, now: float
-) -> list[Envelope]:
-    if problem := priority_problem(priority) or delay_problem(delay):
-        raise PublishRefused(problem)
-    due_in = max(0.0, delay)
+def new_envelopes(events: Sequence[Event], options: PublishOptions, *, now: float) -> list[Envelope]:
     envelopes: list[Envelope] = []
     for event in events:
-        trace = published_trace(event)
-        envelopes += Envelope.of(event, now=now, source=source, priority=priority, due_in=due_in, trace=trace)
+        envelopes += Envelope.of(
+            event,
+            now=now,
+            source=options.source,
+            priority=options.priority,
+            due_in=max(0.0, options.delay),
+            trace=published_trace(event),
+            expires_in=options.expires_in,
+        )
     return envelopes
 
 
 def publish(
-    store: Store, events: list[Event], documents: list[Document], source: str | None, delay: float, priority: int
+    store: Store, events: list[Event], documents: list[Document], options: PublishOptions
 ) -> list[Published]:
     """Put events on the ledger, in one transaction with their documents; see `onward.App.publish`."""
-    envelopes = new_envelopes(events, source, delay, priority, now=store.now())
+    envelopes = new_envelopes(events, options, now=store.now())
 
     def put() -> list[Published]:
         # New objects for each try: the store changes them, and a transaction may be repeated.
-        new = new_documents(documents, source, priority)
+        new = new_documents(documents, options)
         added, published = store.publish_with_documents(new, envelopes)
-        kept = _kept(store, new) if added < len(new) else ()
+        kept = kept_documents(store, new) if added < len(new) else ()
         return [replace(one, kept=kept) for one in published] if kept else published
 
     return store.atomically(put)
 
 
-def _kept(store: Store, documents: Sequence[NewDocument]) -> tuple[KeptDocument, ...]:
+def kept_documents(store: Store, documents: Sequence[NewDocument]) -> tuple[KeptDocument, ...]:
     """Return which of these documents are stored with other content."""
     given: dict[str, dict[str, set[str]]] = {}
     for one in documents:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from onward.model.documents import Document
 from onward.model.events import Event
+from onward.runtime.publish_options import NO_OPTIONS
 from onward.runtime.publisher import new_documents, publish
-from onward.runtime.service import RegistrationError, Registry
+from onward.runtime.registry import Registry
+from onward.runtime.service import RegistrationError
 from onward.runtime.ticks import Ticks, read_ticks
 
 if TYPE_CHECKING:
@@ -91,7 +93,7 @@ def publish_events(
         event for one in made if one is not None for event in ([one] if isinstance(one, Event) else list(one))
     ]
     if events:
-        publish(store, events, [], None, 0.0, 0)
+        publish(store, events, [], NO_OPTIONS)
 
 
 @dataclass(slots=True)
@@ -177,7 +179,7 @@ class Ticker:
             last_tick=ticks[-1].astimezone(UTC) if ticks else before.last_tick if before is not None else None,
             next_tick=None if next_tick is None else _utc(next_tick),
         )
-        store.replace_document(new_documents([state], None, 0)[0])
+        store.replace_document(new_documents([state], NO_OPTIONS)[0])
         self._next[one.name] = float("inf") if next_tick is None else next_tick
         return len(ticks)
 

@@ -1,31 +1,26 @@
-"""Services and dependencies, as an app registers them."""
+"""Services, as an app declares them."""
 
 from __future__ import annotations
 
+import hashlib
 import inspect
-import math
 import re
-import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from onward.ledger.reader import Reader
 from onward.model.documents import Document, DocumentState
-from onward.model.events import Event
-from onward.model.failures import Failure
-from onward.model.ledger import Subscription
+from onward.model.events import Event, read_event
+from onward.model.ledger import Delivery, PerKey, Subscription
 from onward.retry import Classified, OnwardError, RetryPolicy, classify
 from onward.runtime.handler_types import Handler, Requeue, wrong_annotation
 
 if TYPE_CHECKING:
-    from onward.runtime.schedules import DeclaredSchedule
-
-HEALTH_SECONDS = 10.0  # how long a health call may take; after it, the dependency counts as down
-SHARED_SECONDS = 1.0  # how long the result of a health call is reused in the same process
-
+    pass
 
 MAX_BATCH = 500
+MAX_KEY_BYTES = 200  # A longer key is stored as its digest
 
 
 class RegistrationError(OnwardError, ValueError):
@@ -59,6 +54,9 @@ class Service:
     notice: str = ""  # the type of the event that reports a round that was given up, such as `ParsingFailed`
     requeue: Requeue | None = None  # makes the events that put documents back, where `on.of(…)` cannot
     was: tuple[str, ...] = ()  # former names of the service, whose events it takes over
+    key: Callable[..., str | int | None] | None = None
+    """Of the document or event: calls with the same key run one at a time. None: no limit for this one."""
+    ordered: bool = False  # and in the order of publication
 
     def __post_init__(self) -> None:
         refuse, on, finishes, batch, limit = self._refuse, self.on, self.finishes, self.batch, self.time_limit
@@ -80,6 +78,7 @@ class Service:
             isinstance(batch, int) and not 1 <= batch <= MAX_BATCH,
             f"has batch={batch}; 1 to {MAX_BATCH} is allowed",
         )
+        self._check_key()
         refuse(limit is not None and limit <= 0, f"has time_limit={limit}; it is a number of seconds above 0")
         few = isinstance(self.concurrency, int) and self.concurrency < 1
         refuse(few, f"has concurrency={self.concurrency}; at least 1 is allowed")
@@ -94,6 +93,44 @@ class Service:
     def _refuse(self, wrong: object, why: str) -> None:
         if wrong:
             raise RegistrationError(f"service {self.name!r} {why}")
+
+    def _check_key(self) -> None:
+        refuse, key = self._refuse, self.key
+        refuse(self.ordered and key is None, "has ordered=True without a key; give key=, such as key=customer_of")
+        if key is None:
+            return
+        refuse(not callable(key), f"has key={key!r:.100}; give a function that returns a str, an int or None")
+        is_async = inspect.iscoroutinefunction(key)
+        refuse(
+            is_async,
+            f"has key={key!r:.100}, which is `async def`; give a `def` that reads nothing but its argument",
+        )
+        what = "document" if self.finishes else "event"
+        problem = _call_problem(key)
+        refuse(problem, f"has key={key!r:.100}, which cannot be called with one {what}: {problem}")
+        refuse(
+            self.batch is not None,
+            f"has a key and batch={self.batch!r:.100}; documents of a batch have different keys: leave one out",
+        )
+
+    def key_of(self, delivery: Delivery) -> str | None:
+        """Return the key of a delivery that is being claimed, as it is stored; None: it needs none."""
+        if self.key is None or delivery.version > self.on.version or delivery.event_type != self.on.event_type:
+            return None  # the last two: its call is refused
+        given: Document | Event
+        if self.finishes is None:
+            given = read_event(self.on, delivery.data)
+        else:
+            given = self.finishes.from_json(delivery.inputs[0].body or "")
+        found = self.key(given)
+        if found is None:
+            return None
+        if isinstance(found, bool) or not isinstance(found, str | int):
+            what = f"{found!r:.100} ({type(found).__name__})"
+            raise TypeError(
+                f"the key function of service {self.name!r} returned {what}; return a str, an int or None"
+            )
+        return stored_key(str(found))
 
     def slots(self) -> int | None:
         """The number of calls that may run at once in a process, if the service sets it."""
@@ -138,6 +175,7 @@ class Service:
             version=self.on.version,
             was=self.was,
             round_rules=self.finishes.round_rules.to_json() if self.finishes else "",
+            per_key="" if self.key is None else str(PerKey.ORDERED if self.ordered else PerKey.ONE),
         )
 
     def notice_type(self) -> str:
@@ -145,8 +183,28 @@ class Service:
         return self.notice or "".join(word.capitalize() for word in words) + "Failed"
 
 
+def stored_key(key: str) -> str:
+    """Return a key as the ledger stores it: one that is long, or that a database cannot store, by its digest."""
+    # Of 64-bit integers and ids it is the text itself, which commands show.
+    encoded = key.encode(errors="surrogatepass")
+    if len(encoded) <= MAX_KEY_BYTES and key.isprintable():
+        return key
+    return "blake2b:" + hashlib.blake2b(encoded, digest_size=16).hexdigest()
+
+
 def _is_kind(given: object, kind: type) -> bool:
     return isinstance(given, type) and issubclass(given, kind) and given is not kind
+
+
+def _call_problem(function: Callable[..., object]) -> str:
+    """Return why a function cannot be called with one argument; empty if it can, or if that is not known."""
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError as error:
+        return str(error)
+    except ValueError:
+        return ""  # some built-in functions have no signature
+    return ""
 
 
 def _takes_two(handler: Handler) -> bool:
@@ -157,205 +215,3 @@ def _takes_two(handler: Handler) -> bool:
     required = [one.kind for one in parameters if one.default is one.empty]
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return sum(kind in kinds for kind in required) == 2 and inspect.Parameter.KEYWORD_ONLY not in required
-
-
-@dataclass(frozen=True, slots=True)
-class Dependency:
-    """Something outside that services need: an API, a model server. It may have a health call."""
-
-    name: str
-    health: Callable[[], bool | Awaitable[bool | None] | None] | None = None
-
-    def problem(self) -> str:
-        """Ask the health call and return what is wrong with the dependency; empty: nothing.
-
-        It runs in a thread of its own: it may be a coroutine where a loop is running, and it may hang.
-        """
-        answers: list[str] = []
-        asking = threading.Thread(target=lambda: answers.append(self._ask()), daemon=True)
-        asking.start()
-        asking.join(HEALTH_SECONDS)
-        return answers[0] if answers else f"its health call did not answer within {HEALTH_SECONDS:g} s"
-
-    def _ask(self) -> str:
-        async def awaited(answer: Awaitable[bool | None]) -> bool | None:
-            return await answer
-
-        try:
-            answer = self.health() if self.health is not None else None
-            if inspect.isawaitable(answer):
-                import asyncio  # not at the top: a command that only reads starts without it
-
-                answer = asyncio.run(awaited(answer))
-        except BaseException as error:  # whatever it raises, the dependency is not well
-            return Failure.of(error, at=0.0, service=self.name).message or type(error).__name__
-        return "its health call says no" if answer is False else ""
-
-
-@dataclass(frozen=True, slots=True)
-class PeriodicJob:
-    """A function that is run once in an interval, whichever process does it."""
-
-    name: str
-    every_seconds: float
-    run: Callable[[Callable[[], bool]], object]
-    """It is given a function that returns True when it should end early."""
-    in_simulation: bool = False  # It takes the time from the store alone, so that a simulation runs it, too
-
-
-@dataclass(frozen=True, slots=True)
-class Middleware:
-    """A generator function that runs around the calls of handlers: up to its `yield` before, the rest after."""
-
-    function: Callable[..., Any]
-    services: tuple[str, ...] = ()  # Those whose calls it runs around; empty: all
-
-    def __post_init__(self) -> None:
-        is_generator = inspect.isgeneratorfunction(self.function) or self.is_async
-        if not is_generator or len(inspect.signature(self.function).parameters) != 1:
-            raise RegistrationError(
-                f"the middleware {self.name!r} must be a function of one parameter, `work`, with one yield: "
-                "what is before the yield runs before the handler, what is after it afterwards"
-            )
-
-    @property
-    def name(self) -> str:
-        return getattr(self.function, "__name__", type(self.function).__name__)
-
-    @property
-    def is_async(self) -> bool:
-        return inspect.isasyncgenfunction(self.function)
-
-    def applies_to(self, service: str) -> bool:
-        return not self.services or service in self.services
-
-    def check(self, service: Service) -> None:
-        """Raise if it cannot run around the calls of this service."""
-        if self.is_async and self.applies_to(service.name) and not service.is_async:
-            raise RegistrationError(
-                f"the middleware {self.name!r} is `async def`, but the handler of service {service.name!r} is "
-                "`def` and runs in a thread: write the middleware as `def`, or name the services that it is for, "
-                "as in @app.middleware(services=…)"
-            )
-
-
-@dataclass(slots=True)
-class Registry:
-    """Everything an app has declared."""
-
-    services: dict[str, Service] = field(default_factory=dict)
-    dependencies: dict[str, Dependency] = field(default_factory=dict)
-    periodic: dict[str, PeriodicJob] = field(default_factory=dict)
-    schedules: dict[str, DeclaredSchedule] = field(default_factory=dict)
-    middleware: list[Middleware] = field(default_factory=list)
-
-    def add(self, service: Service) -> None:
-        if service.name in self.services:
-            raise RegistrationError(f"service {service.name!r} is declared twice; give one another name")
-        for other in self.services.values():
-            for new, old in ((service, other), (other, service)):
-                if old.name in new.was:
-                    raise RegistrationError(
-                        f"service {new.name!r} is declared with was={old.name!r}, which is a service of this app; "
-                        "was= names one that was renamed, and is not declared any more"
-                    )
-            same = other.finishes is not None and service.finishes is other.finishes
-            mine, others = service.subscription(), other.subscription()
-            if mine.finishes and mine.finishes == others.finishes and mine.round_rules != others.round_rules:
-                raise RegistrationError(
-                    f"services {other.name!r} and {service.name!r} both finish {mine.finishes!r}; their classes "
-                    "declare different max_rounds, round_backoff or stuck_after; declare the same in both"
-                )
-            # Two finishers of one collection on one event would begin two rounds for each document.
-            if same and other.on is service.on:
-                finished = f"{service.finishes and service.finishes.__name__} on {service.on.__name__}"
-                raise RegistrationError(
-                    f"services {other.name!r} and {service.name!r} both finish {finished}; "
-                    "a document is one service's responsibility"
-                )
-        for one in self.middleware:
-            one.check(service)
-        self.services[service.name] = service
-
-    def add_middleware(self, middleware: Middleware) -> None:
-        for service in self.services.values():
-            middleware.check(service)
-        self.middleware.append(middleware)
-
-    def check_middleware(self) -> None:
-        """Raise if middleware is for a service that is not declared, when all of them should be."""
-        for one in self.middleware:
-            for name in one.services:
-                if name not in self.services:
-                    known = ", ".join(sorted(self.services)) or "none"
-                    raise RegistrationError(
-                        f"the middleware {one.name!r} is for the service {name!r}, which is not declared; there "
-                        f"are: {known}"
-                    )
-
-    def add_dependency(self, dependency: Dependency) -> None:
-        if dependency.name in self.dependencies:
-            raise RegistrationError(f"dependency {dependency.name!r} is declared twice")
-        self.dependencies[dependency.name] = dependency
-
-    def add_periodic(self, job: PeriodicJob) -> None:
-        if job.name in self.periodic:
-            raise RegistrationError(f"the periodic job {job.name!r} is declared twice; give one another name")
-        if not 0 < job.every_seconds < math.inf:
-            raise RegistrationError(
-                f"the periodic job {job.name!r} is declared with every={job.every_seconds!r}; give a number of "
-                "seconds above 0"
-            )
-        self.periodic[job.name] = job
-
-    def add_schedule(self, schedule: DeclaredSchedule) -> None:
-        if schedule.name in self.schedules:
-            raise RegistrationError(f"schedule {schedule.name!r} is declared twice; give one another name")
-        self.schedules[schedule.name] = schedule
-
-    def subscriptions(self) -> list[Subscription]:
-        return [service.subscription() for service in self.services.values()]
-
-    def select(self, names: Sequence[str] | None) -> list[Service]:
-        for name in names or ():
-            if name not in self.services:
-                known = ", ".join(sorted(self.services)) or "none"
-                raise RegistrationError(f"there is no service {name!r}; there are: {known}")
-        return [self.services[name] for name in names] if names else list(self.services.values())
-
-    def with_health_call(self) -> tuple[str, ...]:
-        return tuple(one.name for one in self.dependencies.values() if one.health is not None)
-
-    def events(self) -> Iterator[type[Event]]:
-        yield from dict.fromkeys(service.on for service in self.services.values())
-
-
-class HealthCalls:
-    """Asks the health calls of dependencies, one at a time for each; callable from any thread."""
-
-    def __init__(self, registry: Registry, now: Callable[[], float]) -> None:
-        self._registry = registry
-        self._now = now
-        self._lock = threading.Lock()
-        self._asking: dict[str, threading.Lock] = {}  # a second caller waits here for the first
-        self._problems: dict[str, tuple[str, float]] = {}  # the last result of each, and when it was asked
-
-    def has(self, name: str) -> bool:
-        known = self._registry.dependencies.get(name)
-        return known is not None and known.health is not None
-
-    def ask(self, name: str) -> str | None:
-        """Return what is wrong with a dependency, empty if nothing is; None if it has no health call.
-
-        It may take `HEALTH_SECONDS`.
-        """
-        if not self.has(name):
-            return None
-        with self._lock:
-            asking = self._asking.setdefault(name, threading.Lock())
-        with asking:
-            known = self._problems.get(name)
-            if known is None or not 0 <= self._now() - known[1] < SHARED_SECONDS:
-                problem = self._registry.dependencies[name].problem()
-                known = self._problems[name] = (problem, self._now())
-            return known[0]

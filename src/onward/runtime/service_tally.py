@@ -11,6 +11,7 @@ from onward.model.ledger import (
     CommitResult,
     CommitStatus,
     DeadLettered,
+    Expired,
     Processed,
     RetryLater,
     SettlementPart,
@@ -78,7 +79,7 @@ class ServiceTally:
     def _add_failures(self, service: str, parts: Sequence[SettlementPart]) -> None:
         counts = self._of(service)
         for part in parts:
-            if not isinstance(part, Processed) and part.failure is not None:
+            if not isinstance(part, Processed | Expired) and part.failure is not None:
                 counts.failures += 1
                 counts.retries += isinstance(part, RetryLater)
                 counts.dead_letters += isinstance(part, DeadLettered)

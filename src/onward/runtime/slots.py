@@ -20,8 +20,10 @@ from multiprocessing.reduction import DupFd
 from queue import SimpleQueue
 from typing import Any, Self
 
+from onward.model.dependency_limits import ClaimLimits
 from onward.model.ledger import Settlement
 from onward.runtime.handler_call import Call, FinishedCall
+from onward.runtime.limited_claims import LimitedClaims
 from onward.runtime.outcomes import log_start
 from onward.runtime.service import Service
 
@@ -52,6 +54,7 @@ class ServiceSlots:
     finished: deque[FinishedCall]
     wake: Callable[[], None]
     ahead_seconds: float = AHEAD_SECONDS
+    limited: LimitedClaims | None = None  # if what the service needs has limits
 
     def __post_init__(self) -> None:
         self.waiting: deque[Call] = deque()
@@ -75,13 +78,20 @@ class ServiceSlots:
     def rows_to_claim(self, now: float) -> int:
         """Return how many more rows to claim: for the free slots, and ahead where calls are quick."""
         pace = max(self._seconds_per_call, self.longest_running(now), 1e-6)
-        ahead = min(MAX_AHEAD, int(self.ahead_seconds / pace) * self.count)
+        seconds = self.ahead_seconds if self.limited is None else self.limited.ahead_seconds(self.ahead_seconds)
+        ahead = min(MAX_AHEAD, int(seconds / pace) * self.count)
         room = self.count + ahead - self.load
         # Claiming a handful at a time would cost a transaction each.
         if room <= 0 or (room * 4 < self.count + ahead and self.waiting):
             return 0
+        if self.limited is not None:
+            return min(room, self.limited.room(len(self.waiting), now))
         # An event about many documents is many calls; other workers wait for work, too.
         return math.ceil(room / self._calls_per_row)
+
+    def claim_limits(self) -> ClaimLimits | None:
+        """Return the limits for the next claim, if what the service needs has limits."""
+        return None if self.limited is None else self.limited.begin(self.count - self.load)
 
     def note_claim(self, rows: int, calls: int) -> None:
         """Note how many calls the claimed rows are."""
@@ -144,9 +154,10 @@ class ServiceSlots:
         if len(_forks) != self._fork_depth:
             os._exit(0)  # the handler has forked: this is the copy, and it owns nothing here
         self.record.end(slot)
-        self._ended += 1
-        # The first calls count fully: they show what kind of work this is.
-        self._seconds_per_call += (call.seconds - self._seconds_per_call) * max(0.1, 1 / self._ended)
+        if self.limited is None or not self.limited.note_start(call):
+            self._ended += 1
+            # The first calls count fully: they show what kind of work this is.
+            self._seconds_per_call += (call.seconds - self._seconds_per_call) * max(0.1, 1 / self._ended)
         if settlement is not None and not call.abandoned:
             self.finished.append(FinishedCall(call, settlement))
         del self.running[slot]
@@ -253,6 +264,12 @@ class InlineSlots(ServiceSlots):
             settlement = call.failed(call.timeout())
         self._end(self._first, call, settlement)
         return True
+
+
+def next_limited_claim(all_slots: Iterable[ServiceSlots], now: float) -> float:
+    """Return after how many seconds the next token comes for due rows; infinity if none is waited for."""
+    claims = [slots.limited for slots in all_slots if slots.limited is not None and not slots.found_all_due]
+    return min((one.not_before - now for one in claims if one.not_before > now), default=math.inf)
 
 
 def run_guarded(call: Call) -> Settlement | None:

@@ -16,7 +16,7 @@ from opentelemetry.util.types import AttributeValue
 
 from onward.model.events import Event
 from onward.model.failures import Failure
-from onward.model.ledger import DeadLettered, Delivery, InFailedBatch, Processed, Settlement
+from onward.model.ledger import DeadLettered, Delivery, Expired, InFailedBatch, Processed, Settlement
 from onward.retry import redact_error
 from onward.runtime.tracing import MAX_LINKS, TRACEPARENT, log_problem, parent_of, valid_trace
 
@@ -108,7 +108,7 @@ class TrySpan:
         try:
             for part in settlement.parts if settlement is not None else ():
                 # The trace is stored with the failures, so that the next try, by any worker, can link to this one.
-                if isinstance(part, Processed):
+                if isinstance(part, Processed | Expired):
                     continue
                 if part.failure is not None:
                     part.failure = replace(part.failure, trace=f"{self._parent} {self.trace}")
@@ -140,7 +140,7 @@ def _add_events(span: Span, settlement: Settlement | None) -> None:
         return
     failures: list[Failure] = []
     for part in settlement.parts[: 2 * MAX_DOCUMENTS]:
-        if isinstance(part, Processed):
+        if isinstance(part, Processed | Expired):
             continue
         attributes: dict[str, AttributeValue] = {"onward.documents": _shown(part.ids)}
         if isinstance(part, DeadLettered):

@@ -19,6 +19,7 @@ from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any
 
 from onward.ledger.store_errors import StoreError, StoreFull, StoreGone, StoreUnavailable
+from onward.model.ledger import PerKey
 from onward.retry import Exponential, OnwardError, redact
 from onward.runtime.engine import LEASE_SECONDS, Ending
 from onward.runtime.handler_call import Call, Context, FinishedCall, OpenDelivery
@@ -35,6 +36,7 @@ log = logging.getLogger("onward")
 
 POLL_SECONDS = 0.2
 ORPHAN_CHECK_SECONDS = 5.0  # how often it looks for workers that died together with their supervisor
+_KEPT = {"": 0, PerKey.ONE: 1, PerKey.ORDERED: 2}  # What is kept by a value of `Subscription.per_key`
 HANG_GRACE_SECONDS = 2.0  # a handler this long past its time limit counts as one that its own process cannot stop
 DRAIN_GRACE_SECONDS = 5.0
 """A process gets this long to finish its other calls once one hangs, or to end once it has said that it ends."""
@@ -283,8 +285,10 @@ class Supervisor:
     def _end_children(self, now: float) -> None:
         if self._stopping > self._announced:
             self._announced = self._stopping
-            more = "finished; a signal once more gives it back" if self._stopping == 1 else "given back"
-            log.info("ending: what runs is %s", more)
+            if self._stopping == 1:
+                log.info("stopping: running handlers are finished first; a second signal releases their events")
+            else:
+                log.info("stopping: the events of running handlers are released")
         for child in self.children:
             child.send("release" if self._stopping > 1 else "drain", now)
             if self._stopping > 2 or (child.order == "release" and now - child.ordered_at > RELEASE_GRACE_SECONDS):
@@ -305,11 +309,11 @@ class Supervisor:
         if code == ExitCode.STORE_FULL:
             self._fail(StoreFull("a worker could not write to the store; see its message above"))
         if not explained:
-            log.error(
-                "worker process %s died (%s) with %d events running; they are tried again, and alone from the "
-                "second time on",
-                *(child.worker, child.cause, len(running)),
-            )
+            held = "no event running"
+            if running:
+                events = "1 event" if len(running) == 1 else f"{len(running)} events"
+                held = f"{events} running: tried again, and alone from the second time on"
+            log.error("worker process %s died (%s) with %s", child.worker, child.cause, held)
         try:
             if child.hung:
                 self._charge_hung(child)
@@ -360,6 +364,7 @@ class Supervisor:
         if now - self._orphans_checked > ORPHAN_CHECK_SECONDS:
             self._orphans_checked = now
             self._take_over_names()
+            self._restore_keys()
             # Put back what workers of this machine held whose supervisor died with them.
             own = {child.worker for child in self.children}
             for about in self.store.workers(alive_within=math.inf):
@@ -388,6 +393,14 @@ class Supervisor:
             for name in set(missing()) - self._without_events:
                 self._without_events.add(name)
                 log.warning("%s gets no events while a service of another name has them: onward services", name)
+
+    def _restore_keys(self) -> None:
+        """Subscribe services with a key again that a process of an older release has subscribed without it."""
+        stored = {subscription.service: subscription.per_key for subscription in self.store.subscriptions()}
+        own = [service.subscription() for service in self._by_name.values() if service.key is not None]
+        # The stricter one holds: two releases would take turns otherwise.
+        if lost := [one for one in own if _KEPT[stored.get(one.service, one.per_key)] < _KEPT[one.per_key]]:
+            self.store.subscribe(lost)
 
     def _keep_leases(self) -> None:
         """Renew the workers' leases, in a thread of its own: what else waits for the store must not end them."""

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 import re
-import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, ValidationError, create_model
 
-from onward.model.documents import Document, DocumentState, Status, UnserialisableDocument
+from onward.ledger.off_loop import off_loop
+from onward.model.documents import Document, Status, UnserialisableDocument
 from onward.model.events import Event, names, new_id
-from onward.model.ledger import MAX_COMMIT_BYTES, MAX_COMMIT_DOCUMENTS
-from onward.retry import OnwardError, Permanent
+from onward.model.ledger import MAX_COMMIT_BYTES
+from onward.retry import Permanent
+from onward.runtime.publish_items import Slicer, prepare, store_items
+from onward.runtime.publish_options import NO_OPTIONS, PublishOptions, PublishRefused, Seconds
 from onward.runtime.publisher import publish
 from onward.runtime.service import RegistrationError
+from onward.runtime.task_call import R, TaskCall
 from onward.runtime.task_parameters import ArgumentsRefused, Parameters, TypedDocument, described_problems
 from onward.runtime.work import Work
 
@@ -29,127 +31,10 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")  # What the function returns where it is called directly
-R = TypeVar("R")  # The result of one of its calls
 
 KEEP_SECONDS = 7 * 86_400.0  # How long a call that is done is kept, by default
 MAX_REMOVED_CALLS = 400  # Calls of one transaction, which removes their results, too
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.01, 0.5  # Of a caller that waits for a result
 _DONE = (Status.PROCESSED, Status.DISCARDED)
-
-
-class CallFailed(OnwardError):
-    """A call of a task was given up: its last error, and where to look.
-
-    `state` is what the ledger knows of the call: status, rounds, history.
-    """
-
-    def __init__(self, message: str, state: DocumentState | None = None) -> None:
-        super().__init__(message)
-        self.state = state
-
-
-class CallNotFound(OnwardError, LookupError):
-    """There is no call with this id, or not any more."""
-
-
-@dataclass(frozen=True, slots=True)
-class TaskCall(Generic[R]):
-    """One call of a task: where it stands, and what it returned.
-
-    call = add.delay(2, 3)
-    call.result(timeout=30)      # or `await call`
-    """
-
-    task: Task[..., Any, R]
-    id: str
-
-    @property
-    def document(self) -> str:
-        """The collection and id of the call's document, as commands take them."""
-        return f"{self.task.call_document.collection}/{self.id}"
-
-    def state(self) -> DocumentState:
-        """Return what the ledger knows of the call: status, rounds, errors."""
-        found = self.task.access.state(self.task.call_document, self.id)
-        if found is None:
-            kept = self.task.keep_seconds
-            days = "for ever" if kept is None else f"{kept / 86_400:g} days"
-            raise CallNotFound(
-                f"there is no call {self.id} of task {self.task.name!r} (any more); calls that are done are "
-                f"kept {days}"
-            )
-        return found
-
-    def done(self) -> bool:
-        """Return whether the call has ended: it is done, or was given up."""
-        return self.state().final
-
-    def result(self, timeout: float | None = None) -> R:
-        """Wait for the call to end, at most `timeout` seconds, and return what the function returned.
-
-        Raises `CallFailed` if it was given up, `TimeoutError` if it has not ended in time.
-        """
-        for pause in self._pauses(timeout):
-            if (state := self.state()).final:
-                return self._result(state)
-            if pause is None:
-                raise self._timeout(state, timeout)
-            time.sleep(pause)
-        raise AssertionError("the loop returns or raises")
-
-    async def aresult(self) -> R:
-        """Wait as `result` does, without blocking the event loop; `asyncio.timeout` limits it."""
-        for pause in self._pauses(None):
-            if (state := await asyncio.to_thread(self.state)).final:
-                return await asyncio.to_thread(self._result, state)
-            await asyncio.sleep(pause or 0.0)
-        raise AssertionError("the loop returns or raises")
-
-    def __await__(self) -> Generator[Any, None, R]:
-        return self.aresult().__await__()
-
-    @staticmethod
-    def _pauses(timeout: float | None) -> Iterator[float | None]:
-        """Yield how long to wait before each further look; None: the time is up."""
-        ends = None if timeout is None else time.monotonic() + timeout
-        pause = FIRST_PAUSE_SECONDS
-        while True:
-            left = pause if ends is None else min(pause, ends - time.monotonic())
-            yield left if left > 0 else None
-            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
-
-    def _result(self, state: DocumentState) -> R:
-        if state.status != Status.PROCESSED:
-            raise CallFailed(
-                f"{self} was given up ({state.status}) in round {state.attempt_count}: {_last_error(state)}; "
-                f"see it with: onward show {self.document}, and try it again with: onward retry {self.document}",
-                state,
-            )
-        stored = self.task.access.get(self.task.result_document, self.id)
-        return cast(R, None if stored is None else stored.value)  # type: ignore[attr-defined]
-
-    def _timeout(self, state: DocumentState, timeout: float | None) -> TimeoutError:
-        problem = f", its last error: {_last_error(state)}" if state.last_error else ""
-        return TimeoutError(
-            f"{self} has not ended within {timeout:g} s: it is {state.status}, in round "
-            f"{state.attempt_count}{problem}; see it with: onward show {self.document}, "
-            "and check that a worker runs: onward workers"
-        )
-
-    def __str__(self) -> str:
-        return f"call {self.id} of task {self.task.name!r}"
-
-
-def _last_error(state: DocumentState) -> str:
-    error = state.last_error or {}
-    return f"{error.get('error_type') or 'no error'}: {error.get('message', '')}".removesuffix(": ")
-
-
-class _PublishOptions(TypedDict):
-    source: str | None
-    delay: float
-    priority: int
-    connection: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +42,9 @@ class TaskOptions(Generic[P, R]):
     """A task with options for the calls that are made with it."""
 
     task: Task[P, Any, R]
-    seconds: float = 0.0
-    priority: int = 0
     id: str | None = None
-    source: str | None = None
     connection: object = None
+    publishing: PublishOptions = NO_OPTIONS
 
     def delay(self, *args: P.args, **kwargs: P.kwargs) -> TaskCall[R]:
         """Store a call with these arguments; a worker runs it."""
@@ -170,10 +53,12 @@ class TaskOptions(Generic[P, R]):
     async def adelay(self, *args: P.args, **kwargs: P.kwargs) -> TaskCall[R]:
         """Store a call as `delay` does, without blocking the event loop; the connection may be an async one."""
         call = self.task.new_call(args, kwargs, self.id)
+        access = self.task.access
         if self.connection is None:
-            await asyncio.to_thread(self._put, [call])
-        else:
-            await self.task.access.apublish(*self.task.events([call]), documents=[call], **self._published_with())
+            store = await off_loop(None, lambda: access.store)
+            (stored,) = await off_loop(store.db, functools.partial(self._put, [call]))
+            return stored
+        await access.apublish_beside(self.connection, self.task.events([call]), [call], self._options_of(call))
         return TaskCall(self.task, call.id)
 
     def map(self, values: Iterable[Any]) -> list[TaskCall[R]]:
@@ -181,7 +66,7 @@ class TaskOptions(Generic[P, R]):
 
         All are checked before the first is stored.
         """
-        return self.starmap((value,) for value in values)
+        return self.starmap((value,) for value in self._checked(values, "a list of values"))
 
     def starmap(self, arguments: Iterable[Sequence[Any]]) -> list[TaskCall[R]]:
         """Store one call for each of these sequences of arguments, in few transactions."""
@@ -190,40 +75,57 @@ class TaskOptions(Generic[P, R]):
                 f"task {self.task.name!r}: one id ({self.id!r:.100}) cannot name many calls; give it "
                 "to delay() for each of them"
             )
-        return self._put([self.task.new_call(one, {}, None) for one in arguments])
+        each = "a list with the arguments of one call"
+        given = (self._checked(one, each) for one in self._checked(arguments, "a list of sequences"))
+        return self._put([self.task.new_call(tuple(one), {}, None) for one in given])
+
+    def _checked(self, given: Iterable[T], wanted: str) -> Iterable[T]:
+        """Return what is to be taken apart; a text would be divided into its characters."""
+        if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+            raise ArgumentsRefused(
+                f"task {self.task.name!r}: {given!r:.100} ({type(given).__name__}) is not {wanted}; many calls "
+                "are stored by map([value, …]) or starmap([(value, …), …]), one by delay(…)"
+            )
+        return given
 
     def _put(self, calls: Sequence[Document]) -> list[TaskCall[R]]:
-        task, store = self.task, self.task.access.store
-        for some in _slices(calls):
-            if self.connection is not None:
-                task.access.publish(*task.events(some), documents=some, **self._published_with())
+        task, store, options = self.task, self.task.access.store, self.publishing
+        ids: list[str] = []
+        for some in Slicer[Document](lambda call: len(call.to_json())).slices(calls):
+            if options.unique_seconds is not None:
+                ids += self._put_unique(some)
                 continue
-            put = functools.partial(task.put, store, some, self.source, self.seconds, self.priority)
+            ids += [one.id for one in some]
+            if self.connection is not None:
+                task.access.publish_beside(self.connection, task.events(some), some, self._options_of(some[0]))
+                continue
+            put = functools.partial(task.put, store, some, options)
             store.atomically(functools.partial(put, known=self.id is not None))
-        return [TaskCall(task, one.id) for one in calls]
+        return [TaskCall(task, id) for id in ids]
 
-    def _published_with(self) -> _PublishOptions:
-        return {
-            "source": self.source,
-            "delay": self.seconds,
-            "priority": self.priority,
-            "connection": self.connection,
-        }
+    def _put_unique(self, calls: Sequence[Document]) -> list[str]:
+        """Store the calls that are not stored yet; return the id of each, or of the same call before it."""
+        task, store, options = self.task, self.task.access.store, self.publishing
+        if self.connection is not None:  # which are the same is decided when they are moved to the ledger
+            for call in calls:
+                task.access.publish_beside(self.connection, task.events([call]), [call], self._options_of(call))
+            return [call.id for call in calls]
+        now, events = store.now(), task.events(calls)
+        items = [
+            prepare(event, [call], options, now=now, unique=self._unique_name(call))
+            for event, call in zip(events, calls, strict=True)
+        ]
+        return [one.document_id for one in store_items(store, items, options)[1]]
 
+    def _unique_name(self, call: Document) -> str | None:
+        """Return what makes a call unique: the name that was given, or its arguments; None: it need not be."""
+        if self.publishing.unique_seconds is None or self.publishing.unique is not None:
+            return self.publishing.unique
+        return Document.make_id(call.model_dump_json(include={"arguments"}))
 
-def _slices(calls: Sequence[Document]) -> Iterator[list[Document]]:
-    """Yield the calls in parts that one transaction may hold."""
-    some: list[Document] = []
-    size = 0
-    for one in calls:
-        length = len(one.to_json())
-        if some and (len(some) == MAX_COMMIT_DOCUMENTS or size + length > MAX_COMMIT_BYTES):
-            yield some
-            some, size = [], 0
-        some.append(one)
-        size += length
-    if some:
-        yield some
+    def _options_of(self, call: Document) -> PublishOptions:
+        """Return the options of a call that is stored in a transaction of the caller's."""
+        return replace(self.publishing, unique=self._unique_name(call), only_new=self.id is not None)
 
 
 class Task(Generic[P, T, R]):
@@ -301,16 +203,24 @@ class Task(Generic[P, T, R]):
         priority: int = 0,
         id: str | None = None,
         source: str | None = None,
+        expires: Seconds | None = None,
+        unique_for: Seconds | None = None,
+        unique: str | None = None,
         connection: object = None,
     ) -> TaskOptions[P, R]:
         """Return the task with options for its next calls.
 
         A call runs after `delay` seconds, and before those of lower `priority`. A call with an `id` that is
         stored already is that call: nothing is added, and its arguments stay as they were. `onward forget`
-        removes all calls of a `source`. With `connection`, your own connection to the store's database, calls are
+        removes all calls of a `source`. No try begins later than `expires` seconds from now. With `unique_for`, in
+        seconds, a call with the same arguments (or the same name `unique`) is stored once within that time; a
+        later one is the first call. With `connection`, your own connection to the store's database, calls are
         committed or rolled back with your rows.
         """
-        return TaskOptions(self, delay, priority, id, source, connection)
+        if id is not None and unique_for is not None:
+            raise PublishRefused(f"task {self.name!r}: give id= or unique_for=, not both: an id is unique already")
+        options = PublishOptions(source, delay, priority, expires, unique_for, unique)
+        return TaskOptions(self, id, connection, options)
 
     def call(self, id: str) -> TaskCall[R]:
         """Return the call with this id, which was stored before."""
@@ -342,9 +252,7 @@ class Task(Generic[P, T, R]):
         self,
         store: Store,
         calls: Sequence[Document],
-        source: str | None = None,
-        delay: float = 0.0,
-        priority: int = 0,
+        options: PublishOptions = NO_OPTIONS,
         *,
         known: bool = False,
     ) -> None:
@@ -352,7 +260,7 @@ class Task(Generic[P, T, R]):
         if known:
             stored = {state.id for state in store.states_of([(one.collection, one.id) for one in calls])}
             calls = [one for one in calls if one.id not in stored]
-        publish(store, self.events(calls), list(calls), source, delay, priority)
+        publish(store, self.events(calls), list(calls), options)
 
     def events(self, calls: Sequence[Document]) -> list[Event]:
         """Return the events that bring these calls to a worker."""
@@ -366,8 +274,8 @@ class Task(Generic[P, T, R]):
             self._scheduled_call(datetime.fromtimestamp(0, UTC))
         except ArgumentsRefused as error:
             raise RegistrationError(
-                f"task {self.name!r} has a schedule, which passes no arguments but tick, a datetime: {error}. "
-                "Give the other parameters a default"
+                f"task {self.name!r} has a schedule, which passes no arguments but tick: {error}. Annotate the "
+                "parameter as `tick: datetime`, and give the others a default"
             ) from None
 
     def publish_ticks(self, store: Store, ticks: Sequence[datetime]) -> None:
@@ -411,6 +319,29 @@ class Task(Generic[P, T, R]):
                 "it returns, and return a value of that type"
             ) from None
         work.add(result) if before is None else work.replace(result)
+
+    # -- its key
+
+    def check_key(self, key: Callable[..., Any]) -> None:
+        """Raise `RegistrationError` if a key function cannot be called with the arguments of the task."""
+        given = self.parameters.given
+        arguments = inspect.BoundArguments(given, dict.fromkeys(given.parameters, ()))
+        try:
+            problem = "it is `async def`" if inspect.iscoroutinefunction(key) else ""
+            inspect.signature(key).bind(*arguments.args, **arguments.kwargs)
+        except TypeError as error:
+            problem = str(error)
+        except ValueError:
+            return  # it has no signature, as some built-in functions
+        if problem:
+            raise RegistrationError(
+                f"task {self.name!r} has a key that cannot be called with its arguments: {problem}; give a `def` "
+                f"with the parameters {given}"
+            )
+
+    def key_of(self, key: Callable[..., Any], call: Document) -> Any:
+        """Return the key of a call."""
+        return self.parameters.key_of(key, call.arguments)  # type: ignore[attr-defined]
 
     # -- old calls
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from onward.runtime import schedules
 from onward.runtime.handler_types import CallOptions
+from onward.runtime.registry import PeriodicJob
 from onward.runtime.schedules import Missed
-from onward.runtime.service import PeriodicJob, RegistrationError
+from onward.runtime.service import RegistrationError
 from onward.runtime.task import KEEP_SECONDS, Task
 
 if TYPE_CHECKING:
@@ -63,7 +65,8 @@ class TaskDeclarer:
         """Declare a function as a task, whose calls workers run: `function.delay(…)` stores one.
 
         `name` is that of the function by default; `keep` says how long calls that are done are kept (seconds or a
-        `timedelta`; None: for ever). The other options are those of `app.service`.
+        `timedelta`; None: for ever). The other options are those of `app.service`; `key` is called with the
+        arguments of the call.
 
         With a `schedule`, a cron expression in a `timezone` or a `timedelta`, it is called once at each tick; a
         parameter `tick` gets its time. `missed` says which ticks are made up for after a time without processes.
@@ -75,7 +78,11 @@ class TaskDeclarer:
             if schedule is not None:
                 schedules.declare(self._registry, called, schedule, timezone, missed, task.publish_ticks)
                 task.check_scheduled()
-            self._service(called, on=task.event, finishes=task.call_document, **options)(task.handler())
+            given: dict[str, Any] = {**options}
+            if (key := given.get("key")) is not None:
+                task.check_key(key)
+                given["key"] = partial(task.key_of, key)
+            self._service(called, on=task.event, finishes=task.call_document, **given)(task.handler())
             if not self.tasks:
                 job = PeriodicJob("remove old calls", REMOVE_SECONDS, self.remove_old_calls, in_simulation=True)
                 self._registry.add_periodic(job)
@@ -100,8 +107,10 @@ class TaskDecorator(Protocol):
 
 
 def _keep_seconds(task: str, keep: float | timedelta | None) -> float | None:
-    seconds = keep.total_seconds() if isinstance(keep, timedelta) else keep
-    if seconds is not None and not seconds >= 0:
+    seconds: object = keep.total_seconds() if isinstance(keep, timedelta) else keep
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
         raise RegistrationError(
             f"task {task!r} is declared with keep={keep!r:.100}; give seconds, a timedelta, or None to keep its "
             "calls for ever"

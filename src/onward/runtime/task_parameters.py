@@ -42,6 +42,12 @@ class Parameters:
         given = [one for name, one in self.signature.parameters.items() if name != self.work]
         self.given = self.signature.replace(parameters=given)
         """The signature for callers: without the work, which the runtime passes."""
+        self._names = frozenset(self.signature.parameters)
+        # As nearly always; then binding by `inspect`, which takes longer than all else here, is not needed.
+        by_position = all(one.kind is one.POSITIONAL_OR_KEYWORD for one in given)
+        self._positions = [one.name for one in given] if by_position else None
+        kinds = {one.kind for one in self.signature.parameters.values()}
+        self._by_name = kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
         fields = {one.name: _field_type(one, hints.get(one.name, Any)) for one in given}
         typed_dict: Any = typing_extensions.TypedDict  # pydantic takes that of `typing` from Python 3.12 on
         self.type: Any = typed_dict(f"{task}_arguments", fields)
@@ -52,6 +58,8 @@ class Parameters:
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return arguments by the names of their parameters, or raise `ArgumentsRefused`."""
+        if not kwargs and self._positions is not None and len(args) == len(self._positions):
+            return dict(zip(self._positions, args, strict=True))
         try:
             return self.given.bind(*args, **kwargs).arguments
         except TypeError as error:
@@ -59,16 +67,25 @@ class Parameters:
 
     def call(self, function: Callable[..., T], arguments: Mapping[str, Any], work: Work) -> T:
         """Call the function with stored arguments, and the work if it has a parameter for it."""
-        values = {**arguments, **({self.work: work} if self.work else {})}
-        unknown = sorted(set(values) - set(self.signature.parameters))
-        if unknown:
+        values = {**arguments, self.work: work} if self.work else arguments
+        if not self._names.issuperset(values):
+            unknown = sorted(values.keys() - self._names)
             raise Permanent(
                 f"the call has arguments that task {self.task!r} does not take (any more): {', '.join(unknown)}; "
                 "give the function these parameters back until no such call waits, then retry it"
             )
+        if self._by_name:
+            return function(**values)
         ordered = {name: values[name] for name in self.signature.parameters if name in values}
         bound = inspect.BoundArguments(self.signature, ordered)
         return function(*bound.args, **bound.kwargs)
+
+    def key_of(self, key: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+        """Call a task's key function with stored arguments, those of the defaults included, without the work."""
+        known = {name: arguments[name] for name in self.given.parameters if name in arguments}
+        bound = inspect.BoundArguments(self.given, known)
+        bound.apply_defaults()
+        return key(*bound.args, **bound.kwargs)
 
 
 def _hints(function: Callable[..., Any], task: str) -> dict[str, Any]:

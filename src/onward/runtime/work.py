@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import threading
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +13,7 @@ from onward.ledger.reader import Reader
 from onward.model.documents import Document, UnserialisableDocument
 from onward.model.events import Envelope, Event, EventTooLarge, UnstorableEvent
 from onward.model.failures import Failure
+from onward.model.joins import NewJoin
 from onward.model.ledger import (
     MAX_COMMIT_BYTES,
     MAX_COMMIT_DOCUMENTS,
@@ -22,11 +23,20 @@ from onward.model.ledger import (
     Replacement,
 )
 from onward.retry import OnwardError, Permanent
-from onward.runtime.publisher import delay_problem, priority_problem
+from onward.runtime.joins import member_keys, new_join
+from onward.runtime.publish_options import (
+    PublishRefused,
+    Seconds,
+    delay_problem,
+    expires_problem,
+    priority_problem,
+    seconds_of,
+)
 from onward.search.postings import TextEntry, storable_text, text_entry
 
 if TYPE_CHECKING:
     from onward.runtime.handler_call import Call
+    from onward.runtime.joins import Waitable
 
 D = TypeVar("D", bound=Document)
 
@@ -87,10 +97,11 @@ class Work:
         self.replaces: list[Replacement] = []
         self.removes: list[tuple[str, str]] = []
         self.emits: list[Envelope] = []
+        self.joins: list[NewJoin] = []
         self.texts: list[IndexedText] = []
         self.vectors: list[IndexedVector] = []
         self._added: list[Document] = []
-        self._size = self._count = 0
+        self._size = self._count = self._members = 0
 
     @property
     def service(self) -> str:
@@ -120,6 +131,11 @@ class Work:
     def now(self) -> float:
         """The time by the store's clock, in seconds since the epoch; in a simulation, the simulated time."""
         return self._now()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the worker is stopping: a long handler may call `checkpoint`, then `wait`, and return."""
+        return self._call.opened.context.draining
 
     @property
     def store(self) -> Reader:
@@ -164,11 +180,12 @@ class Work:
         """The documents of a kind that were added so far (since the last checkpoint)."""
         return [document for document in self._added if isinstance(document, kind)]
 
-    def replace(self, document: Document) -> None:
+    def replace(self, document: Document, *, keep_results: bool = False) -> None:
         """Give a document new content, if it is still as it was read.
 
         If it changed meanwhile, this work is dropped and the event handled again. Changed content makes
-        the document `pending` and removes what descended from the old content.
+        the document `pending` and removes what descended from the old content. With `keep_results`, only content
+        and keys change: status, descendants, texts and vectors stay, because they do not depend on the change.
         """
         self._must_be(Document, document, "replace")
         revision = self._revisions.get((document.collection, document.id))
@@ -177,7 +194,9 @@ class Work:
             problem = f"work replaces {named} without having read it; read it first with work.store.get()"
             raise WorkMisused(f"{self._call}: {problem}")
         body, keys = self._body(document), document.key_values()
-        self.replaces.append(Replacement(document.collection, document.id, body, revision, keys))
+        self.replaces.append(
+            Replacement(document.collection, document.id, body, revision, keys, keeps_results=keep_results)
+        )
 
     def index(
         self,
@@ -217,19 +236,45 @@ class Work:
         self._must_be(Document, document, "remove")
         self.removes.append((document.collection, document.id))
 
-    def emit(self, event: Event, *, delay: float = 0.0, priority: int = 0) -> None:
-        """Announce a fact; its consumers get it once this work is committed, after `delay` seconds."""
+    def emit(self, event: Event, *, delay: float = 0.0, priority: int = 0, expires: Seconds | None = None) -> None:
+        """Announce a fact; its consumers get it once this work is committed, after `delay` seconds.
+
+        No try of it begins later than `expires` seconds after the commit.
+        """
         self._must_be(Event, event, "emit")
         self._refuse_if(priority_problem(priority) or delay_problem(delay))
+        expires_in = seconds_of(expires)
+        if expires_in is not None:
+            self._refuse_if(expires_problem(expires_in, delay))
         now, due_in, trace = self._now(), max(0.0, delay), self._call.trace()
         try:
-            envelopes = Envelope.of(event, now=now, priority=priority, due_in=due_in, trace=trace)
+            envelopes = Envelope.of(
+                event, now=now, priority=priority, due_in=due_in, trace=trace, expires_in=expires_in
+            )
         except EventTooLarge as error:
             raise WorkTooLarge(f"{self._call}: {error}") from error
         except UnstorableEvent as error:
             raise WorkMisused(f"{self._call}: {error}") from error
         self.emits += envelopes
         self._grow(sum(len(envelope.data) for envelope in envelopes))
+
+    def when_all(self, documents: Iterable[Waitable], *, then: Event, allow_failed: bool = True) -> None:
+        """Publish an event when all these documents, or calls of tasks, are final.
+
+        They need not be made by this work; one that does not exist when it is committed counts as removed. A
+        field of the event that is annotated with `Joined` then says how they ended. With `allow_failed=False`,
+        a document that was given up is waited for until it is processed, discarded or removed. While the
+        event waits, a call with an equal event adds its documents, also from other works.
+        """
+        self._must_be_open("wait for documents")
+        try:
+            keys = member_keys(documents)
+            join = new_join(keys, then, allow_failed, now=self._now(), trace=self._call.trace())
+        except (PublishRefused, EventTooLarge, UnstorableEvent) as error:
+            raise WorkMisused(f"{self._call}: {error}") from error
+        self.joins.append(join)
+        self._members += len(keys)
+        self._grow(len(join.then.data))
 
     def wait(self, until: float | None = None, *, seconds: float | None = None) -> None:
         """Come back at a time after `work.now`, or after some seconds, instead of being finished; no failure."""
@@ -272,6 +317,12 @@ class Work:
         except (TypeError, ValueError) as error:
             raise WorkMisused(f"{self._call}: the cursor {cursor!r:.100} cannot be written as JSON") from error
         self._must_have_awaited()
+        if self.joins and not self._documents:
+            # No document keeps the event from being published before the handler has added the rest.
+            self._refuse_if(
+                "work.when_all before a checkpoint needs a service with finishes=: its document is waited for, "
+                "too. Declare what the service finishes, or call work.when_all after the last checkpoint"
+            )
         self._pending_checkpoint = self._call.checkpoint(self, cursor)
         return self._pending_checkpoint
 
@@ -328,7 +379,7 @@ class Work:
 
     def _grow(self, size: int) -> None:
         self._size += size
-        if self._count > MAX_COMMIT_DOCUMENTS or self._size > MAX_COMMIT_BYTES:
+        if max(self._count, self._members) > MAX_COMMIT_DOCUMENTS or self._size > MAX_COMMIT_BYTES:
             raise WorkTooLarge(
                 f"{self._call}: a work of more than {MAX_COMMIT_DOCUMENTS:,} "
                 f"documents or {MAX_COMMIT_BYTES // 1_000_000} MB; call work.checkpoint(cursor) along the way"

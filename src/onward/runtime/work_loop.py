@@ -26,9 +26,9 @@ from onward.runtime import outcomes
 from onward.runtime.group_halving import GroupResult, commit_halves
 from onward.runtime.handler_call import Call, Context, FinishedCall, OpenDelivery, open_delivery
 from onward.runtime.incoming_publications import move_incoming
-from onward.runtime.service import Registry
+from onward.runtime.registry import Registry
 from onward.runtime.service_tally import ServiceTally
-from onward.runtime.slots import InlineSlots, RunningSlots, ServiceSlots, fork_depth
+from onward.runtime.slots import InlineSlots, RunningSlots, ServiceSlots, fork_depth, next_limited_claim
 
 if TYPE_CHECKING:
     from onward.ledger.store import Store
@@ -94,7 +94,7 @@ class WorkLoop:
         self._woken = True
         self._awake = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._ticked = self._reclaims_from = 0.0
+        self._ticked = self._reclaims_from = self._looked_at = 0.0
         self._tidying: asyncio.Future[bool] | None = None
         self._fork_depth = fork_depth()
 
@@ -198,13 +198,16 @@ class WorkLoop:
                 ahead = min(pulse.due.values(), default=math.inf) - self.store.now()
                 # A due row that was not claimed is held back: for the reasons, see ledger/claim.py.
                 patience = min(patience, ahead) if ahead > 0 else patience
+            token = next_limited_claim(self.slots, self.store.now())
             try:
-                await asyncio.wait_for(self._awake.wait(), patience)
+                await asyncio.wait_for(self._awake.wait(), min(patience, token))
             except TimeoutError:
-                now = self.store.now()
-                for slots in self.slots:
-                    if pulse is None or pulse.due.get(slots.service.name, math.inf) <= now:
-                        slots.look_again()
+                # Tokens may come often; what they are not for is looked for as usual.
+                if patience <= token or self._monotonic() - self._looked_at > BUSY_TICK_SECONDS:
+                    now, self._looked_at = self.store.now(), self._monotonic()
+                    for slots in self.slots:
+                        if pulse is None or pulse.due.get(slots.service.name, math.inf) <= now:
+                            slots.look_again()
         self._woken = True
         # Calls that end without ever waiting come in a row; one commit for all of them.
         count = -1
@@ -293,10 +296,17 @@ class WorkLoop:
 
     def _commit_whole(self, result: GroupResult, requests: Sequence[ClaimRequest]) -> None:
         group = result.left
+        # A settlement locks keys and breakers, and the claim of each service keys, limits and breakers. In one
+        # transaction, two workers could wait for each other.
+        locks = any(slots.service.key is not None or slots.limited is not None for slots, _, _ in requests)
+        apart = self.store.remote and locks
 
         def steps() -> tuple[list[CommitResult], list[list[Delivery]] | None]:
             settled = self.store.settle([item.settlement for item in group]) if group else []
-            return settled, self._claim(requests) if requests else None
+            claimed = None if apart or not requests else list[list[Delivery]]()
+            if claimed is not None:
+                self._claim(requests, claimed)
+            return settled, claimed
 
         try:
             with self.record.commit([item.settlement.row for item in group if item.reply is None]):
@@ -308,14 +318,16 @@ class WorkLoop:
                 raise
             log.debug("a group of %d works failed (%s); it is halved", len(group), type(error).__name__)
             commit_halves(self.store, self.record, result, len(group))
-            if requests:
-                result.claimed = self.store.atomically(partial(self._claim, requests))
+            apart = bool(requests)
         else:
             result.done += zip(group, settled, strict=True)
             result.left, result.claimed = [], claimed
+        if apart:
+            result.claimed = []
+            self._claim(requests, result.claimed)
 
-    def _claim(self, requests: Sequence[ClaimRequest]) -> list[list[Delivery]]:
-        claimed: list[list[Delivery]] = []
+    def _claim(self, requests: Sequence[ClaimRequest], claimed: list[list[Delivery]]) -> None:
+        """Add what each request gets to `claimed`."""
         for slots, limit, _ in requests:
             service, suspects = slots.service, self.settings.suspects
             if service.background and any(claimed):
@@ -332,9 +344,11 @@ class WorkLoop:
                     needs=service.needs,
                     with_health_call=self._with_health_call() if service.needs else (),
                     suspects=suspects,
+                    key_of=service.key_of if service.key is not None else None,
+                    ordered=service.ordered,
+                    limits=slots.claim_limits(),
                 )
             )
-        return claimed
 
     def _after_commit(
         self, requests: Sequence[ClaimRequest], result: GroupResult, later: Sequence[list[FinishedCall]]
@@ -342,10 +356,11 @@ class WorkLoop:
         self._report(result.done)
         if result.error is not None:
             self._put_back([result.left, *later], result.error)
-            raise result.error
         for (slots, limit, hints), deliveries in zip(requests, result.claimed or (), strict=False):
             # Unless `look_again` was called meanwhile.
             slots.found_all_due = hints == slots.hints and len(deliveries) < limit
+            if slots.limited is not None and slots.limited.wait():
+                slots.found_all_due = False  # what is due is claimed when the next token comes
             self.claim_count += len(deliveries)
             calls: list[Call] = []
             for delivery in deliveries:
@@ -356,6 +371,8 @@ class WorkLoop:
             slots.note_claim(len(deliveries), len(calls))
             if calls:
                 slots.feed(calls)
+        if result.error is not None:
+            raise result.error  # after what was claimed before it was begun
 
     def _put_back(self, groups: Sequence[list[FinishedCall]], error: Exception) -> None:
         """Keep what is not committed, in its order.
@@ -461,19 +478,22 @@ def groups_of(finished: Iterable[FinishedCall]) -> Iterator[list[FinishedCall]]:
             settlement.closes = opened.left == 0
             item.counted = True
         adds = settlement.adds
+        named = len(adds)
+        if settlement.joins:
+            named = max(named, sum(len(join.members) for join in settlement.joins))
         weight = 0
         for new in adds:
             weight += len(new.body)
         for text in settlement.texts:
             weight += len(text.text)
-        documents += len(adds)
+        documents += named
         size += weight
         full = len(group) >= MAX_GROUP or documents > MAX_COMMIT_DOCUMENTS or size > MAX_COMMIT_BYTES
         # If the process dies of a suspect, it must be known that it was the suspect.
         alone = item.reply is None and (opened.delivery.careful or opened.delivery.deaths > 0)
         if group and (full or alone):
             yield group
-            group, documents, size = [], len(adds), weight
+            group, documents, size = [], named, weight
         group.append(item)
         if alone:
             yield group

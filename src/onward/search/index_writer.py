@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 MIN_TEXTS, MIN_VECTORS = 1_000, 3_000  # From this number that wait, or are gone, on, both are packed
 MAX_TEXTS, MAX_VECTORS = 1_000, 4_000  # Of one transaction
-MAX_PARTS = 64  # From so many rows of a term in a block, they are merged
+MAX_PARTS = 64  # The rows of a term in a block are merged when there are this many
 MERGED_ROWS = 20_000  # Rows that one transaction merges
 MAX_REMOVED = 20_000
 REMOVED_SHARE = 0.25  # From this share of removed texts on, a block is written anew without them

@@ -133,7 +133,7 @@ def _word_set(words: str) -> frozenset[str]:
 
 MIN_LETTERS = 16  # a shorter text has no certain language
 MAX_CHARACTERS = 2_000  # what is read of a longer text
-MIN_STOP_WORDS = 5  # so many different ones decide without the detector,
+MIN_STOP_WORDS = 5  # this many different ones decide without the detector,
 MIN_STOP_WORD_SHARE = 0.2  # if they are this part of all words,
 MIN_LEAD = 1.5  # and this many times as many as those of any other language
 MIN_CONFIDENCE = 0.4  # the confidence of the detector

@@ -48,6 +48,12 @@ class SearchQueries:
 
         return similar_texts(texts, self._vector_index, id, space=space, group=group, limit=limit)
 
+    def indexed_texts(self, document: type[Document] | str, ids: Sequence[str]) -> dict[str, tuple[str, str, str]]:
+        """Return title, text and quoted text by which documents are found, by id."""
+        docs = {doc: id for id, _, doc in self.db.fetch("numbers_of_ids", _collection(document), list(ids))}
+        found = self.db.fetch("texts_of_docs", list(docs)) if docs else []
+        return {docs[doc]: (title, text, quoted) for doc, title, text, quoted in found}
+
     def excerpts(
         self, document: type[Document] | str, languages: Mapping[str, str], terms: Collection[str]
     ) -> dict[str, tuple[str, str]]:

@@ -141,7 +141,7 @@ def _one_edit_from(ending: str) -> set[str]:
 
 
 def _edits_to_beginnings(one: str, other: str) -> list[int]:
-    """Return for each length how many edits are between one word and so many letters of the other."""
+    """Return for each length how many edits are between one word and the first letters of the other."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for at, letter in enumerate(one):

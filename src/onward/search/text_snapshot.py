@@ -152,7 +152,7 @@ class TextSnapshot:
     ) -> list[tuple[str, int]]:
         """Return terms that begin so, with the number of their texts, the most frequent first.
 
-        With `of_blocks`, so many blocks are read, the newest and older ones: enough to find frequent terms.
+        With `of_blocks`, only this number of blocks is read, the newest and older ones: enough for frequent terms.
         """
         counts: defaultdict[str, int] = defaultdict(int)
         if self.blocks:

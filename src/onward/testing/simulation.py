@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import signal
+from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any, Self
@@ -13,12 +16,13 @@ from onward.model.ledger import DeadLetter
 from onward.recovery.retry_decision import RetryJobRules
 from onward.recovery.retry_job import RetryJob
 from onward.retry import Unavailable
+from onward.runtime.dependency import Dependency
 from onward.runtime.engine import Engine
 from onward.runtime.handler_call import CURRENT, Call, Context
 from onward.runtime.handler_types import Handler
 from onward.runtime.schedules import Ticker
-from onward.runtime.service import Dependency, Service
-from onward.runtime.slots import RunningSlots
+from onward.runtime.service import Service
+from onward.runtime.slots import RunningSlots, next_limited_claim
 from onward.runtime.supervisor import EXIT_CODES, Supervisor
 
 if TYPE_CHECKING:
@@ -50,10 +54,10 @@ class SimulatedWorker:
     """
 
     sentinel = 0
-    exitcode = 0
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        self.exitcode = 0
         self._alive = True
         engine.start()
 
@@ -82,7 +86,7 @@ class SimulatedWorker:
         self.engine.release() if order == "release" else self.engine.drain()
 
     def kill(self) -> None:
-        self._alive = False
+        self._alive, self.exitcode = False, -signal.SIGKILL
 
     def join(self) -> None:
         """Nothing to wait for."""
@@ -167,6 +171,10 @@ class Simulation:
 
     def drain(self, *, within: float = 0.0) -> int:
         """Run all that is due, and all that falls due within this many seconds; return the number of calls."""
+        return self._run(within, self._next_moment)
+
+    def _run(self, within: float, next_moment: Callable[[], float | None]) -> int:
+        """Run all that is due, until `next_moment` returns a time after the end, or None."""
         before, ends = self.calls, self.clock.now() + within
         while True:
             passes = 0
@@ -177,10 +185,11 @@ class Simulation:
                         f"{MAX_PASSES_AT_ONCE:,} passes over all services, and still more is due at the same "
                         "moment: does a handler emit the event that it handles?"
                     )
-            moment = self._next_moment()
-            if moment is None or moment > ends:
+            last = next_moment()
+            if last is None or last > ends:
                 self._end_workers()  # so that a service can be renamed, or the app changed
                 return self.calls - before
+            moment = self._next_moment() or last
             self.clock.advance(max(0.0, moment - self.clock.now()) + 1e-6)
 
     def run_for(self, seconds: float) -> int:
@@ -217,7 +226,10 @@ class Simulation:
 
     def _run_periodic_jobs(self) -> None:
         for job in self.app.registry.periodic.values():
-            if job.in_simulation and self.clock.now() >= self._periodic_due.get(job.name, 0.0):
+            if job.due is not None:
+                if (due := job.due()) is not None and due <= self.clock.now():
+                    job.run(lambda: False)
+            elif job.in_simulation and self.clock.now() >= self._periodic_due.get(job.name, 0.0):
                 self._periodic_due[job.name] = self.clock.now() + job.every_seconds
                 job.run(lambda: False)
 
@@ -322,7 +334,14 @@ class Simulation:
             )
 
     def _next_moment(self) -> float | None:
-        """Return when something will happen by itself; what waits for a breaker waits for its probe."""
+        """Return when something will happen by itself, ticks of schedules and periodic jobs included."""
+        now = self.clock.now()
+        moments = [self._next_of_documents(), *self._periodic_due.values(), self._ticker.next_moment()]
+        moments += [job.due() for job in self.app.registry.periodic.values() if job.due is not None]
+        return min((moment for moment in moments if moment is not None and moment > now), default=None)
+
+    def _next_of_documents(self) -> float | None:
+        """Return when a stored event or document is due; what waits for a breaker waits for its probe."""
         now = self.clock.now()
         services = self.app.registry.services
         due = self.store.next_due(list(services), suspects=True)
@@ -330,7 +349,7 @@ class Simulation:
             # What is past and was not claimed is held back.
             each = [self.store.next_due([name], suspects=True) for name in services]
             due = min((moment for moment in each if moment is not None and moment > now), default=None)
-        moments = [due, self.store.next_change(), *self._periodic_due.values(), self._ticker.next_moment()]
+        moments = [due, self.store.next_change(), self._next_token(now)]
         if self._retries:
             moments.append(self.retry_job.next_due())
         down = {breaker.dependency for breaker in self.store.breakers() if breaker.open}
@@ -338,6 +357,12 @@ class Simulation:
         if self._supervisors and self.store.overdue_suspects(free):
             moments.append(self._supervisors[0].suspects.ready_at)
         return min((moment for moment in moments if moment is not None and moment > now), default=None)
+
+    def _next_token(self, now: float) -> float | None:
+        """Return when the rate of a dependency allows the next call that a worker waits for."""
+        engines = [child.process.engine for one in self._supervisors for child in one.children]  # type: ignore[attr-defined]
+        waits = min((next_limited_claim(engine.slots, now) for engine in engines), default=math.inf)
+        return now + waits if waits < math.inf else None
 
     # -- looking
 

@@ -25,6 +25,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "tasks": ("/tasks",),
     "task": ("/tasks", r"/tasks/.+"),
     "ingest": ("/ingest",),
+    "sources": ("/sources",),
     "search": ("/search",),
     "search-results": ("/search?q=tide",),
     "search-narrowed": ("/search?q=tide+gauge&year=2026&author=priya&sort=date&since=2026-01",),

@@ -10,7 +10,14 @@ from starlette.routing import Route
 from onward.console.pages import ROUTERS
 from tests.console.browser.pages import PAGES
 
-NO_PAGES = {"/live/{name:path}", "/raw/{collection}/{id:path}", "/ui", "/outages", "/history"}
+NO_PAGES = {
+    "/live/{name:path}",
+    "/raw/{collection}/{id:path}",
+    "/ui",
+    "/outages",
+    "/history",
+    "/attachments/{id}/{number}",
+}
 ELSEWHERE = {"/login"}
 """Shown only where a token is needed."""
 

@@ -94,6 +94,13 @@ def test_on_a_phone_nothing_is_missing(phone: Page) -> None:
     assert phone.locator("html").get_attribute("data-theme") == "light"
 
 
+def test_on_a_phone_a_source_has_its_actions_and_labels(phone: Page) -> None:
+    phone.goto("/sources")
+    assert phone.get_by_role("link", name="Run now").first.is_visible()
+    cell = phone.locator("td[data-label='Last run']").first
+    assert "Last run" in cell.evaluate("one => getComputedStyle(one, '::before').content")
+
+
 def test_on_a_phone_tab_goes_down_the_page(phone: Page) -> None:
     phone.goto("/documents")
     places = phone.evaluate(TOPS)

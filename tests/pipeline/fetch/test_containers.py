@@ -260,8 +260,9 @@ def test_a_damaged_member_of_a_zip_costs_only_itself(tmp_path: Path, scratch: Pa
     assert isinstance(taken.problems["a.txt"], Broken)
 
 
-def test_a_zip_without_its_table_of_contents_is_broken(tmp_path: Path, scratch: Path) -> None:
-    (tmp_path / "a.zip").write_bytes(zipped({"a.txt": b"a" * 1000})[:-30])
+@pytest.mark.parametrize("lost", (30, 14))  # bytes: the record at the end, and a part of it
+def test_a_zip_without_its_table_of_contents_is_broken(tmp_path: Path, scratch: Path, lost: int) -> None:
+    (tmp_path / "a.zip").write_bytes(zipped({"a.txt": b"a" * 1000})[:-lost])
     with pytest.raises(Broken, match="damaged"):
         take(tmp_path / "a.zip", scratch)
 
@@ -410,6 +411,16 @@ def test_what_goes_into_an_archive_comes_out_of_it(
     scratch = folder / "scratch"
     scratch.mkdir()
     assert take(folder / "packed", scratch).data == files
+
+
+@pytest.mark.parametrize("left", (4, 12, 15, 21))
+def test_a_zip_that_is_cut_off_in_its_last_record_is_damaged(folder: Path, left: int) -> None:
+    packed = zipped(FILES)
+    (folder / "packed.zip").write_bytes(packed[: packed.rfind(b"PK\x05\x06") + left])
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    with pytest.raises(Broken):
+        take(folder / "packed.zip", scratch)
 
 
 @settings(deadline=None)

@@ -94,7 +94,7 @@ def test_what_nobody_wrote_is_skipped(tmp_path: Path, scratch: Path) -> None:
             "target/a.txt": "x",
             "logo.png": b"\x89PNG\r\n\x1a\n\0\0",
             "empty.txt": "",
-            "report.docx": b"PK\x03\x04",
+            "report.vsdx": b"PK\x03\x04",
         },
     )
     assert take(tmp_path, scratch).paths == ["keep.txt"]
@@ -243,6 +243,59 @@ def test_an_empty_file_or_a_picture_is_nothing_to_ingest(
         take(tmp_path / name, scratch)
 
 
+def run_humbly(program: str) -> list[str]:
+    """Run a program as a user who may not read everything; return the lines that it prints."""
+    # Nothing can be forbidden to root, unless it gives that right away.
+    humble = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.getuid() == 0 else []
+    done = subprocess.run([*humble, sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    return done.stdout.splitlines()
+
+
+def test_a_folder_whose_names_only_can_be_read_is_a_problem_as_a_whole(tmp_path: Path) -> None:
+    """A Maildir stays one, so that nothing of it is removed."""
+    root = write(tmp_path, {"mail/cur/1.x:2,S": "x", "mail/new/2.x": "x", "mail/tmp/3": "x", "plain/a.txt": "x"})
+    program = f"""
+from pathlib import Path
+from onward.pipeline.fetch.fetched_items import SkippedFiles
+from onward.pipeline.fetch.files_and_folders import list_path
+for found in list_path(Path({str(root)!r}), SkippedFiles()):
+    print(found.path, "|", found.problem)
+"""
+    for name in ("mail", "plain"):
+        (root / name).chmod(0o400)
+    try:
+        lines = run_humbly(program)
+    finally:
+        for name in ("mail", "plain"):
+            (root / name).chmod(0o700)
+    remedy = "may not be read: allow it for this user, or leave it out"
+    assert lines == [f"{name} | the folder '{name}' {remedy}" for name in ("mail", "plain")]
+
+
+def test_a_link_that_cannot_be_followed_now_is_a_problem_and_not_passed_over(tmp_path: Path) -> None:
+    root = write(tmp_path, {"closed/a.txt": "x", "open/b.txt": "x"})
+    (root / "link.txt").symlink_to("closed/a.txt")
+    (root / "loop.txt").symlink_to("loop.txt")
+    (root / "nowhere.txt").symlink_to("nothing/at/all.txt")
+    program = f"""
+from pathlib import Path
+from onward.pipeline.fetch import FetchLimits, fetch
+from onward.pipeline.fetch.fetched_items import SkippedFiles
+skipped = SkippedFiles()
+for item in fetch({str(root)!r}, FetchLimits(), Path({str(tmp_path)!r}), skipped=skipped):
+    print(item.path, "|", type(item.problem).__name__)
+print([item.path for item in skipped.listed])
+"""
+    (root / "closed").chmod(0)
+    try:
+        lines = run_humbly(program)
+    finally:
+        (root / "closed").chmod(0o700)
+    problem = UnreadableSource.__name__
+    found = [f"closed | {problem}", f"link.txt | {problem}", "open/b.txt | NoneType"]
+    assert lines == [*found, "['loop.txt', 'nowhere.txt']"]
+
+
 def test_what_may_not_be_read_is_a_problem_that_names_it(tmp_path: Path, scratch: Path) -> None:
     root = write(tmp_path, {"a.txt": "a", "closed.txt": "x", "closed/b.txt": "x", "open/c.txt": "x"})
     for path in (root / "closed.txt", root / "closed"):
@@ -258,14 +311,12 @@ try:
 except Exception as error:
     print(type(error).__name__, "|", error)
 """
-    # Nothing can be forbidden to root, unless it gives that right away.
-    humble = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.getuid() == 0 else []
     try:
-        done = subprocess.run([*humble, sys.executable, "-c", program], check=True, capture_output=True, text=True)
+        lines = run_humbly(program)
     finally:
         (root / "closed").chmod(0o700)
     error = f"{UnreadableSource.__name__} |"
-    assert done.stdout.splitlines() == [
+    assert lines == [
         "a.txt | NoneType | None",
         f"closed | {error} the folder 'closed' may not be read: allow it for this user, or leave it out",
         f"closed.txt | {error} the file 'closed.txt' may not be read: allow it for this user, or leave it out",

@@ -53,7 +53,7 @@ def test_a_path_may_look_a_little_like_a_url(tmp_path: Path, monkeypatch: pytest
         ("", "empty"),
         ("  ", "empty"),
         ("ftp://example.org/x", "'ftp'"),
-        ("s3://bucket/key", "'s3'"),
+        ("svn://host/key", "'svn'"),
         ("file://server/share", "another host"),
         ("http://", "no host"),
         ("https://exa mple.org/", "no URL"),

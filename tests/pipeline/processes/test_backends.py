@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 ARCHIVE = ROOT / "examples/sample/harbour-list.mbox"
 SOME_FAILED = 3
 COLLECTIONS = ("archives", "messages", "threads", "chunks", "summaries")
-OF_THE_RUN = {"seconds", "submission", "fetched_at"}
+OF_THE_RUN = {"seconds", "submission", "fetched_at", "placeholders"}
 """Fields that tell of a run, not of what came of it."""
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onward.pipeline.read.charsets import read_text
-from onward.pipeline.read.message_reader import read_title
+from onward.pipeline.read.text_files import read_title
 
 RUSSIAN = "Съешь ещё этих мягких французских булок, да выпей же чаю. Широкая электрификация южных губерний."
 

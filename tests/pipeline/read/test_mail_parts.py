@@ -120,6 +120,29 @@ def test_files_are_listed_and_read_where_they_are_text() -> None:
     assert mail.attachments[3].size == 5
 
 
+INVITATION = (
+    b"BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nSUMMARY:Dredging\\, part two\r\n"
+    b"DESCRIPTION:The harbour mas\r\n ter comes.\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
+)
+INVITED = "Dredging, part two\nThe harbour master comes."
+
+
+@pytest.mark.parametrize(
+    ("head", "data", "text"),
+    (
+        (b"text/calendar; method=REQUEST", INVITATION, INVITED),
+        (b"application/octet-stream; name=invite.ics", INVITATION, INVITED),
+        (b"text/calendar", b"The calendar is not here.", "The calendar is not here."),
+        (b"text/x-vcard", b"BEGIN:VCARD\nFN:Ada Quill\nEND:VCARD\n", "Ada Quill"),
+    ),
+)
+def test_calendars_and_contacts_are_read_as_people_see_them(head: bytes, data: bytes, text: str) -> None:
+    part = b"Content-Type: " + head + b"\n\n" + data
+    assert read_mail(multipart("mixed", PLAIN, part)).attachments[0].text == text
+    if head.startswith(b"text/"):
+        assert read_mail(b"Subject: x\n" + part).body.strip() == text
+
+
 @pytest.mark.parametrize("charset", ("idna", "punycode", "no-such-charset", "hex", ""))
 def test_the_name_of_a_file_is_read_whatever_its_charset_is_called(charset: str) -> None:
     raw = (
@@ -134,6 +157,13 @@ def test_the_text_of_a_large_file_is_cut() -> None:
     part = b"Content-Type: text/csv; charset=utf-8\n\n" + "é".encode() * 600_000
     (attachment,) = read_mail(multipart("mixed", part)).attachments
     assert (attachment.size, attachment.text) == (1_200_000, "é" * 500_000)
+
+
+def test_the_text_of_a_large_mail_within_a_mail_is_cut_and_says_so() -> None:
+    inner = b"Content-Type: message/rfc822\n\nSubject: inner\n\n" + b"x" * 1_000_001
+    mail = read_mail(multipart("mixed", PLAIN, inner))
+    assert len(mail.attachments[0].text or "") == 1_000_000
+    assert "text cut at 1000 kB" in mail.defects
 
 
 def test_a_mail_within_a_mail_is_a_file_that_can_be_read() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onward import Permanent
-from onward.pipeline.read.message_reader import NoText
+from onward.pipeline.read.page_text import NoText
 from onward.pipeline.read.web_pages import read_page
 
 PARAGRAPH = "Every document makes forward progress, or it is set aside with its whole history. " * 4
@@ -62,6 +62,24 @@ def test_the_charset_is_what_the_server_or_the_page_says(declared: str) -> None:
 def test_deep_nesting_does_no_harm() -> None:
     page = read_page(b"<div>" * 5000 + b"deep down" + b"</div>" * 5000, "")
     assert "deep down" in page.text
+
+
+@pytest.mark.parametrize(
+    "page",
+    (
+        b"<p %s>" % b" ".join(b"a%d=1" % number for number in range(500_000)),
+        b"<div>" * 400_000,
+        b"<b><i>x<p>" * 300_000,
+    ),
+    ids=("attributes", "elements", "formats"),
+)
+def test_a_page_that_is_made_to_take_hours_gives_the_text_between_its_tags(page: bytes) -> None:
+    head = b"<html><head><title>Tides &amp; ships</title><style>p {}</style></head><script>no()</script>"
+    read = read_page(head + b"<body>" + page + b"The estuary <b>froze</b> over.", "https://example.org/")
+    assert read.title == "Tides & ships"
+    assert read.text.endswith("The estuary\nfroze\nover.")
+    assert "no()" not in read.text
+    assert read.defects == ("read as text between tags: it has too many nested tags or attributes",)
 
 
 @settings(max_examples=50, deadline=None)

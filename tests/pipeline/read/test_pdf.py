@@ -4,42 +4,17 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
+import pypdfium2  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onward import Permanent
 from onward.pipeline.documents import Archive
-from onward.pipeline.read.message_reader import NoText, read_file
-from onward.pipeline.read.pdf import BrokenPDF, LockedPDF, read_pdf
-
-
-def pdf(pages: list[str], info: str = "", trailer: str = "") -> bytes:
-    """Write a PDF by hand: a catalog, its pages, a font, and each page's drawing of a line of text."""
-    count = len(pages)
-    fonts = "/Resources << /Font << /F1 3 0 R >> >>"
-    kids = " ".join(f"{4 + 2 * number} 0 R" for number in range(count))
-    objects = [
-        "<< /Type /Catalog /Pages 2 0 R >>",
-        f"<< /Type /Pages /Kids [{kids}] /Count {count} >>",
-        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
-    ]
-    for number, text in enumerate(pages):
-        drawing = f"BT /F1 12 Tf 72 700 Td ({text}) Tj ET" if text else "0 0 100 100 re f"
-        objects += [
-            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents {5 + 2 * number} 0 R {fonts} >>",
-            f"<< /Length {len(drawing)} >>\nstream\n{drawing}\nendstream",
-        ]
-    objects.append(f"<< {info} >>")
-    out, offsets = "%PDF-1.4\n", []
-    for number, body in enumerate(objects, 1):
-        offsets.append(len(out))
-        out += f"{number} 0 obj\n{body}\nendobj\n"
-    start = len(out)
-    out += f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n"
-    out += "".join(f"{offset:010} 00000 n \n" for offset in offsets)
-    out += f"trailer\n<< /Size {len(objects) + 1} /Root 1 0 R /Info {len(objects)} 0 R {trailer} >>\n"
-    return (out + f"startxref\n{start}\n%%EOF\n").encode("latin-1")
+from onward.pipeline.read.message_reader import read_file
+from onward.pipeline.read.page_text import NoText
+from onward.pipeline.read.pdf import MAX_PIXELS, BrokenPDF, LockedPDF, _picture, read_pdf
+from tests.support.attached_files import pdf, scanned_pdf
 
 
 def test_the_text_of_its_pages_one_below_the_other() -> None:
@@ -88,6 +63,24 @@ def test_a_title_that_says_something_is_kept(title: str) -> None:
 def test_a_scanned_pdf_says_that_it_needs_text_recognition() -> None:
     with pytest.raises(NoText, match=r"2 pages and no text.*scanned.*OCR"):
         read_pdf(pdf(["", ""]))
+
+
+def test_pages_that_are_scans_are_counted_where_their_text_is_not_recognised() -> None:
+    page = read_pdf(scanned_pdf(600, 600, bytes(360_000), "The cover."))
+    assert page.text == "The cover."
+    assert page.defects == ("1 of 2 pages are scans, whose text was not recognised: ONWARD_OCR=off",)
+    assert read_pdf(scanned_pdf(100, 100, bytes(10_000), "The cover.")).defects == ()  # a mark
+    assert read_pdf(pdf(["The cover.", ""])).defects == ()  # an empty page
+
+
+def test_a_page_of_a_kilometre_is_drawn_within_the_limit() -> None:
+    small = scanned_pdf(600, 600, bytes(360_000))
+    with pypdfium2.PdfDocument(
+        small.replace(b"/MediaBox [0 0 600 600]", b"/MediaBox [0 0 9999 9999]")
+    ) as document:
+        width, height = map(int, _picture(document, 0).split(b" ", 3)[1:3])
+    assert width > 4_000
+    assert width * height <= MAX_PIXELS * 1.01
 
 
 def test_a_locked_pdf_says_what_to_do() -> None:

@@ -33,7 +33,7 @@ def test_a_second_signal_gives_back_at_once_and_burns_nothing(trial: Trial) -> N
     supervised = trial.start()
     trial.begun("gated")
     supervised.signal(Signals.SIGTERM)
-    until(lambda: "once more gives it back" in supervised.says(), "the first one is heard")
+    until(lambda: "a second signal releases" in supervised.says(), "the first one is heard")
     supervised.signal(Signals.SIGTERM)
     assert supervised.wait() == 0
     assert trial.ledger("SELECT tries, deaths, lapses, state FROM ledger") == [(0, 0, 0, "waiting")]

@@ -18,7 +18,7 @@ from onward.model.ledger import (
     RetryLater,
     Subscription,
 )
-from tests.support.store_pages import NOON, READING, Stage, failure, ids
+from tests.support.store_pages import NOON, READING, Stage, failure, ids, page
 
 DOWN = DependencyReport(struck="model", reason="ConnectionError: refused")
 FINE = DependencyReport(succeeded=["model"])
@@ -182,6 +182,19 @@ def test_each_probe_is_another_document(stage: Stage) -> None:
         probes += standing_ids(probe)
         strike(stage, probe)
     assert len(set(probes)) == 4
+
+
+def test_what_has_expired_is_no_probe(stage: Stage) -> None:
+    strike_out(stage)
+    for id in "xyz":
+        stage.store.add_documents([page(id)])
+        stage.publish(id, expires_in=5.0, priority=1)
+    stage.clock.advance(10)
+    expired = [claim(stage)[0] for _ in range(3)]
+    assert [one.expired for one in expired] == [True, True, True], "they do not wait for each other"
+    (probe,) = claim(stage)
+    assert not probe.expired
+    assert claim(stage) == [], "one at a time"
 
 
 def test_a_probe_that_fails_is_not_charged(stage: Stage) -> None:

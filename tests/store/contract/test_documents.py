@@ -83,6 +83,31 @@ def test_a_work_replaces_in_its_own_transaction_and_may_add_new_descendants(stag
     assert stage.store.state("words", "new") is not None
 
 
+def test_content_that_no_result_depends_on_is_replaced_without_making_anything_again(stage: Stage) -> None:
+    stage.bring("a")
+    stage.store.add_documents([word("made", parent="pages/a")])
+    stage.settle(stage.take(), Processed(["a"]))
+    before = stage.state("a")
+    stage.bring("b")
+    body = page("a", "new").body
+    replacement = Replacement("pages", "a", body, 1, [("author", "Dora")], keeps_results=True)
+    stage.settle(stage.take(), Processed(["b"]), replaces=[replacement])
+    after = stage.state("a")
+    assert (stage.text("a"), after.status, after.revision, after.round) == ("new", "processed", 2, before.round)
+    assert stage.store.state("words", "made") is not None
+    assert [one.id for one in stage.store.find("pages", "author", ["Dora"])] == ["a"]
+
+
+def test_a_work_on_content_that_was_replaced_meanwhile_is_done_again(stage: Stage) -> None:
+    stage.bring("b")
+    reader = stage.take()
+    stage.bring("a")
+    replacement = Replacement("pages", "b", page("b", "new").body, 1, keeps_results=True)
+    stage.settle(stage.take(), Processed(["a"]), replaces=[replacement])
+    assert stage.settle(reader, Processed(["b"])).status == "stale"
+    assert stage.state("b").status == "pending"
+
+
 def test_removing_takes_the_descendants_their_rows_and_nothing_else(stage: Stage) -> None:
     stage.bring("a", "b")
     stage.store.add_documents([page("child", parent="pages/a"), page("grandchild", parent="pages/child")])

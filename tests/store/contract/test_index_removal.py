@@ -51,6 +51,16 @@ def test_new_content_is_not_found_by_what_the_old_one_said(library: Library) -> 
     assert match(library, "tent") == ["a"]
 
 
+def test_content_that_keeps_its_results_is_found_by_them(library: Library) -> None:
+    library.bring("d")
+    body = page("b", "new").body
+    keeping = Replacement("pages", "b", body, 1, [("author", "Dora")], keeps_results=True)
+    library.settle(library.take(), Processed(["d"]), replaces=[keeping])
+    assert "b" in match(library, "boat")
+    assert near(library, 0, 1)[0] == "of b"
+    assert library.store.find(Page, "author", ["Bert"]) == []
+
+
 def test_a_number_that_is_free_again_brings_nothing_back(library: Library) -> None:
     library.store.forget("t")
     library.store.forget("s")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.support.servers import pgbouncer, postgres, rabbitmq
+from tests.support.servers import dovecot, pgbouncer, postgres, rabbitmq
+from tests.support.servers.dovecot import Dovecot
 from tests.support.servers.objects import ObjectServer
 from tests.support.servers.pgbouncer import PgBouncer
 from tests.support.servers.postgres import PostgresServer
@@ -10,11 +11,18 @@ from tests.support.servers.private import ServerError
 from tests.support.servers.proxy import Proxy
 from tests.support.servers.rabbitmq import RabbitServer
 
-__all__ = ["ObjectServer", "PgBouncer", "PostgresServer", "Proxy", "RabbitServer", "ServerError", "missing"]
+__all__ = [
+    "Dovecot",
+    "ObjectServer",
+    "PgBouncer",
+    "PostgresServer",
+    "Proxy",
+    "RabbitServer",
+    "ServerError",
+    "missing",
+]
 
 
 def missing() -> list[str]:
     """Return which servers cannot be started on this machine, why, and the remedy."""
-    return [
-        reason for reason in (postgres.why_missing(), pgbouncer.why_missing(), rabbitmq.why_missing()) if reason
-    ]
+    return [reason for server in (postgres, pgbouncer, rabbitmq, dovecot) if (reason := server.why_missing())]

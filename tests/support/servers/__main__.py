@@ -46,8 +46,28 @@ def missing_browser() -> list[str]:
     return [] if find_browser() else [remedy]
 
 
+def missing_programs() -> list[str]:
+    """Return which programs that make sources or read pictures are missing on this machine, and the remedy."""
+    return [
+        f"{name}: found no `{program}` on this machine; install it: apt-get install {name}"
+        for name, program in {
+            "git": "git",
+            "public-inbox": "public-inbox-init",
+            "tesseract-ocr": "tesseract",
+        }.items()
+        if shutil.which(program) is None
+    ]
+
+
+def missing_office() -> list[str]:
+    """Return the remedy if there is no LibreOffice on this machine."""
+    packages = " ".join(f"libreoffice-{part}-nogui" for part in ("writer", "calc", "impress"))
+    remedy = f"LibreOffice: found no `soffice` on this machine; install it: apt-get install {packages}"
+    return [] if shutil.which("soffice") else [remedy]
+
+
 if __name__ == "__main__":
-    reasons = missing() + missing_monitoring() + missing_browser()
+    reasons = missing() + missing_monitoring() + missing_browser() + missing_programs() + missing_office()
     for reason in reasons:
         Console(soft_wrap=True).print(reason, style="bold red", markup=False, highlight=False)
     sys.exit(1 if reasons else 0)

@@ -8,6 +8,7 @@ from fastapi import APIRouter, FastAPI
 
 from onward.console.api import (
     answers,
+    attachments,
     documents,
     error_reports,
     failure_decisions,
@@ -15,6 +16,7 @@ from onward.console.api import (
     monitoring,
     operator,
     search,
+    sources,
     submissions,
     threads,
     uploads,
@@ -23,8 +25,9 @@ from onward.console.api.openapi import describe
 from onward.console.problems import add_routers
 
 ROUTERS: tuple[APIRouter, ...] = (
-    *(submissions.router, uploads.router, documents.router, search.router, answers.router, threads.router),
-    *(documents.tasks_router, operator.router, history.router, failure_decisions.router),
+    *(submissions.router, uploads.router, documents.router, search.router, attachments.router, answers.router),
+    *(threads.router, documents.tasks_router, sources.router, operator.router, history.router),
+    failure_decisions.router,
     *(error_reports.router, monitoring.router),
 )
 

@@ -352,7 +352,10 @@ def get_task(app: Onward, id: str) -> Facts:
     report = read_ingestion_report(app, body["source"], {}).as_dict()
     status = source_status(app, body["source"])
     total = sum(sum(counts.values()) for counts in status.documents.values())
-    counted = ("items", "messages", "without_text", "passed_over", "ignored", "waiting", "failures")
+    counted = (
+        *("items", "messages", "attachments", "without_text", "damaged", "passed_over", "ignored"),
+        *("waiting", "failures"),
+    )
     return _task(app, body) | {
         **{name: getattr(status, name) for name in ("documents", "pending", "failed", "set_aside")},
         **{name: report[name] for name in counted},

@@ -30,6 +30,7 @@ _TAGS = {
     "A document is a source: a URL, a text or a file.",
     "Search": "Find messages by words and by meaning.",
     "Tasks": "One ingestion of one source each.",
+    "Sources": "What is ingested, once or again and again.",
     "Failures": "Failures that are alike, in groups: what is probably wrong, and putting it right.",
     "Failed queues": "Dead letters: events that were given up for now.",
     "Failed batches": "What was set aside, to be retried together.",

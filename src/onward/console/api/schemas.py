@@ -243,6 +243,16 @@ class WithoutText(ApiResponse):
     ids: list[str] = Field(description="The first of them.")
 
 
+class DamagedMessages(ApiResponse):
+    """Messages that were read with defects: something is damaged, was cut or had to be guessed."""
+
+    total: int
+    ids: list[str] = Field(description="The first of them.")
+    defects: dict[str, int] = Field(
+        description="How often the first 200 of them have each defect.", examples=[{"damaged base64": 2}]
+    )
+
+
 class TaskProgress(Task):
     documents: Counts
     pending: int
@@ -254,7 +264,13 @@ class TaskProgress(Task):
     messages: dict[str, int] = Field(
         description="How many messages it has, parsed or failed, and how many duplicates were left out."
     )
+    attachments: dict[str, int] = Field(
+        description="Attachments of mails that are read as documents of their own, in all and by state; empty if "
+        "there are none.",
+        examples=[{"total": 3, "searchable": 2, "waiting": 0, "failed": 0, "not_read": 1}],
+    )
     without_text: WithoutText
+    damaged: DamagedMessages
     passed_over: PassedOver
     ignored: Ignored
     failures: list[Facts]

@@ -25,11 +25,37 @@ class SearchResult(ApiResponse):
     path: str = Field(description="Inside its source; empty for the source itself.", examples=["docs/tide.md"])
     kind: str = Field(examples=["mbox"])
     language: str = Field(description="Of its text, or of code; empty if it is not known.", examples=["en"])
+    attached_to: AttachedTo | None = Field(description="The mail, if the result is an attachment.")
     excerpt: str
     score: float = Field(description="From 0 to 1, what the results are ordered by.")
     text_score: float = Field(description="The score of the words, from 0 to 1; 0: found by meaning alone.")
     similarity: float = Field(description="How similar the meaning is, at most 1.")
     reasons: list[SearchReason] = Field(description="The words it was found by, with `explain`.")
+
+
+class AttachedTo(ApiResponse):
+    """The mail that a result is attached to."""
+
+    message_id: str
+    number: int = Field(description="The place in the attachments of the mail, from 1 on.")
+    name: str = Field(description="Of the file.", examples=["report.pdf"])
+    subject: str = Field(description="Of the mail.")
+
+
+class Attachment(ApiResponse):
+    number: int
+    name: str
+    content_type: str
+    size: int
+    state: Literal["searchable", "waiting", "not_read", "failed"]
+    reason: str = Field(description="Why it is not read, or failed.")
+    archive_id: str | None = Field(description="Its own archive, if it is read apart from its mail.")
+    document_id: str | None = Field(description="The message that has its text.")
+
+
+class Attachments(ApiResponse):
+    id: str
+    attachments: list[Attachment]
 
 
 class FacetValue(ApiResponse):

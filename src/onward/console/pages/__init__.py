@@ -23,6 +23,7 @@ from onward.console.pages import (
     services,
     settings,
     simulate,
+    sources,
     tasks,
     threads,
 )
@@ -47,6 +48,7 @@ _MODULES = (
     simulate,
     settings,
     services,
+    sources,
 )
 ROUTERS = (router, *(module.router for module in _MODULES))
 
@@ -57,6 +59,7 @@ PARTS: dict[str, Callable[[FastAPI, str], str]] = {
     "document": documents.part,
     api_documents.PART: api_documents.status_part,
     "tasks": tasks.part,
+    "sources": sources.part,
     "failures": failures.list_part,
     "failure": failures.group_part,
     "workers": overview.workers_part,

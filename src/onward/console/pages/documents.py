@@ -14,13 +14,21 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from onward.app import App
 from onward.console.action_forms import clean
-from onward.console.page_templates import document_path, fragment, page, similar_path, with_query
+from onward.console.page_templates import attachment_path, document_path, fragment, page, similar_path, with_query
 from onward.console.pages.saved_filters import saved_filters
 from onward.console.request_context import Onward
 from onward.console.text_language import message_language
 from onward.model.documents import DocumentState, Status
 from onward.ops.bad_input import BadInput, NotFound
-from onward.ops.queries.document_details import body_of, history_of, next_step_of, original_of, thread_size
+from onward.ops.queries.attachments import AttachmentFacts, attachment_bytes, attachments_of, download_headers
+from onward.ops.queries.document_details import (
+    archive_kind,
+    body_of,
+    history_of,
+    next_step_of,
+    original_of,
+    thread_size,
+)
 from onward.ops.queries.documents import (
     MAX_FOUND,
     DocumentFilter,
@@ -31,8 +39,8 @@ from onward.ops.queries.documents import (
     source_named,
     statuses_of,
 )
-from onward.ops.queries.titles import find_titles, title_of
-from onward.ops.text.format import counted, display_name, harmless, number, one_line, size, source_name
+from onward.ops.queries.titles import NO_SUBJECT, find_titles, title_of
+from onward.ops.text.format import counted, display_name, harmless, number, one_line, printable, size, source_name
 from onward.ops.text.history import entry_text, next_step_command, next_step_sentence
 from onward.pipeline.documents import source_id
 from onward.recovery.history import DocumentHistory
@@ -215,6 +223,13 @@ def raw(request: Request, app: Onward, collection: str, id: str) -> Response:
     return StreamingResponse(pieces, media_type="application/octet-stream", headers=headers)
 
 
+@router.get("/attachments/{id}/{number}")
+def attachment(app: Onward, id: str, number: int) -> Response:
+    """Send the bytes of an attachment; a browser saves them and never shows them."""
+    name, data = attachment_bytes(app, printable(id).replace("\0", " "), number)
+    return Response(data, media_type="application/octet-stream", headers=download_headers(name))
+
+
 def part(web: FastAPI, which: str) -> str:
     collection, _, id = which.partition("/")
     return _part(web.state.onward, collection, id)
@@ -306,6 +321,7 @@ class DocumentContent:
     reading: str = ""  # the path where it can be read in its thread
     similar: str = ""  # the path of messages that are similar to it
     original: bool = False  # its original bytes are stored
+    attachments: list[AttachmentFacts] = field(default_factory=list)
     language: str = ""  # the tag of the language of its text, if it is known
 
     @property
@@ -346,9 +362,11 @@ def _message(app: App, body: dict[str, Any]) -> DocumentContent:
         named = ", ".join(one_line(each) for each in one.recipients[:MAX_RECIPIENTS])
         facts.append(Fact("To", named + (f" and {number(more)} more" if more > 0 else "")))
     facts += [Fact("Date", at=one.date), Fact("Message-ID", one_line(one.message_id))]
-    for each in one.attachments:
-        about = f"{each.content_type}, {size(each.size)}" + (", searchable" if each.indexed else "")
-        facts.append(Fact("Attached", one_line(f"{each.name or '(no name)'} ({about})")))
+    if (mail := one.attached_to) is not None:
+        facts.append(
+            Fact("Attached to", one_line(mail.subject) or NO_SUBJECT, document_path("messages", mail.message_id))
+        )
+        facts.append(Fact("File", one_line(mail.name), attachment_path(mail.message_id, mail.number)))
     facts += [Fact("Odd", one_line(defect), odd=True) for defect in one.defects]
     siblings = counted(thread_size(app, one.thread_id), "message")
     facts.append(Fact("Thread", siblings, document_path("threads", one.thread_id)))
@@ -365,7 +383,8 @@ def _message(app: App, body: dict[str, Any]) -> DocumentContent:
         facts,
         text if one.body.strip() else [],
         cut=len(one.body) > LONGEST,
-        reading=f"/threads/{one.thread_id}#m-{one.id}",
+        reading=f"/threads/{one.thread_id}#m-{one.attached_to.message_id if one.attached_to else one.id}",
+        attachments=attachments_of(app, [one]).get(one.id, []),
         similar=similar_path(one.id) if one.body.strip() else "",
         original=True,
         language=message_language(one),
@@ -416,9 +435,14 @@ def _archive(app: App, body: dict[str, Any]) -> DocumentContent:
     from onward.pipeline.documents import Archive, Report
 
     one = Archive.from_json(json.dumps(body))
-    facts = [Fact("Kind", "the request to fetch the source" if one.kind == "source" else one.kind)]
+    facts = [Fact("Kind", archive_kind(one))]
     if one.blob:
         facts += [Fact("Size", size(one.size)), Fact("Blob", one.blob)]
+    if (mail := one.attached_to) is not None:
+        facts.append(
+            Fact("Attached to", one_line(mail.subject) or NO_SUBJECT, document_path("messages", mail.message_id))
+        )
+    facts.append(Fact("Not read", one_line(one.not_read, 400), odd=True))
     facts.append(Fact("URL", source_name(one.url)))
     report = app.get(Report, Report.make_id("report", one.id, one.submission))
     if report is not None:

@@ -18,6 +18,7 @@ from onward.console.request_context import Onward
 from onward.console.timed_cache import TimedCache
 from onward.model.documents import Status
 from onward.model.ledger_views import WorkerClaims
+from onward.ops.queries.documents import UNLISTED
 from onward.ops.queries.ingestion_report import COLLECTIONS
 from onward.ops.queries.needs import Need
 from onward.ops.queries.services import EXAMPLES, breaker_facts, worker_facts
@@ -74,9 +75,9 @@ def _values(web: FastAPI) -> dict[str, Any]:
     sources = app.store.sources()
     chosen = _sources(app, sources)
     status = read_status(app, chosen, count_overdue=partial(count_overdue, web))
-    # In the order of the pipeline; tasks and reports have no bar.
+    # In the order of the pipeline; what describes no content has no bar.
     names = [name for name in (*COLLECTIONS, "summaries") if name in status.documents]
-    names += sorted(status.documents.keys() - set(names) - {"tasks", "reports"})
+    names += sorted(status.documents.keys() - set(names) - set(UNLISTED))
     return {
         "status": status,
         "needs": [(_need_html(need), need_command(need), need_link(need)) for need in status.needs],

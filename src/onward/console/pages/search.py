@@ -287,7 +287,7 @@ def shown_hits(hits: Sequence[Hit], *, several: bool) -> list[dict[str, Any]]:
             "hit": hit,
             "title": marked(hit.title) if hit.title.strip() else "(no subject)",
             "excerpt": marked(hit.excerpt, EXCERPT),
-            "thread": message_path(hit.message.thread_id, hit.message.id),
+            "thread": message_path(hit.message),
             "source": one_line(short_name(hit.message.source), 40) if several else "",
             "path": one_line(hit.path, 200),
             "why": why_found(hit),
@@ -366,6 +366,6 @@ def show_similar(request: Request, app: Onward, id: str, part: str = "") -> Resp
         shown = shown_hits(others, several=several)
         return HTMLResponse(fragment("similar_part.html", hits=shown, elsewhere=True))
     hits = shown_hits(similar(app, message.id, limit=SIMILAR).hits, several=several)
-    path = message_path(message.thread_id, message.id)
+    path = message_path(message)
     title = one_line(message.subject, 160) or "(no subject)"
     return page(request, "similar.html", hits=hits, elsewhere=False, message=message, title=title, reading=path)

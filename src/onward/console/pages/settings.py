@@ -33,7 +33,7 @@ GROUPS = {
     "Workers": ("concurrency", "time_limit_", "keep_completed_"),
     "Retrying": ("retry_", "max_retries", "fetch_backoff_", "breaker_"),
     "Models and chunks": ("embedder", "summarizer", "reranker", "chunk_"),
-    "Fetching": ("fetch_", "unpack_"),
+    "Fetching and reading": ("fetch_", "unpack_", "read_", "attachments_", "ocr"),
     "Console and API": ("serve_", "token"),
     "Logs, metrics and reports": ("",),  # all others
 }

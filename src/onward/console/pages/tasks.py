@@ -20,9 +20,11 @@ from onward.model.documents import Document, DocumentState
 from onward.ops.bad_input import BadInput, NotFound
 from onward.ops.folder_uploads import MAX_FOLDER_FILES
 from onward.ops.lookup import worker_command
+from onward.ops.queries.documents import content_documents
 from onward.ops.queries.ingestion_report import (
     COLLECTIONS,
     IngestionReport,
+    attachment_states_text,
     kinds_text,
     outage_of,
     read_ingestion_report,
@@ -102,7 +104,7 @@ def _rows(app: App, states: list[DocumentState]) -> list[dict[str, Any]]:
         row = task | names | {"status": "", "done": 0, "total": 0, "failed": 0, "set_aside": 0}
         if task["submission"] == latest.get(task["source_id"]):
             now = source_status(app, task["source"])
-            total = sum(sum(counts.values()) for counts in now.documents.values())
+            total = sum(sum(counts.values()) for counts in content_documents(now.documents).values())
             row |= {"status": now.status, "failed": now.failed, "set_aside": now.set_aside}
             row |= {"total": total, "done": total - max(0, now.pending) - now.set_aside}
         rows.append(row)
@@ -131,7 +133,7 @@ def _one(app: App, task: dict[str, Any]) -> str:
     report = read_ingestion_report(app, task["source"], {}, waiting=False)
     latest = _latest(app, [key]).get(key, task["submission"])
     names = [*COLLECTIONS, *sorted(report.documents.keys() & {"summaries"})]
-    total = sum(sum(counts.values()) for counts in report.documents.values())
+    total = sum(sum(counts.values()) for counts in content_documents(report.documents).values())
     left = sum(counts.get("pending", 0) for counts in report.documents.values())
     return fragment(
         "task_part.html",
@@ -161,8 +163,13 @@ def _items(report: IngestionReport) -> list[tuple[str, str]]:
             rows.append((name, f"{number(counts.get(first, 0))} ({', '.join(rest)})"))
     if duplicates := report.messages.get("duplicates"):
         rows.append(("Duplicates", f"{number(duplicates)} left out"))
+    if report.attachments:
+        states = attachment_states_text(report.attachments)
+        rows.append(("Attachments", f"{number(report.attachments['total'])} ({states})"))
     if report.without_text:
         rows.append(("Without text", counted(len(report.without_text), "message")))
+    if report.damaged.ids:
+        rows.append(("Damaged", str(report.damaged)))
     for name, kinds in (("Passed over", report.passed_over.kinds), ("Ignored", report.passed_over.ignored)):
         if kinds:
             rows.append((name, f"{number(sum(kinds.values()))} ({kinds_text(kinds)})"))
@@ -180,7 +187,7 @@ def _waits(app: App, report: IngestionReport, key: str) -> list[tuple[str, float
         at = None
         text = f"{counted_in(count, name)} {'is' if count == 1 else 'are'} to be finished"
         services = [order.service for order in orders if order.finishes == name]
-        if (down := outage_of(app, name)) is not None:
+        if (down := outage_of(app, name, report.source)) is not None:
             at, why = down.next_probe, one_line(down.reason.rstrip("."), 200)
             text += f". {'It waits' if count == 1 else 'They wait'} for {down.dependency}, which is down: {why}"
             text += ". It is asked again" if at else ""

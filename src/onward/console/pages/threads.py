@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
@@ -12,10 +12,11 @@ from starlette.responses import Response
 
 from onward.app import App
 from onward.console.markdown import render_markdown, without_sources
-from onward.console.page_templates import page, with_query
+from onward.console.page_templates import document_path, page, with_query
 from onward.console.pages.documents import chosen_source, is_patch, source_choices
 from onward.console.request_context import Onward
 from onward.ops.bad_input import NotFound
+from onward.ops.queries.attachments import attachments_of
 from onward.ops.queries.document_details import messages_of_thread
 from onward.ops.queries.threads import MAX_MATCHES, ThreadPosition, first_lines, list_threads
 from onward.ops.text.format import (
@@ -44,14 +45,22 @@ MAX_ROOT_SEARCH = 500  # in a thread of more messages than this, the first messa
 FOLDED = 4  # a quotation of more lines than this is collapsed
 
 
-def message_path(thread: str, message: str, *, here: bool = False) -> str:
-    """Return the path of a message in its thread; `here`: it is on the same page."""
-    anchor = f"#m-{quote(message, safe='')}"
-    return anchor if here else f"/threads/{quote(thread, safe='')}?at={quote(message, safe='')}{anchor}"
+def message_path(message: Message, *, here: bool = False) -> str:
+    """Return the path of a message in its thread, of an attachment that of its mail; `here`: on the same page."""
+    id = quote(message.attached_to.message_id if message.attached_to else message.id, safe="")
+    return f"#m-{id}" if here else f"/threads/{quote(message.thread_id, safe='')}?at={id}#m-{id}"
+
+
+def _citation_path(message: Message, here: Collection[str]) -> str:
+    if message.attached_to is not None:
+        return document_path("messages", message.id)  # its text is not in the thread
+    return message_path(message, here=message.id in here)
 
 
 def passage_path(message: Message, start: int, end: int) -> str:
-    """Return the path of a passage of a message in its thread, where it is marked."""
+    """Return the path of a passage of a message in its thread, where it is marked; or of its document."""
+    if message.attached_to is not None:
+        return document_path("messages", message.id)
     given = f"at={quote(message.id, safe='')}&passage={start}-{end}"
     return f"/threads/{quote(message.thread_id, safe='')}?{given}#cited"
 
@@ -123,15 +132,14 @@ def read(
     shown = messages_of_thread(app, id, start=start, limit=SHOWN)
     here = {one.id for one in shown}
     statuses = app.store.statuses("messages", list(here))
+    attachments = attachments_of(app, shown)
     cited: dict[str, list[int]] = {}
     marked = _read_span(passage)
     for one in citations:
         cited.setdefault(one.message_id, []).append(one.number)
     sources = {one.id: one for one in app.store.get_many(Message, list(cited)) if one.thread_id == id}
     links = {
-        one.number: message_path(id, one.message_id, here=one.message_id in here)
-        for one in citations
-        if one.message_id in sources
+        one.number: _citation_path(sources[one.message_id], here) for one in citations if one.message_id in sources
     }
     base = f"/threads/{quote(id, safe='')}"
     return page(
@@ -152,6 +160,7 @@ def read(
                 cited.get(one.id, []),
                 marked if one.id == at else (0, 0),
             )
+            | {"attachments": attachments.get(one.id, [])}
             for one in shown
         ],
         count=count,

@@ -28,7 +28,7 @@ from onward.ledger.store_errors import StoreError, StoreUnavailable
 from onward.retry import redact
 
 LEAST_VERSION = 130000
-SCHEMA_VERSION = 16
+SCHEMA_VERSION = 20
 OLDEST_COMPATIBLE_VERSION = 11  # The oldest schema version whose workers can go on working with this schema
 MAX_CONNECTIONS = 8  # At the same time, of a process; a further caller waits. A server has about a hundred for all
 MAX_IDLE_SECONDS = 300.0  # A connection that was idle for longer is closed

@@ -67,6 +67,9 @@ class PostgresDatabase:
     def clock(self) -> Clock:
         return ServerClock(self)
 
+    def exact_time(self) -> float:
+        return float(self._fetch("SELECT extract(epoch FROM clock_timestamp())::float8")[0][0])
+
     def bus(self) -> Bus:
         return ListeningBus(self)
 

@@ -21,7 +21,7 @@ from onward.ledger.named_statements import load_scripts, load_statements
 from onward.ledger.store_errors import StoreError, StoreFull, StoreGone, StoreOutdated, StoreUnavailable
 from onward.model.clock import Clock, SystemClock
 
-SCHEMA_VERSION = 21
+SCHEMA_VERSION = 25
 BUSY_SECONDS = 30.0
 BUSY_STEP_SECONDS = 0.001
 POLL_SECONDS = 0.02
@@ -147,6 +147,9 @@ class SQLiteDatabase:
 
     def clock(self) -> Clock:
         return SystemClock()
+
+    def exact_time(self) -> float:
+        return time.time()
 
     def bus(self) -> Bus:
         return PollingBus(self)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -176,13 +175,6 @@ def _redacted(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_redacted(item) for item in value]
     return redact(value) if isinstance(value, str) else value
-
-
-def user_name() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return "unknown"  # a process without a user name, as in some containers
 
 
 def action_facts(entry: LoggedAction) -> dict[str, Any]:

@@ -75,7 +75,7 @@ class DiscardDocuments(Action):
         discarded = Counter[str]()
 
         def discard(states: list[DocumentState]) -> list[DocumentKey]:
-            return [key for key in _unchanged(app, states) if app.store.discard(*key)]
+            return [key for key in _unchanged(app, states) if app.store.discard(*key, by=actor.who)]
 
         def step(states: list[DocumentState]) -> int:
             done = app.store.atomically(partial(discard, states))

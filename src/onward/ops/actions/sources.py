@@ -11,9 +11,9 @@ from onward.ops.actions.action import Action, ActionOutcome, ActionPlan, ActionP
 from onward.ops.actions.document_retries import schedule, touched, unschedule
 from onward.ops.actions.failure_groups import discard_documents
 from onward.ops.bad_input import NotFound
-from onward.ops.lookup import PAGE, all_states
+from onward.ops.lookup import PAGE, PIPELINE_WORKER, all_states
 from onward.ops.queries.document_details import stands_for_source
-from onward.ops.queries.documents import GIVEN_UP
+from onward.ops.queries.documents import GIVEN_UP, content_documents
 from onward.ops.queries.ingestion_report import COLLECTIONS, totals
 from onward.ops.submissions import check_takes_sources
 from onward.ops.text.format import counted, counted_in, display_name, one_line, source_name
@@ -29,13 +29,18 @@ class IngestAgain(Action):
 
     def plan(self, app: App) -> ActionPlan:
         check_takes_sources(app)
-        kept = counted(sum(totals(app, self.source).values()), "document")
+        from onward.pipeline.source_settings import source_settings
+
+        documents = counted(sum(content_documents(totals(app, self.source)).values()), "document")
+        keeps = source_settings(app, self.source).on_vanished == "keep"
+        gone = "those that it no longer holds are " + ("kept" if keeps else "removed")
         return ActionPlan(
             f"Ingest {_short_name(self.source)} again?",
             1,
             say(
-                "It is fetched once more. What has not changed is left as it is, and costs nothing.",
-                f"What is new or changed is processed. Of its {kept}, those that it no longer holds are removed.",
+                f"{display_name(self.source)} would be ingested again.",
+                "What has not changed is left as it is, and costs nothing.",
+                f"What is new or changed is processed. Of its {documents}, {gone}.",
             ),
         )
 
@@ -44,7 +49,9 @@ class IngestAgain(Action):
 
         submit(app, self.source)
         actor.log(app, "ingest", {"source": self.source}, 1)
-        return ActionOutcome(1, say(f"{display_name(self.source)} is ingested again."))
+        return ActionOutcome(
+            1, say(f"{display_name(self.source)} is ingested again.") + worker_hint(app, command=PIPELINE_WORKER)
+        )
 
 
 @dataclass(frozen=True, slots=True)

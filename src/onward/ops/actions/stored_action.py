@@ -29,6 +29,7 @@ from onward.ops.actions.group_rules import MergeFailureGroups, SplitFailureGroup
 from onward.ops.actions.group_selections import DiscardFailureGroups, RetryFailureGroups
 from onward.ops.actions.services import CloseBreaker, OpenBreaker
 from onward.ops.actions.sources import CancelSource, ForgetSource, IngestAgain, RetrySource
+from onward.ops.actions.watching import ChangeWatches, WatchSource
 from onward.ops.bad_input import NotPossible
 
 # An action that is run as an operation: each is safe to run again, and then skips what it has done.
@@ -36,6 +37,7 @@ _STORED: tuple[type[Action], ...] = (
     ArchiveDeadLetters,
     CancelScheduledRetry,
     CancelSource,
+    ChangeWatches,
     CloseBreaker,
     DiscardDocuments,
     DiscardFailedBatches,
@@ -57,6 +59,7 @@ _STORED: tuple[type[Action], ...] = (
     RetrySource,
     SplitFailureGroup,
     UndoGroupRule,
+    WatchSource,
 )
 STORED_ACTIONS = {kind.__name__: kind for kind in _STORED}
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from onward.app import App
 from onward.model.documents import FINAL, DocumentState, Status
-from onward.model.failures import Outcome
+from onward.model.failures import NO_TRY
 from onward.model.ledger import RowState
+from onward.model.ledger_views import LedgerRow
 from onward.ops.bad_input import NotFound
 from onward.ops.lookup import read_bodies, worker_command
 from onward.ops.queries import documents
@@ -18,13 +19,14 @@ from onward.ops.queries.ingestion_report import (
     COLLECTIONS,
     SkippedFiles,
     archive_counts,
+    read_damaged,
     report_of,
     without_text_facts,
 )
 from onward.ops.text.format import TimeFormat, iso, local_time, sentence_text
 from onward.ops.text.history import next_step_command, next_step_sentence, outcome_text
 from onward.pipeline.documents import Archive, Message, Summary, source_id
-from onward.recovery.history import DocumentHistory, HistoryEntry, kept_outcomes, read_history
+from onward.recovery.history import DocumentHistory, HistoryEntry, has_expired, kept_outcomes, read_history
 from onward.recovery.next_step import NextStep, NextStepKind, NextSteps, Unfinished, describe_error, rounds_of
 from onward.recovery.retry_decision import RetryJobRules
 from onward.retry.redact import redact
@@ -35,6 +37,7 @@ FETCHING, PROCESSING = "fetching", "processing"
 # The status of a pending document by its collection; in any other collection it is `processing`.
 STAGES = {"archives": "extracting", "messages": "chunking", "chunks": "embedding", "threads": "indexing"}
 CANCELLED = "cancelled by an operator"
+EXPIRED = "its deadline passed before a try"
 MAX_PENDING_READ = 20  # at most this many unfinished documents of a collection are read: they stand for all
 _RUNNING = (NextStepKind.WORKING, NextStepKind.SILENT)
 _ENDED = (NextStepKind.PROCESSED, NextStepKind.FAILED, NextStepKind.GIVEN_UP, NextStepKind.DISCARDED)
@@ -148,6 +151,12 @@ def next_facts(step: NextStep, time_format: TimeFormat = local_time) -> dict[str
     return facts | {"at": iso(step.at)}
 
 
+def _due(row: LedgerRow) -> dict[str, Any]:
+    """Return when a row is due; one that waits for its key has no such time."""
+    waits = row.waits_for_key
+    return {"due": None if waits else iso(row.due), "first_due": iso(row.first_due), "waits_for_key": waits}
+
+
 def history_facts(history: DocumentHistory) -> dict[str, Any]:
     def moment(entry: HistoryEntry) -> dict[str, Any]:
         facts = {name: value for name, value in asdict(entry).items() if value not in ("", 0, None)}
@@ -159,7 +168,9 @@ def history_facts(history: DocumentHistory) -> dict[str, Any]:
     return {
         "moments": [moment(entry) for entry in history.entries],
         "not_kept": history.not_kept,
-        "row": None if row is None else asdict(row) | {name: iso(getattr(row, name)) for name in times},
+        "row": None
+        if row is None
+        else asdict(row) | {name: iso(getattr(row, name)) for name in times} | _due(row),
         "dead_letter": letter
         and {
             "row": letter.row,
@@ -180,6 +191,11 @@ def history_facts(history: DocumentHistory) -> dict[str, Any]:
     }
 
 
+def awaiting_events(app: App, collection: str, id: str) -> list[str]:
+    """Return the types of the events that wait until a document is final."""
+    return [one.event_type for one in app.store.joins_of_document(collection, id)]
+
+
 def document_facts(app: App, collection: str, id: str) -> dict[str, Any]:
     history = history_of(app, collection, id)
     facts = state_facts(history.state) | {
@@ -187,12 +203,17 @@ def document_facts(app: App, collection: str, id: str) -> dict[str, Any]:
         "life": history_facts(history),
         "outcomes": [one | {"at": time_fact(one.get("at"))} for one in kept_outcomes(history.state)],
         "body": body_facts(collection, body_of(app, collection, id)),
+        "awaited_by": awaiting_events(app, collection, id),
     }
     if collection == "threads":
         summary = app.get(Summary, id)
         facts["summary"] = summary.model_dump(mode="json") if summary else None
         facts["message_count"] = thread_size(app, id)
         facts["message_ids"] = app.store.ordered_ids("messages", "thread_id", id, by="date", limit=MAX_MESSAGE_IDS)
+    if collection == "messages" and (message := app.get(Message, id)) is not None and message.attachments:
+        from onward.ops.queries.attachments import attachments_of
+
+        facts["attachments"] = [one.as_dict() for one in attachments_of(app, [message])[message.id]]
     if collection == "archives":
         from onward.pipeline.sources import without_text
 
@@ -200,6 +221,7 @@ def document_facts(app: App, collection: str, id: str) -> dict[str, Any]:
         facts["counts"] = archive_counts(app, archive) if archive else {}
         if archive and archive.id == archive.source_id:
             facts["without_text"] = without_text_facts(without_text(app, archive.source))
+            facts["damaged"] = read_damaged(app, archive.source).as_dict()
     if collection in ("archives", "tasks"):
         facts |= SkippedFiles.of(report_of(app, collection, id)).as_dict()
     return facts
@@ -268,6 +290,17 @@ def stands_for_source(state: DocumentState) -> bool:
     return state.collection == "archives" and state.source is not None and state.id == source_id(state.source)
 
 
+def archive_kind(archive: Archive) -> str:
+    """Return what an archive is, in words: its kind, or what it stands for."""
+    if archive.kind != "source":
+        return archive.kind
+    return (
+        "the request to fetch the source"
+        if archive.id == archive.source_id
+        else "an item that could not be fetched"
+    )
+
+
 class ProgressReader:
     """Reads the progress of documents at one moment; what they share is read once."""
 
@@ -285,8 +318,8 @@ class ProgressReader:
 
     def _own(self, state: DocumentState, step: NextStep, stage: str) -> DocumentProgress:
         total = state.attempts.get("total", 0)
-        # That it was given up for good is stored as an outcome, but was no try.
-        kept = [entry for entry in kept_outcomes(state) if entry.get("outcome") != Outcome.GAVE_UP_FOR_GOOD]
+        # That it was given up for good, or cancelled, is stored as an outcome, but was no try.
+        kept = [entry for entry in kept_outcomes(state) if entry.get("outcome") not in NO_TRY]
         given_up = len(kept_outcomes(state)) - len(kept)
         tries = total - given_up if isinstance(total, int) else 0
         numbers = (entry.get("try") for entry in kept if entry.get("round") == state.round)
@@ -299,7 +332,9 @@ class ProgressReader:
         if step.kind in _RUNNING:
             return replace(found, status=stage, error=error)
         if step.kind in _ENDED:
-            error = CANCELLED if step.kind is NextStepKind.DISCARDED else error or "no error is stored"
+            if step.kind is NextStepKind.DISCARDED:
+                error = EXPIRED if has_expired(state) else CANCELLED
+            error = error or "no error is stored"
             return replace(found, status=FAILED, error=error, failed=1)
         if not error and step.kind is NextStepKind.OUTAGE:
             error = redact(sentence_text(next_step_sentence(step), step.now))

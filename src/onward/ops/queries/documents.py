@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from onward.app import App
 from onward.model.documents import DocumentKey, DocumentState, Status
@@ -25,13 +25,18 @@ from onward.ops.text.format import one_line, printable
 from onward.pipeline.documents import origin_of, place_titles, source_id
 from onward.retry.redact import redact
 
+T = TypeVar("T")
+
 MAX_FOUND = 10_000  # documents that are found by their title
 FAILED = (Status.FAILED, Status.FAILED_MAX_RETRIES)
 GIVEN_UP = (*FAILED, Status.DISCARDED)
 BESIDE_REQUEST = (
     "tasks",
     "reports",
+    "sources",
+    "versions",
 )  # collections that describe the ingestions of a source, removed with its request
+UNLISTED = (*BESIDE_REQUEST, "logins", "searches")  # collections that describe no content: no overview has them
 _WANTED = {
     "--group": "a fingerprint, as `onward failures list` shows it",
     "--source": "a source, as `onward status` shows it",
@@ -41,6 +46,11 @@ _WANTED = {
     "--output": "the name of a new file",
     "--title": "words of a subject or path",
 }
+
+
+def content_documents(counts: Mapping[str, T]) -> dict[str, T]:
+    """Return counts by collection without those that only describe the ingestions of a source."""
+    return {name: count for name, count in counts.items() if name not in BESIDE_REQUEST}
 
 
 def count_documents(app: App, *, collection: str | None, status: str | None, source: str | None) -> int:

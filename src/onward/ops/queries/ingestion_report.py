@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from onward.app import App
 from onward.model.breaker import Breaker
 from onward.model.documents import DocumentState
-from onward.ops.text.format import iso, number
+from onward.ops.text.format import counted, iso, number, one_line
 from onward.pipeline.documents import Archive, Message, Report, SkippedItem, Task, report_id, source_id
 from onward.recovery.next_step import NextSteps, describe_error
 from onward.recovery.retry_decision import RetryJobRules
@@ -20,8 +21,12 @@ if TYPE_CHECKING:
     from onward.pipeline.sources import SourceStatus
 
 COLLECTIONS = ("archives", "messages", "chunks", "threads")  # their documents are retried: they fail or wait
-SHOWN = 5
-LISTED = 50  # at most this many messages without text are listed
+SHOWN = 10  # failures of different kinds
+READ_FAILED = 1_000  # failed documents of a collection that are grouped by their failure
+LISTED = 50  # at most this many messages without text, and as many with defects, are listed
+READ_DAMAGED = 200  # messages whose defects are counted
+SHOWN_DEFECTS = 3
+MAX_DEFECT_CHARACTERS = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,16 @@ def kinds_text(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{number(count)} {kind_noun(kind, count)}" for kind, count in most_first(counts))
 
 
+def attachments_text(counts: Mapping[str, int]) -> str:
+    """Return the counts of attachments in words: 12 attachments: 9 searchable, 2 not read, 1 failed."""
+    return f"{counted(counts['total'], 'attachment')}: {attachment_states_text(counts)}"
+
+
+def attachment_states_text(counts: Mapping[str, int]) -> str:
+    states = ("searchable", "waiting", "not_read", "failed")
+    return ", ".join(f"{number(counts[name])} {name.replace('_', ' ')}" for name in states if counts.get(name))
+
+
 def read_skipped_files(app: App, source: str) -> SkippedFiles:
     return SkippedFiles.of(report_of(app, Archive.collection, source_id(source)))
 
@@ -88,10 +103,30 @@ def report_of(app: App, collection: str, id: str) -> Report | None:
 
 
 @dataclass(frozen=True, slots=True)
-class FailedDocument:
+class DamagedMessages:
+    """Messages that were read with defects: something is damaged, was cut or had to be guessed."""
+
+    ids: list[str] = field(default_factory=list)
+    defects: Mapping[str, int] = field(default_factory=dict)  # of the first ones, the most frequent first
+
+    def __str__(self) -> str:
+        """Return them in words, as in "3 messages with defects: 2 × no date, 1 × damaged base64"."""
+        shown = [f"{number(count)} × {defect}" for defect, count in islice(self.defects.items(), SHOWN_DEFECTS)]
+        more = ["…"] if len(self.defects) > len(shown) or len(self.ids) > READ_DAMAGED else []
+        return f"{counted(len(self.ids), 'message')} with defects: {', '.join(shown + more)}"
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"total": len(self.ids), "ids": self.ids[:LISTED], "defects": dict(self.defects)}
+
+
+@dataclass(frozen=True, slots=True)
+class FailedDocuments:
+    """Documents of a collection that failed in the same way: how many, and the first of them with its error."""
+
     collection: str
     id: str
     error: str
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +147,14 @@ class IngestionReport:
     status: str
     items: dict[str, int]
     messages: dict[str, int]
+    attachments: dict[str, int]  # of mails, that are read apart; empty if there are none
     without_text: list[str]  # messages that have no chunk because they have no text
+    damaged: DamagedMessages
     passed_over: SkippedFiles
     documents: dict[str, dict[str, int]]
     added: dict[str, int]  # how many documents each collection has gained in this run
     failed: int
-    troubles: list[FailedDocument]  # the first failed documents, archives first
+    troubles: list[FailedDocuments]  # by failure, those of archives first, then the most
     waiting: list[WaitingDocuments]
 
     @property
@@ -134,7 +171,9 @@ class IngestionReport:
             "status": self.status,
             "items": self.items,
             "messages": self.messages,
+            "attachments": self.attachments,
             "without_text": without_text_facts(self.without_text),
+            "damaged": self.damaged.as_dict(),
             **self.passed_over.as_dict(),
             "documents": self.documents,
             "added": self.added,
@@ -148,23 +187,39 @@ def totals(app: App, source: str) -> dict[str, int]:
     return {name: sum(found.values()) for name, found in app.store.document_counts(source).items()}
 
 
+def run_totals(app: App, source: str) -> dict[str, int]:
+    """Return the totals that a run is compared with: also how many of the messages are attachments of others."""
+    request = source_id(source)
+    attached = app.store.value_counts(Message, "attachment", [request]).get(request, {})
+    return totals(app, source) | ({"attachments": sum(attached.values())} if attached else {})
+
+
 def read_ingestion_report(
     app: App, source: str, before: dict[str, int], *, waiting: bool = True
 ) -> IngestionReport:
-    """Return the result of a source in this run; `before` are its totals when the run began.
+    """Return the result of a source in this run; `before` are its `run_totals` when it began.
 
     The reasons for waiting take a read of many documents; without `waiting` they are left out.
     """
-    from onward.pipeline.sources import fetch_report, message_counts, source_status, without_text
+    from onward.pipeline.sources import (
+        attachment_counts,
+        fetch_report,
+        message_counts,
+        source_status,
+        without_text,
+    )
 
-    current, fetched, after = source_status(app, source), fetch_report(app, source), totals(app, source)
+    current, fetched, after = source_status(app, source), fetch_report(app, source), run_totals(app, source)
+    attachments = attachment_counts(app, [source]).get(source)
     return IngestionReport(
         source,
         # The source may have been forgotten while it was ingested.
         current.status if after else "forgotten",
         {} if fetched is None else fetched.counts,
         message_counts(app, source),
+        {} if attachments is None else attachments.as_dict(),
         without_text(app, source),
+        read_damaged(app, source),
         SkippedFiles.of(fetched),
         current.documents,
         {name: after.get(name, 0) - before.get(name, 0) for name in sorted(after.keys() | before.keys())},
@@ -172,6 +227,18 @@ def read_ingestion_report(
         list(_troubles(app, source, current)),
         [one for name in COLLECTIONS if waiting and (one := _waiting(app, source, current, name)) is not None],
     )
+
+
+def read_damaged(app: App, source: str) -> DamagedMessages:
+    from onward.pipeline.sources import damaged
+
+    ids = damaged(app, source)
+    found = Counter(
+        one_line(defect, MAX_DEFECT_CHARACTERS)
+        for message in app.store.get_many(Message, ids[:READ_DAMAGED])
+        for defect in message.defects
+    )
+    return DamagedMessages(ids, dict(found.most_common()))
 
 
 def without_text_facts(ids: list[str]) -> dict[str, Any]:
@@ -194,14 +261,26 @@ def archive_counts(app: App, archive: Archive) -> dict[str, int]:
     return {"messages": total, "parsed": total - failed, "failed": failed, "duplicates": duplicates}
 
 
-def _troubles(app: App, source: str, current: SourceStatus) -> Iterator[FailedDocument]:
+def _troubles(app: App, source: str, current: SourceStatus) -> Iterator[FailedDocuments]:
     left = SHOWN
     for name in COLLECTIONS:
+        failed: dict[str, list[DocumentState]] = {}
         for status in ("failed", "failed_max_retries"):
-            if left > 0 and current.count(name, status):
-                for state in app.store.find_states(collection=name, status=status, source=source, limit=left):
-                    left -= 1
-                    yield FailedDocument(name, state.id, describe_error(state.last_error))
+            if current.count(name, status):
+                for state in app.store.find_states(
+                    collection=name, status=status, source=source, limit=READ_FAILED
+                ):
+                    failed.setdefault(_failure_of(state), []).append(state)
+        for states in sorted(failed.values(), key=len, reverse=True)[:left]:
+            left -= 1
+            yield FailedDocuments(name, states[0].id, describe_error(states[0].last_error), len(states))
+
+
+def _failure_of(state: DocumentState) -> str:
+    """Return the fingerprint of the last error; another program may have stored anything there."""
+    error = state.last_error
+    found = error.get("fingerprint") if isinstance(error, Mapping) else None
+    return str(found or describe_error(error))
 
 
 def _waiting(app: App, source: str, current: SourceStatus, collection: str) -> WaitingDocuments | None:
@@ -209,7 +288,7 @@ def _waiting(app: App, source: str, current: SourceStatus, collection: str) -> W
     if not count:
         return None
     states = app.store.states(collection, status="pending", source=source, limit=500)
-    if (down := outage_of(app, collection)) and any(state.row is not None for state in states):
+    if (down := outage_of(app, collection, source)) and any(state.row is not None for state in states):
         return WaitingDocuments(collection, count, down.dependency, until=down.next_probe, error=down.reason)
     begun = any(state.row or state.round for state in states)
     if collection == "threads" and current.pending > count and not begun:
@@ -220,9 +299,13 @@ def _waiting(app: App, source: str, current: SourceStatus, collection: str) -> W
     return WaitingDocuments(collection, count, until=min(times, default=None), error=error)
 
 
-def outage_of(app: App, collection: str) -> Breaker | None:
-    """Return the open breaker that a collection's documents wait for."""
+def outage_of(app: App, collection: str, source: str = "") -> Breaker | None:
+    """Return the open breaker that a collection's documents wait for; archives may wait for an account."""
     needs = {name for one in app.store.subscriptions() if one.finishes == collection for name in one.needs}
+    if collection == "archives" and "@" in source:
+        from onward.pipeline.source_kinds.refused_logins import login_of  # imports what fetching needs
+
+        needs.add(login_of(source))
     return next((one for one in app.store.breakers() if one.open and one.dependency in needs), None)
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from onward.model.search_query import MARK_END, MARK_START
+from onward.ops.queries.attachments import attached_facts
 from onward.ops.text.format import iso, one_line
 from onward.pipeline.query_language import describe
 from onward.retry.redact import redact
@@ -78,6 +79,7 @@ def hit_facts(hits: Sequence[Hit], *, first: int = 1) -> list[dict[str, Any]]:
             "path": hit.path,
             "kind": hit.message.kind,
             "language": hit.message.language,
+            "attached_to": attached_facts(hit.message),
             "score": round(hit.score, 6),
             "text_score": round(hit.text_score, 6),
             "similarity": round(hit.similarity, 6),

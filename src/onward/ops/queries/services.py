@@ -10,6 +10,7 @@ from typing import Any
 from onward.app import App
 from onward.ledger.store import Store
 from onward.model.breaker import Breaker
+from onward.model.dependency_limits import LimitState
 from onward.model.ledger_views import WorkerClaims
 from onward.ops.lookup import short_ids, worker_command
 from onward.ops.text.format import iso
@@ -138,6 +139,7 @@ def breaker_facts(app: App) -> list[dict[str, Any]]:
     """Return every dependency, for programs: since when it is down, why, and the waiting events."""
     now, counts, subscriptions = app.store.now(), app.store.counts(), app.store.subscriptions()
     states = {one.dependency: one for one in app.store.breakers()}
+    limits = {one.dependency: one for one in app.store.limit_states()}
     facts = []
     for name in known_dependencies(app):
         breaker = states.get(name) or Breaker(name)
@@ -160,9 +162,29 @@ def breaker_facts(app: App) -> list[dict[str, Any]]:
                 "limit": breaker.limit,
                 "services": services,
                 "waiting": waiting if state != "closed" else 0,
+                **_limit_facts(app, name, limits.get(name), services, waiting),
             }
         )
     return facts
+
+
+def _limit_facts(
+    app: App, name: str, state: LimitState | None, services: Sequence[str], waiting: int
+) -> dict[str, Any]:
+    """Return the declared limits of a dependency, and how many events wait for them now."""
+    declared = app.registry.dependencies.get(name)
+    if state is None and declared is not None:  # no worker has claimed with them yet
+        state = LimitState(name, declared.rate, declared.concurrency, 0, None)
+    held = state is not None and state.holds_claims and waiting > 0
+    due = app.store.next_due(list(services)) if held else None
+    waits = due is not None and due <= app.store.now()
+    return {
+        "rate": state.rate if state else None,
+        "concurrency": state.concurrency if state else None,
+        "claimed": state.claimed if state else 0,
+        "waiting_for_limit": waiting if waits else 0,
+        "next_start": iso(state.next_start) if state and waits else None,
+    }
 
 
 def _state(breaker: Breaker, now: float) -> str:

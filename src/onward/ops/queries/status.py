@@ -101,6 +101,7 @@ class SystemStatus:
     overdue: Overdue = field(default_factory=Overdue)
     outbox: OutboxBacklog = field(default_factory=OutboxBacklog)
     incoming: IncomingBacklog = field(default_factory=IncomingBacklog)
+    joins: int = 0  # events that wait until documents are final
     upgrade: UpgradeProgress | None = None  # of the vectors, if the settings name a better model
     worker: str = "onward worker"  # the command that starts a worker for this store
     workers: list[dict[str, Any]] = field(default_factory=list)
@@ -158,6 +159,7 @@ def read_status(
     status.retry_job = retry_job_status(store, rules)
     status.outbox = read_outbox(store)
     status.incoming = read_incoming(store)
+    status.joins = store.join_count()
     if app.settings.embedder_upgrade is not None and "chunks" in status.documents:
         status.upgrade = read_upgrade_status(app)
     status.worker = worker_command(store)
@@ -179,15 +181,25 @@ def _sources(app: App, sources: Sequence[str], batches: Sequence[FailedBatch]) -
     fetched = [source for source in sources if "archives" in every.get(source, {})]
     skipped: dict[str, SkippedFiles] = {}
     blank: dict[str, int] = {}
+    attached: dict[str, dict[str, int]] = {}
     if fetched:
         from onward.pipeline.documents import source_id
+        from onward.pipeline.sources import attachment_counts
 
         skipped = skipped_files_of_sources(app, fetched)
         ids = {source_id(source): source for source in fetched}
         counts = app.store.value_counts("messages", "without_text", list(ids))
         blank = {ids[str(id)]: sum(found.values()) for id, found in counts.items()}
+        attached = {source: counts.as_dict() for source, counts in attachment_counts(app, fetched).items()}
     return [
-        _source(source, every.get(source, {}), batches, skipped.get(source, SkippedFiles()), blank.get(source, 0))
+        _source(
+            source,
+            every.get(source, {}),
+            batches,
+            skipped.get(source, SkippedFiles()),
+            blank.get(source, 0),
+            attached.get(source, {}),
+        )
         for source in sources
     ]
 
@@ -198,11 +210,13 @@ def _source(
     batches: Sequence[FailedBatch],
     passed_over: SkippedFiles,
     blank: int,
+    attachments: dict[str, int],
 ) -> dict[str, Any]:
     set_aside = sum(len(batch.items) for batch in batches if batch.source == source)
     pending = sum(found.get("pending", 0) for found in counts.values()) - set_aside
     failed = sum(found.get(one, 0) for found in counts.values() for one in ("failed", "failed_max_retries"))
     status = "running" if pending else "partially_completed" if failed or set_aside else "completed"
+    messages = sum(counts.get("messages", {}).values())
     if "archives" in counts:
         from onward.pipeline.sources import SourceStatus
 
@@ -211,6 +225,9 @@ def _source(
         "source": redact(source),
         "status": status,
         **{name: sum(counts.get(name, {}).values()) for name in ("messages", "chunks", "threads")},
+        # The text of an attachment is stored as a message, but it is none to people.
+        **({"messages": messages - attachments["searchable"]} if attachments else {}),
+        "attachments": attachments,
         "documents": {name: sum(found.values()) for name, found in counts.items()},
         "pending": pending,
         "failed": failed,

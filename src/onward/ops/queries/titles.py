@@ -57,6 +57,8 @@ def _message(body: Body) -> str:
     subject = body["subject"].strip()
     if body["kind"] in MAIL:
         return subject or NO_SUBJECT
+    if body.get("attached_to"):
+        return f"{subject} – {body['attached_to']['subject']}"
     place: str = body.get("path") or body.get("message_id") or ""
     return f"{place} – {subject}" if place and subject and subject not in place else place or subject
 
@@ -77,4 +79,6 @@ _TITLES: dict[str, Callable[[Body], str]] = {
     "archives": _archive,
     "tasks": lambda body: f"ingestion {body['submission']} of {display_name(body['source'])}",
     "reports": lambda body: f"report on {display_name(body['source'])}",
+    "sources": lambda body: f"settings of {display_name(body['location'])}",
+    "versions": lambda body: f"versions of entries of {display_name(body['source'])}",
 }

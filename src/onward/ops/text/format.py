@@ -93,6 +93,18 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.0f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} days"
 
 
+def interval(seconds: float) -> str:
+    """Return a time span to the second: 90 s, 15 min, 2 h 30 min, 1 day."""
+    left, parts = round(seconds), []
+    if left < 120 and left % 60:
+        return f"{left} s"
+    for length, unit in ((86_400, "day"), (3_600, "h"), (60, "min"), (1, "s")):
+        count, left = divmod(left, length)
+        if count:
+            parts.append(counted(count, unit) if unit == "day" else f"{count} {unit}")
+    return " ".join(parts) or "0 s"
+
+
 def whole_duration(seconds: float) -> str:
     """Return a time span without fractions, at least 0 s."""
     return duration(max(0, round(seconds)))
@@ -206,3 +218,23 @@ def display_name(source: str) -> str:
 def short_name(source: str) -> str:
     """Return the last part of a source's name, where there is little space."""
     return display_name(source).rstrip("/").rpartition("/")[2] or display_name(source)
+
+
+_OOXML = "application/vnd.openxmlformats-officedocument"
+_ODF = "application/vnd.oasis.opendocument"
+_OFFICE_TYPES = {
+    f"{_OOXML}.wordprocessingml.document": "Word",
+    f"{_OOXML}.spreadsheetml.sheet": "Excel",
+    f"{_OOXML}.presentationml.presentation": "PowerPoint",
+    "application/msword": "Word",
+    "application/vnd.ms-excel": "Excel",
+    "application/vnd.ms-powerpoint": "PowerPoint",
+    f"{_ODF}.text": "OpenDocument text",
+    f"{_ODF}.spreadsheet": "OpenDocument spreadsheet",
+    f"{_ODF}.presentation": "OpenDocument presentation",
+}
+
+
+def media_type(content_type: str) -> str:
+    """Return a content type as it is shown: office files by the name of their format, others as they are."""
+    return _OFFICE_TYPES.get(content_type, one_line(content_type, 80))

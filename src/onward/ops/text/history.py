@@ -24,7 +24,7 @@ from onward.ops.text.format import (
     whole_duration,
     worker_process,
 )
-from onward.recovery.history import FAILED_FOR_GOOD, HistoryEntry
+from onward.recovery.history import FAILED_FOR_GOOD, HistoryEntry, has_expired
 from onward.recovery.next_step import NextStep, NextStepKind, describe_error, rounds_of
 from onward.recovery.retry_decision import RetryAction, RetryReason
 from onward.retry.redact import redact
@@ -47,6 +47,8 @@ _OUTCOMES: dict[str, str] = {
     Outcome.GAVE_UP: "round given up",
     Outcome.GAVE_UP_FOR_GOOD: "given up: no round is left",
     Outcome.SET_ASIDE: "set aside",
+    Outcome.EXPIRED: "expired: its deadline passed",
+    Outcome.CANCELLED: "discarded: cancelled",
     Outcome.PROCESSED: "processed",
     FAILED_FOR_GOOD: "failed for good",
 }
@@ -82,6 +84,8 @@ def entry_text(entry: HistoryEntry) -> EntryText:
         return EntryText(one_line(f"{entry.event_type} settled by {entry.service}"), at=at)
     error = one_line(f"{entry.error_type}: {entry.message}".strip(": "), MAX_ERROR_LENGTH)
     text = outcome_text(entry.outcome) or "failed"
+    if entry.by:
+        text += f" by {entry.by}"
     if error and not text.startswith("failed"):
         text = f"failed, {text}"
     turn = [f"{name} {count}" for name, count in (("round", entry.round), ("try", entry.attempt)) if count]
@@ -181,7 +185,8 @@ def _sentence(step: NextStep, *, for_page: bool) -> Sentence:
         case NextStepKind.PROCESSED:
             return ("nothing: it is processed",)
         case NextStepKind.DISCARDED:
-            return ("nothing: an operator discarded it",)
+            expired = has_expired(step.state)
+            return (f"nothing: {'its deadline passed before a try' if expired else 'an operator discarded it'}",)
         case NextStepKind.GIVEN_UP:
             last = f", the last with {error}" if error else ""
             return (f"given up after {counted(rounds_of(step.state), 'round')}{last}",)
@@ -197,6 +202,11 @@ def _sentence(step: NextStep, *, for_page: bool) -> Sentence:
 
 
 def _waiting(step: NextStep, row: LedgerRow, failed: str) -> Sentence:
+    if row.waits_for_key:
+        tried = f" (try {row.tries} of round {row.round} failed{failed})" if row.tries else ""
+        return (
+            f"waiting for its key {row.serial_key!r}: {row.service} handles another event with it first{tried}",
+        )
     if row.due > step.now:
         due = Instant(row.due, relative=True)
         if row.not_ready:

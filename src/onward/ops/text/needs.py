@@ -59,6 +59,8 @@ def need_command(need: Need) -> str:
     match need.kind:
         case NeedKind.OPENED_BY_HAND if need.outage is not None:
             return shell_command("onward breakers close", need.outage.dependency)
+        case NeedKind.OUTAGE if need.outage is not None and "onward breakers" in need.outage.remedy:
+            return ""  # the sentence has it
         case NeedKind.NOT_SERVED:
             return need.start_worker or "onward services"
         case NeedKind.INCOMING if need.worker_runs:

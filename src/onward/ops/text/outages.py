@@ -1,9 +1,12 @@
-"""What is wrong with a dependency, in one sentence for command line, console and API."""
+"""What is wrong with a dependency, and its limits, in one sentence for command line, console and API."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from onward.ops.queries.services import Outage
-from onward.ops.text.format import Instant, Sentence, TimeFormat, counted, local_time, sentence_text
+from onward.ops.text.format import Instant, Sentence, TimeFormat, counted, local_time, number, sentence_text
 
 
 def outage_sentence(outage: Outage) -> Sentence:
@@ -55,3 +58,26 @@ def _ending(outage: Outage) -> list[Sentence]:
             ("; it is asked again ", "as soon as a worker runs" if late else Instant(outage.asked_again, True))
         )
     return parts
+
+
+def needed_by(facts: Mapping[str, Any]) -> str:
+    """Return what needs a dependency: its services, or the sources of an account."""
+    if facts["services"]:
+        return ", ".join(facts["services"])
+    from onward.pipeline.source_kinds.refused_logins import is_login  # imports what fetching needs
+
+    return "the sources of this account" if is_login(facts["dependency"]) else "no service"
+
+
+def limit_text(facts: Mapping[str, Any]) -> str:
+    """Return the declared limits of a dependency, and what waits for them; empty if it has none."""
+    parts = [f"{facts['rate']}"] if facts["rate"] else []
+    if facts["concurrency"] is not None:
+        parts.append(f"{number(facts['concurrency'])} at once ({number(facts['claimed'])} now)")
+    if not parts:
+        return ""
+    waiting = facts["waiting_for_limit"]
+    waits = (
+        f"; {counted(waiting, 'event')} {'waits' if waiting == 1 else 'wait'} for that limit" if waiting else ""
+    )
+    return f"limited to {' and '.join(parts)}{waits}"

@@ -11,10 +11,10 @@ from typing import BinaryIO
 from urllib.parse import urlsplit
 
 from onward.pipeline import uploads
-from onward.pipeline.fetch.fetch_errors import NothingToIngest
+from onward.pipeline.fetch.fetch_errors import UnusableSource, nothing_to_ingest
 from onward.pipeline.fetch.fetched_items import FetchedItem, FetchLimits, SkippedFiles
 from onward.pipeline.fetch.files_and_folders import fetch_path, take_file
-from onward.pipeline.fetch.location import AddressGuard, canonical, is_url, shown
+from onward.pipeline.fetch.location import AddressGuard, canonical, is_path, is_url, shown
 from onward.pipeline.fetch.unpacker import FoundFile, Unpacker
 
 __all__ = ["AddressGuard", "FetchLimits", "FetchedItem", "SkippedFiles", "canonical", "fetch"]
@@ -42,14 +42,16 @@ def fetch(
             stream.seek(0)
             items = unpacker.items(FoundFile("", upload.name, stream, size, file=stream))
         elif is_url(location):
-            from onward.pipeline.fetch.download import download  # slow to import, and not needed for files
+            from onward.pipeline.fetch.http_client import HttpClient  # slow to import, and not needed for files
 
             file = Path(folder) / "answer"
             guard = guard or AddressGuard(allow_private=limits.allow_private)
-            with file.open("wb") as target:
-                url, name, media_type = download(location, target, limits, guard)
-            name = name or urlsplit(url).netloc
-            items = take_file(file, "", unpacker, name=name, media_type=media_type, url=url)
+            with HttpClient(limits, guard) as client, file.open("wb") as target:
+                response = client.get(location, target)
+            name = response.name or urlsplit(response.url).netloc
+            items = take_file(file, "", unpacker, name=name, media_type=response.media_type, url=response.url)
+        elif not is_path(location):
+            raise UnusableSource(f"no kind of source for {shown(location)!r} is installed here")
         else:
             items = fetch_path(Path(location), unpacker)
         empty = True
@@ -59,7 +61,4 @@ def fetch(
             empty = False
             yield item
         if empty:
-            raise NothingToIngest(
-                f"there is nothing to ingest in {shown(location)!r}: {unpacker.skipped}; give mail, web pages, "
-                "PDF, Markdown, reST, source code or other text"
-            )
+            raise nothing_to_ingest(shown(location), unpacker.skipped)

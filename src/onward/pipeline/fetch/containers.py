@@ -175,7 +175,7 @@ def member_path(name: str) -> str:
 
 def zip_members(file: BinaryIO, name: str, limits: FetchLimits) -> Iterator[Member]:
     with naming_damage(name):
-        _check_contents_size(file, name, limits)
+        check_contents_size(file, name, limits)
         archive = zipfile.ZipFile(file)
     with archive:
         overlapping: set[int] = set()  # the offsets of members that share bytes with another
@@ -204,21 +204,27 @@ def _problem_in_zip(info: zipfile.ZipInfo, *, overlaps: bool) -> Exception | Non
     return None
 
 
-def _check_contents_size(file: BinaryIO, name: str, limits: FetchLimits) -> None:
+def check_contents_size(file: BinaryIO, name: str, limits: FetchLimits) -> None:
     """Raise if the table of contents is too large for memory; zipfile checks the rest."""
-    start = file.seek(max(0, file.seek(0, 2) - 65_557))
-    tail = file.read()
-    if (at := tail.rfind(b"PK\x05\x06")) < 0:
-        return
-    size: int = struct.unpack_from("<L", tail, at + 12)[0]
-    if at >= 20 and tail[at - 20 : at - 16] == b"PK\x06\x07":
-        file.seek(min(struct.unpack_from("<Q", tail, at - 12)[0], start + at))
-        size = max(size if size < 0xFFFFFFFF else 0, struct.unpack_from("<Q", file.read(56), 40)[0])
+    with naming_damage(name):
+        size = _contents_size(file)
     if size > max(1_000_000, limits.max_members * _ZIP_ENTRY_BYTES):
         raise TooLarge(
             f"{name!r} has a table of contents of {size:,} bytes, more than {limits.max_members:,} members need: "
             "unpack it yourself and ingest the folder"
         )
+
+
+def _contents_size(file: BinaryIO) -> int:
+    start = file.seek(max(0, file.seek(0, 2) - 65_557))
+    tail = file.read()
+    if (at := tail.rfind(b"PK\x05\x06")) < 0:
+        return 0
+    size: int = struct.unpack_from("<L", tail, at + 12)[0]
+    if at >= 20 and tail[at - 20 : at - 16] == b"PK\x06\x07":
+        file.seek(min(struct.unpack_from("<Q", tail, at - 12)[0], start + at))
+        size = max(size if size < 0xFFFFFFFF else 0, struct.unpack_from("<Q", file.read(56), 40)[0])
+    return size
 
 
 def tar_members(stream: PeekStream, name: str) -> Iterator[Member]:

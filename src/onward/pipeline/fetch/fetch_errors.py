@@ -45,6 +45,10 @@ class PrivateAddress(UnusableSource):
     """The URL leads to an address of a private network."""
 
 
+class UnusableProxy(UnusableSource):
+    """The environment names a proxy that cannot be used."""
+
+
 class EndlessRedirects(UnusableSource):
     """The redirects of a server form a loop, or there are too many."""
 
@@ -71,3 +75,10 @@ class HTTPAnswerError(OnwardError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+def nothing_to_ingest(location: str, skipped: object) -> NothingToIngest:
+    return NothingToIngest(
+        f"there is nothing to ingest in {location!r}: {skipped}; give mail, web pages, PDF, Markdown, reST, "
+        "source code or other text"
+    )

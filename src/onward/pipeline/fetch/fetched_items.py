@@ -29,6 +29,10 @@ class FetchLimits:
     max_depth: int = 3  # of containers in containers
     max_file_bytes: int = 50_000_000  # of a file that is read as a whole: anything but an mbox
     allow_private: bool = False
+    environment_proxies: bool = False  # whether HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY count
+    pictures: bool = False  # whether pictures are taken: their text is recognised
+    no_pictures: str = ""  # why they are not
+    contact: str = ""  # a URL or mail address of the operator, sent to servers
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,7 @@ class FetchedItem:
     """One page, file or mailbox of a source; or the problem why it cannot be fetched."""
 
     path: str  # relative to the source, with slashes; "" for the source itself
-    kind: str  # mbox, eml, html, text, markdown, rst, code or pdf; "" if a problem leaves it unknown
+    kind: str  # a `Kind` of `documents.py`; "" if a problem leaves it unknown
     # Writes its decompressed bytes once, before the next item is requested: members of a container are streamed.
     copy_to: Callable[[BinaryIO], None]
     media_type: str = ""  # from the server, with its charset, or detected from the content
@@ -67,10 +71,25 @@ IGNORED = frozenset({"hidden", "tools", "gitignore", "mail_server"})
 
 # Singular and plural, where they are not the name of the kind.
 _NOUNS = {
-    **{kind: (kind, kind + "s") for kind in ("picture", "video", "archive", "program", "font", "link", "device")},
+    **{
+        kind: (kind, kind + "s")
+        for kind in ("picture", "video", "archive", "program", "font", "link", "device", "duplicate")
+    },
     "ebook": ("e-book", "e-books"),
+    "damaged": ("damaged mail or folder of Outlook", "damaged mails or folders of Outlook"),
+    "outlook": ("item of Outlook that is no mail", "items of Outlook that are no mails"),
+    "duplicate": ("duplicate", "duplicates"),
     "tools": ("of tools", "of tools"),
     "gitignore": ("by .gitignore", "by .gitignore"),
+    # Of pages of a web site.
+    "robots": ("not allowed by robots.txt", "not allowed by robots.txt"),
+    "noindex": ("not to be indexed", "not to be indexed"),
+    "copy": ("copy", "copies"),
+    "outside": ("redirect out of the site", "redirects out of the site"),
+    "closed": ("not open to everyone", "not open to everyone"),
+    "limit": ("above the limit of pages", "above the limit of pages"),
+    "deep": ("too far from the start", "too far from the start"),
+    "asset": ("style or script", "styles or scripts"),
     "mail_server": ("of a mail server", "of a mail server"),
 }
 
@@ -101,6 +120,13 @@ class SkippedFiles:
         if len(listed) < most and self._bytes + size <= LISTED_BYTES:
             listed.append(SkippedItem(path=path, kind=kind, reason=reason.text))
             self._bytes += size
+
+    def add_again(self, counts: Mapping[str, int], path: str) -> None:
+        """Count what was skipped in an entry when it was fetched; it is listed as one."""
+        for kind, count in counts.items():
+            if count > 0:
+                self.add(SkipReason(kind, "as when it was fetched"), path)
+                self.counts[kind] += count - 1
 
     @property
     def kinds(self) -> dict[str, int]:

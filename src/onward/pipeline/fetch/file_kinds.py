@@ -8,12 +8,16 @@ from typing import NamedTuple
 
 from onward.pipeline.fetch.fetch_errors import NotWhatItClaims
 from onward.pipeline.fetch.fetched_items import SkipReason
+from onward.pipeline.fetch.office_formats import FORMAT_OF_SUFFIX, KIND_OF_FORMAT, OLE_START, RTF_START
 from onward.pipeline.read.mbox import looks_like_mbox
 
 HEAD_BYTES = 8192  # the bytes at the start of a file that its kind is detected from
 CONTAINERS = frozenset({"gzip", "bzip2", "xz", "zip", "tar"})
 
-_MAGIC = {"gzip": (b"\x1f\x8b",), "xz": (b"\xfd7zXZ\0",), "zip": (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")}
+_MAGIC = {
+    "gzip": (b"\x1f\x8b",), "xz": (b"\xfd7zXZ\0",), "zip": (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08"),
+    "pst": (b"!BDN",),
+}  # fmt: skip
 _BZIP2 = re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")
 _BOMS = (b"\xff\xfe", b"\xfe\xff", b"\xff\xfe\0\0", b"\0\0\xfe\xff", b"\xef\xbb\xbf")
 _HTML = re.compile(
@@ -23,17 +27,26 @@ _HEADER = re.compile(rb"[!-9;-~]+:[ \t]", re.MULTILINE)
 _MAIL_HEADERS = re.compile(
     rb"^(?:from|date|message-id|received|return-path|delivered-to|mime-version|to):", re.IGNORECASE | re.MULTILINE
 )
+# Text whose first line says what it is.
+_TEXT_STARTS = re.compile(
+    rb"\s*(?:(?P<calendar>BEGIN:VCALENDAR\b)|(?P<contacts>BEGIN:VCARD\b)|(?P<subtitles>WEBVTT\b)"
+    rb"|(?:%[^\n]*\n\s*)*+(?P<latex>\\documentclass\b))",
+    re.IGNORECASE,
+)
+_MAN_SUFFIX = re.compile(r"\.[1-9n][a-z]{0,4}")
+_MAN_MACRO = re.compile(rb"^\.(?:TH|Dd|Dt|SH|so)\b", re.MULTILINE)
 _SHEBANG = re.compile(rb"#![ \t]*\S*?/(?:env[ \t]+(?:-S[ \t]*)?)?(python|bash|sh|zsh|perl|ruby|node|lua|php)\b")
 
 # The kinds that a suffix claims. A file with one of these suffixes must be of that kind.
 _CLAIMS = {
     ".gz": "gzip", ".tgz": "gzip", ".bz2": "bzip2", ".tbz2": "bzip2", ".tbz": "bzip2", ".xz": "xz", ".txz": "xz",
     ".zip": "zip", ".tar": "tar", ".pdf": "pdf", ".mbox": "mbox", ".mbx": "mbox",
+    ".pst": "pst", ".ost": "pst",
 }  # fmt: skip
 _TAR_CLAIMS = (".tgz", ".tbz2", ".tbz", ".txz", ".tar.gz", ".tar.bz2", ".tar.xz")
 _KIND_NOUNS = {
     "gzip": "gzip file", "bzip2": "bzip2 file", "xz": "xz file", "zip": "zip archive", "tar": "tar archive",
-    "pdf": "PDF", "mbox": "mailbox", "html": "web page", "eml": "mail",
+    "pdf": "PDF", "mbox": "mailbox", "pst": "data file of Outlook", "html": "web page", "eml": "mail",
 }  # fmt: skip
 
 # Suffixes of files that are skipped, by the kind they are counted as. Some are zip files, but with members that
@@ -41,8 +54,7 @@ _KIND_NOUNS = {
 _KIND_BY_SUFFIX = {
     suffix: kind
     for kind, suffixes in {
-        "office": ".doc .docx .docm .dot .dotx .xls .xlsx .xlsm .xlsb .ppt .pptx .pptm .pps .ppsx .odt .ods .odp"
-        " .odg .pages .numbers .key .msg .pub .vsd .vsdx .mdb .accdb .one",
+        "office": ".odg .odf .odb .pages .numbers .key .pub .vsd .vsdx .mdb .accdb .one",
         "picture": ".png .jpg .jpeg .jpe .gif .bmp .tif .tiff .webp .heic .heif .avif .ico .psd .xcf .raw .cr2"
         " .nef .dng .sketch .cbz",
         "audio": ".mp3 .wav .flac .ogg .oga .opus .m4a .aac .wma .aiff .aif .mid .midi",
@@ -51,13 +63,13 @@ _KIND_BY_SUFFIX = {
         "program": ".exe .dll .so .dylib .o .a .obj .lib .class .pyc .pyd .wasm .msi .jar .war .ear .apk .aar .ipa"
         " .whl .egg .nupkg .vsix .xpi .crx",
         "font": ".ttf .otf .woff .woff2 .eot",
-        "ebook": ".epub .mobi .azw .azw3",
+        "ebook": ".mobi .azw .azw3",
         "binary": ".kmz .npz .pt .pth",
     }.items()
     for suffix in suffixes.split()
 }
+_NEVER_TEXT = frozenset({"picture", "audio", "video", "archive", "program", "font"})
 _KIND_BY_START = {
-    "office": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",),
     "picture": (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*"),
     "archive": (b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07", b"\x28\xb5\x2f\xfd"),
     "program": (b"\x7fELF", b"MZ"),
@@ -67,13 +79,21 @@ _KIND_BY_START = {
 
 _BY_MEDIA_TYPE = {
     "text/html": "html", "application/xhtml+xml": "html", "text/markdown": "markdown", "message/rfc822": "eml",
-    "text/x-markdown": "markdown", "text/x-rst": "rst", "text/prs.fallenstein.rst": "rst",
+    "text/x-markdown": "markdown", "text/csv": "spreadsheet", "text/calendar": "calendar",
+    "text/tab-separated-values": "spreadsheet", "text/vcard": "contacts", "text/x-vcard": "contacts",
+    "text/vtt": "subtitles",
+    "application/x-ipynb+json": "notebook", "application/x-latex": "latex", "text/x-tex": "latex",
+    "text/troff": "man",
+    "text/x-rst": "rst", "text/prs.fallenstein.rst": "rst",
 }  # fmt: skip
 _BY_SUFFIX = {
     ".html": "html", ".htm": "html", ".xhtml": "html", ".eml": "eml", ".md": "markdown", ".markdown": "markdown",
     ".mdown": "markdown", ".mkd": "markdown", ".rst": "rst", ".rest": "rst", ".txt": "text", ".text": "text",
-    ".log": "text", ".csv": "text", ".tsv": "text", ".org": "text", ".adoc": "text", ".asciidoc": "text",
-    ".tex": "text",
+    ".log": "text", ".org": "text", ".adoc": "text", ".asciidoc": "text",
+    ".csv": "spreadsheet", ".tsv": "spreadsheet", ".tab": "spreadsheet", ".ipynb": "notebook", ".ics": "calendar",
+    ".ical": "calendar", ".ifb": "calendar", ".vcf": "contacts", ".vcard": "contacts", ".tex": "latex",
+    ".latex": "latex", ".ltx": "latex", ".srt": "subtitles", ".vtt": "subtitles", ".sbv": "subtitles",
+    **dict.fromkeys((".man", ".mdoc", ".roff", ".troff"), "man"),
 }  # fmt: skip
 _LANGUAGE_BY_SUFFIX = {
     suffix: language
@@ -102,7 +122,12 @@ _SHEBANG_LANGUAGES = {"bash": "shell", "sh": "shell", "zsh": "shell", "node": "j
 _MEDIA_TYPES = {
     "mbox": "application/mbox", "eml": "message/rfc822", "html": "text/html", "markdown": "text/markdown",
     "rst": "text/x-rst", "pdf": "application/pdf", "text": "text/plain", "code": "text/plain",
+    "spreadsheet": "text/csv", "notebook": "application/x-ipynb+json", "calendar": "text/calendar",
+    "contacts": "text/vcard", "latex": "application/x-latex", "man": "text/troff", "subtitles": "text/plain",
 }  # fmt: skip
+
+
+_PICTURE_STARTS = (*_KIND_BY_START["picture"], b"BM")
 
 
 class FileKind(NamedTuple):
@@ -120,9 +145,11 @@ def detect_kind(head: bytes, name: str, media_type: str = "") -> FileKind:
     suffix = PurePosixPath(name).suffix
     if not head:
         return FileKind("", skip=SkipReason("empty", "empty"))
+    if media_type == _MEDIA_TYPES["eml"] and suffix == ".eml":
+        return FileKind("eml", media_type)  # from a mail server: it may begin with anything, and hold NUL bytes
     found = _by_content(head)
     claim = _CLAIMS.get(suffix)
-    by_suffix = SkipReason(_KIND_BY_SUFFIX[suffix], f"{suffix[1:]} file") if suffix in _KIND_BY_SUFFIX else None
+    by_suffix = skipped_by_suffix(name)
     if found == "zip" and by_suffix is not None:
         return FileKind("", skip=by_suffix)
     binary = b"\0" in head[:HEAD_BYTES] and not head.startswith(_BOMS)
@@ -133,8 +160,12 @@ def detect_kind(head: bytes, name: str, media_type: str = "") -> FileKind:
             f"{name!r} claims to be a {_KIND_NOUNS[claim]}, but its content is {content}: "
             "fetch or save it again, or give it the name of what it is"
         )
-    if found in CONTAINERS:
+    if suffix in FORMAT_OF_SUFFIX and found not in ("zip", "ole", "rtf"):
+        raise not_an_office_file(name, "a " + _KIND_NOUNS[found] if found in _KIND_NOUNS else "something else")
+    if found in CONTAINERS or found in ("ole", "pst"):
         return FileKind(found)
+    if found == "rtf":
+        return FileKind(KIND_OF_FORMAT["rtf"], "application/rtf")
     if found in ("mbox", "pdf"):
         return FileKind(found, _MEDIA_TYPES[found])
     if binary:
@@ -145,6 +176,40 @@ def detect_kind(head: bytes, name: str, media_type: str = "") -> FileKind:
         return FileKind("", skip=by_suffix or next(iter(by_start), SkipReason("binary", "binary data")))
     kind, language = _as_text(head, found, name, suffix, media_type)
     return FileKind(kind, media_type or _MEDIA_TYPES[kind], language)
+
+
+def is_picture(head: bytes) -> bool:
+    """Return whether this is a picture of a format in which text can be recognised."""
+    return head.startswith(_PICTURE_STARTS) or (head.startswith(b"RIFF") and head[8:12] == b"WEBP")
+
+
+def not_an_office_file(name: str, content: str) -> NotWhatItClaims:
+    return NotWhatItClaims(
+        f"{PurePosixPath(name).name!r} claims to be an office file or e-book, but its content is {content}: "
+        "fetch or save it again, or give it the name of what it is"
+    )
+
+
+def claims_office(name: str) -> bool:
+    return PurePosixPath(name.lower()).suffix in FORMAT_OF_SUFFIX
+
+
+def skipped_by_suffix(name: str) -> SkipReason | None:
+    """Return why files with this suffix are skipped, or None."""
+    suffix = PurePosixPath(name.lower()).suffix
+    return SkipReason(_KIND_BY_SUFFIX[suffix], f"{suffix[1:]} file") if suffix in _KIND_BY_SUFFIX else None
+
+
+def skip_by_name(name: str) -> SkipReason | None:
+    """Return why a file with this name is not worth a request: it is hardly ever text, and never opened."""
+    suffix = PurePosixPath(name.lower()).suffix
+    kind = _KIND_BY_SUFFIX.get(suffix)
+    return SkipReason(kind, f"{suffix[1:]} file") if kind in _NEVER_TEXT else None
+
+
+def is_read_whole(name: str) -> bool:
+    """Return whether a file with this name is one document, as mailboxes and containers are not."""
+    return _CLAIMS.get(PurePosixPath(name.lower()).suffix) not in {*CONTAINERS, "mbox", "pst"}
 
 
 def claims_tar(name: str) -> bool:
@@ -169,6 +234,10 @@ def _by_content(head: bytes) -> str:
     for kind, starts in _MAGIC.items():
         if head.startswith(starts):
             return kind
+    if head.startswith(OLE_START):
+        return "ole"
+    if head.startswith(RTF_START):
+        return "rtf"
     if _BZIP2.match(head):
         return "bzip2"
     if _is_tar(head):
@@ -207,6 +276,10 @@ def _as_text(head: bytes, found: str, name: str, suffix: str, media_type: str) -
     if (shebang := _SHEBANG.match(head)) is not None:
         language = shebang[1].decode()
         return "code", _SHEBANG_LANGUAGES.get(language, language)
+    if (starts := _TEXT_STARTS.match(head.removeprefix(b"\xef\xbb\xbf"))) is not None:
+        return str(starts.lastgroup), ""
+    if _MAN_SUFFIX.fullmatch(suffix) and _MAN_MACRO.search(head):
+        return "man", ""
     headers = re.split(rb"\r?\n\r?\n", head, maxsplit=1)[0]
     mail = _HEADER.match(headers) and len({name.lower() for name in _MAIL_HEADERS.findall(headers)}) >= 3
     return ("eml" if mail else "text"), ""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -23,16 +25,18 @@ from onward.pipeline.fetch.fetched_items import (
     reason_to_skip,
 )
 from onward.pipeline.fetch.location import printable
+from onward.pipeline.fetch.mbox_writer import write_mail
 from onward.pipeline.fetch.unpacker import FoundFile, Unpacker
 
 # A folder with one of these files is made by a tool: a virtual environment, a cache.
 _TOOL_MARKS = ("pyvenv.cfg", "CACHEDIR.TAG")
+MBOX_TYPE = "application/mbox"
 _MAX_GITIGNORE_BYTES = 1_000_000
 _MAILDIR_PARTS = ("cur", "new", "tmp")
-_FROM = re.compile(rb">*From ")
-_LINE_BYTES = 1 << 16
 _MAIL_SERVER = SkipReason("mail_server", "a mail server's own file in a Maildir")
 _DEVICE = SkipReason("device", "a device or pipe")
+_OUTSIDE = SkipReason("link", "a link that leads out of the folder")
+_LEADS_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 # A folder, relative to the source ("" or "docs/"), and the rules of its `.gitignore`.
 _IgnoreRules = tuple[str, list[RegexPattern]]
 
@@ -46,7 +50,40 @@ class _FolderEntry(NamedTuple):
     maildir: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class FoundPath:
+    """A file that is ingested, a Maildir, or something that cannot be opened."""
+
+    path: str  # relative to the source; "" for the source itself
+    file: Path  # a Maildir is a folder
+    mails: Mapping[str, str] | None = None  # of a Maildir: where each mail is, by its name without flags
+    problem: Exception | None = None
+
+    def copy_mails(self, target: BinaryIO, skipped: SkippedFiles) -> None:
+        """Write the mails of a Maildir in mboxrd format, the same whatever flags they have."""
+        base = self.path + "/" if self.path else ""
+        for unique, place in sorted((self.mails or {}).items()):
+            if not _copy_mail(self.file, unique, place, target):
+                skipped.add(SkipReason("empty", "an empty mail"), base + printable(place))
+
+
 def fetch_path(root: Path, unpacker: Unpacker) -> Iterator[FetchedItem]:
+    """Yield the items of a file or folder."""
+    for found in list_path(root, unpacker.skipped):
+        if found.problem is not None:
+            yield problem_item(found.path, found.problem)
+        elif found.mails is not None:
+            copy_to = partial(found.copy_mails, skipped=unpacker.skipped)
+            yield FetchedItem(found.path, "mbox", copy_to, MBOX_TYPE)
+        else:
+            yield from take_file(found.file, found.path, unpacker)
+
+
+def list_path(root: Path, skipped: SkippedFiles, *, own: Path | None = None) -> Iterator[FoundPath]:
+    """List what is ingested of a file or folder; raise if there is nothing at all.
+
+    `own` is a folder of Onward itself, which is left out: each run would find what the one before has stored.
+    """
     try:
         mode = root.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -54,9 +91,9 @@ def fetch_path(root: Path, unpacker: Unpacker) -> Iterator[FetchedItem]:
     except PermissionError as error:
         raise _access_error(error, str(root), "source") from error
     if stat.S_ISDIR(mode):
-        yield from _fetch_folder(root, unpacker)
+        yield from _list_folder(root, skipped, own)
     elif stat.S_ISREG(mode):
-        yield from take_file(root, "", unpacker)
+        yield FoundPath("", root)
     else:
         raise UnusableSource(f"{str(root)!r} is neither a file nor a folder: give one of these, or a URL")
 
@@ -75,26 +112,30 @@ def take_file(
         yield from unpacker.items(FoundFile(path, name, stream, size, media_type, url, file=stream))
 
 
-def _fetch_folder(root: Path, unpacker: Unpacker) -> Iterator[FetchedItem]:
+def _list_folder(root: Path, skipped: SkippedFiles, own: Path | None) -> Iterator[FoundPath]:
     entries = [_FolderEntry("", maildir=_is_maildir(root))]
     while entries:
         entry = entries.pop()
         path = printable(entry.path)
-        if entry.folder:
-            try:
-                item = _maildir_item(root / entry.path, path, unpacker.skipped) if entry.maildir else None
-                # A stack, so that the content of a folder comes where the folder would.
-                entries += reversed(list(_entries(root, entry, unpacker)))
-            except OSError as error:
-                yield problem_item(path, _access_error(error, path or str(root), "folder"))
-                continue
-            if item is not None:
-                yield item
-        else:
-            yield from take_file(root / entry.path, path, unpacker)
+        if not entry.folder:
+            yield FoundPath(path, root / entry.path)
+            continue
+        if own is not None and root / entry.path == own:
+            skipped.add(TOOLS, path)
+            continue
+        try:
+            mails = _mails(root / entry.path, path, skipped) if entry.maildir else {}
+            # A stack, so that the content of a folder comes where the folder would.
+            entries += reversed(list(_entries(root, entry, skipped)))
+        except OSError as error:
+            problem = _access_error(error, path or str(root), "folder")
+            yield FoundPath(path, root / entry.path, problem=problem)
+            continue
+        if mails:
+            yield FoundPath(path, root / entry.path, mails)
 
 
-def _entries(root: Path, parent: _FolderEntry, unpacker: Unpacker) -> Iterator[_FolderEntry]:
+def _entries(root: Path, parent: _FolderEntry, skipped: SkippedFiles) -> Iterator[_FolderEntry]:
     """Yield the entries of a folder that are ingested, in order; count the others as skipped."""
     folder = root / parent.path
     base = parent.path + "/" if parent.path else ""
@@ -102,7 +143,7 @@ def _entries(root: Path, parent: _FolderEntry, unpacker: Unpacker) -> Iterator[_
     with os.scandir(folder) as listing:
         found = sorted(listing, key=lambda child: child.name)
     if parent.path and any(child.name in _TOOL_MARKS for child in found):
-        unpacker.skipped.add(TOOLS, printable(parent.path))
+        skipped.add(TOOLS, printable(parent.path))
         return
     for entry in found:
         path = base + entry.name
@@ -122,7 +163,7 @@ def _entries(root: Path, parent: _FolderEntry, unpacker: Unpacker) -> Iterator[_
         if reason is None:
             yield _FolderEntry(path, rules, folder=is_folder, maildir=maildir)
         else:
-            unpacker.skipped.add(reason, printable(path))
+            skipped.add(reason, printable(path))
 
 
 def _reason_to_skip_file(entry: os.DirEntry[str], root: Path) -> SkipReason | None:
@@ -130,10 +171,13 @@ def _reason_to_skip_file(entry: os.DirEntry[str], root: Path) -> SkipReason | No
         return None if entry.is_file() else _DEVICE
     try:
         target = Path(entry.path).resolve(strict=True)
-    except (OSError, RuntimeError):
-        return SkipReason("link", "a link that leads nowhere")
+    except (OSError, RuntimeError) as error:
+        if not isinstance(error, OSError) or error.errno in _LEADS_NOWHERE:
+            return SkipReason("link", "a link that leads nowhere")
+        # It may be a file of the folder, which must not be removed: then opening it says what is wrong.
+        return None if Path(entry.path).resolve().is_relative_to(root) else _OUTSIDE
     if not target.is_relative_to(root):
-        return SkipReason("link", "a link that leads out of the folder")
+        return _OUTSIDE
     if target.is_dir():
         return SkipReason("link", "a link to a folder, whose files are taken where they are")
     return None if target.is_file() else _DEVICE
@@ -183,27 +227,22 @@ def _is_ignored(rules: Sequence[_IgnoreRules], path: str, *, folder: bool) -> bo
 
 
 def _is_maildir(folder: Path) -> bool:
+    """Return whether a folder is a Maildir; also if that cannot be seen now, which is reported when it is listed.
+
+    Listed as something else, it would lose its mails.
+    """
     try:
         return all((folder / part).is_dir() for part in _MAILDIR_PARTS)
     except OSError:
-        return False  # not readable; reported when its content is listed
+        return True
 
 
-def _maildir_item(folder: Path, path: str, skipped: SkippedFiles) -> FetchedItem | None:
-    """Return the mails as one item in mboxrd format, the same whatever flags they have; None without mails."""
-    base = path + "/" if path else ""
+def _mails(folder: Path, path: str, skipped: SkippedFiles) -> dict[str, str]:
+    """Return where each mail of a Maildir is."""
     mails, others = _maildir_entries(folder)
     for place in others:
-        skipped.add(_MAIL_SERVER, base + printable(place))
-    if not mails:
-        return None
-
-    def copy_to(target: BinaryIO) -> None:
-        for unique, place in sorted(mails.items()):
-            if not _copy_mail(folder, unique, place, target):
-                skipped.add(SkipReason("empty", "an empty mail"), base + printable(place))
-
-    return FetchedItem(path, "mbox", copy_to, "application/mbox")
+        skipped.add(_MAIL_SERVER, (path + "/" if path else "") + printable(place))
+    return mails
 
 
 def _maildir_entries(folder: Path) -> tuple[dict[str, str], list[str]]:
@@ -226,7 +265,9 @@ def _copy_mail(folder: Path, unique: str, place: str, target: BinaryIO) -> bool:
     for _ in range(5):
         try:
             with (folder / place).open("rb") as mail:
-                return _copy_quoted(mail, target, unique)
+                # The name of a mail begins with the time of its delivery.
+                delivered = re.match(r"(\d{1,11})\.", unique)
+                return write_mail(mail, target, int(delivered[1]) if delivered else 0)
         except FileNotFoundError:
             # A mail program has moved it, or deleted it: then it is left out.
             moved = _maildir_entries(folder)[0].get(unique)
@@ -238,22 +279,3 @@ def _copy_mail(folder: Path, unique: str, place: str, target: BinaryIO) -> bool:
                 f"the mail {str(folder / place)!r} may not be read: allow it, or move it away"
             ) from error
     raise FileNotFoundError(f"the mail {unique!r} in {str(folder)!r} moves faster than it can be read")
-
-
-def _copy_quoted(mail: BinaryIO, target: BinaryIO, unique: str) -> bool:
-    line = mail.readline(_LINE_BYTES)
-    if not line:
-        return False
-    delivered = re.match(r"(\d{1,11})\.", unique)  # the name of a mail begins with the time of its delivery
-    seconds = min(int(delivered[1]), 0xFFFFFFFF) if delivered else 0
-    target.write(f"From MAILER-DAEMON {time.asctime(time.gmtime(seconds))}\n".encode())
-    begins = True
-    while line:
-        # A line longer than `_LINE_BYTES` is read in several parts; only the first can be a "From " line.
-        if begins and _FROM.match(line):
-            target.write(b">")
-        target.write(line)
-        begins = line.endswith(b"\n")
-        line = mail.readline(_LINE_BYTES)
-    target.write(b"\n" if begins else b"\n\n")
-    return True

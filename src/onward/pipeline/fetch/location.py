@@ -7,6 +7,7 @@ import re
 import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_address
 from pathlib import Path
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -45,9 +46,19 @@ def canonical(location: str) -> str:
         if uploads.read_location(location) is None:
             raise UnusableSource(f"{shown(location)!r} names no upload: upload the file again")
         return location
-    if scheme not in _DEFAULT_PORTS:
-        raise UnusableSource(f"{shown(location)!r} has the scheme {scheme!r}, which is not fetched: {_ALLOWED}")
-    return canonical_url(location)
+    if scheme in _DEFAULT_PORTS:
+        return canonical_url(location)
+    from onward.pipeline.source_kinds import registry  # it reads the metadata of all installed packages
+
+    kind = registry.kind_of_scheme(scheme)
+    if kind is None:
+        schemes = set(registry.schemes()) - _DEFAULT_PORTS.keys()
+        known = ", ".join(f"{one}://" for one in sorted(schemes) if f"{one}s" not in schemes)
+        allowed = _ALLOWED + (f", or one that begins with {known}" if known else "")
+        if near := get_close_matches(scheme, registry.schemes(), n=1, cutoff=0.75):
+            allowed = f"did you mean {near[0]}://? Or {allowed}"
+        raise UnusableSource(f"{shown(location)!r} has the scheme {scheme!r}, which is not fetched: {allowed}")
+    return kind.canonical(location)
 
 
 def canonical_url(url: str) -> str:
@@ -67,6 +78,11 @@ def canonical_url(url: str) -> str:
         raise UnusableSource(f"{shown(url)!r} is no URL that can be fetched: {error}") from None
 
 
+def is_path(source: str) -> bool:
+    """Return whether a canonical location is a file or a folder."""
+    return source.startswith("/") or not _SCHEME.match(source)
+
+
 def is_url(location: str) -> bool:
     return location.startswith(("http://", "https://"))
 
@@ -83,7 +99,7 @@ def shown(url: str) -> str:
 
 
 def printable(name: str) -> str:
-    """Return a path as valid UTF-8; different paths stay different."""
+    """Return a path as valid UTF-8, in which another byte is written as `\\xff`."""
     try:
         return os.fsencode(name).decode("utf-8", "backslashreplace")
     except UnicodeEncodeError:
@@ -146,10 +162,18 @@ class AddressGuard:
     def addresses(self, host: str, port: int) -> list[str]:
         """Return the allowed addresses of a host; raise if there is none."""
         found = list(self.resolve(host, port))
-        allowed = [ip for ip in found if self.allow_private or self.permit(ip) or is_public(ip)]
+        allowed = [ip for ip in found if self._allows(ip)]
         if not allowed:
             raise PrivateAddress(
                 f"{host} is at {', '.join(found) or 'no address'}, which is not on the public internet: "
                 "set ONWARD_FETCH_ALLOW_PRIVATE=true if you mean to fetch from your own network"
             )
         return allowed
+
+    def check(self, address: str) -> None:
+        """Raise if an address is not allowed to which something else has connected."""
+        if not self._allows(address):
+            raise PrivateAddress(f"{address} is not on the public internet: no request is sent to it")
+
+    def _allows(self, address: str) -> bool:
+        return self.allow_private or self.permit(address) or is_public(address)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from onward import OnwardError
-from onward.pipeline.fetch import containers, file_kinds
+from onward.pipeline.fetch import containers, file_kinds, office_formats, outlook_message, outlook_store
 from onward.pipeline.fetch.containers import BLOCK_BYTES, Member, PeekStream, Readable, UnpackBudget
-from onward.pipeline.fetch.fetch_errors import NotWhatItClaims, TooLarge, UnsafeMember
+from onward.pipeline.fetch.fetch_errors import Encrypted, NotWhatItClaims, TooLarge, UnsafeMember
 from onward.pipeline.fetch.fetched_items import (
     FetchedItem,
     FetchLimits,
@@ -55,8 +56,14 @@ class Unpacker:
         try:
             stream = PeekStream(found.stream, found.shown)
             kind = file_kinds.detect_kind(stream.peek(file_kinds.HEAD_BYTES), found.name, found.media_type)
-            if kind.skip is not None:
+            if kind.skip is not None and kind.skip.kind == "picture":
+                yield from self._picture(found, stream, kind.skip)
+            elif kind.skip is not None:
                 self.skipped.add(kind.skip, found.shown)
+            elif kind.kind == "ole":
+                yield from self._ole_file(found, stream)
+            elif kind.kind == "pst":
+                yield from self._outlook_store(found, stream)
             elif kind.kind in file_kinds.CONTAINERS:
                 yield from self._unpack(found, stream, kind.kind, budget)
             else:
@@ -85,14 +92,72 @@ class Unpacker:
 
         return FetchedItem(found.path, kind.kind, copy_to, kind.media_type, kind.language, found.url, found.name)
 
+    def _picture(self, found: FoundFile, stream: PeekStream, reason: SkipReason) -> Iterator[FetchedItem]:
+        if self.limits.pictures and file_kinds.is_picture(stream.peek(file_kinds.HEAD_BYTES)):
+            yield self._item(found, stream, file_kinds.FileKind("picture"))
+        else:
+            why = "; ".join(filter(None, (reason.text, self.limits.no_pictures)))
+            self.skipped.add(SkipReason(reason.kind, why), found.shown)
+
+    def _office_item(self, found: FoundFile, file: BinaryIO) -> FetchedItem | None:
+        """Return the item of a zip that is an office file or an e-book; None if it is a container."""
+        containers.check_contents_size(file, found.shown, self.limits)
+        with containers.naming_damage(found.shown):
+            format = office_formats.zip_format(file)
+        if format not in office_formats.KIND_OF_FORMAT:
+            if file_kinds.claims_office(found.name):
+                raise file_kinds.not_an_office_file(found.name, "a zip archive of other files")
+            return None
+        file.seek(0)
+        kind = file_kinds.FileKind(office_formats.KIND_OF_FORMAT[format])
+        return self._item(found, PeekStream(file, found.shown), kind)
+
+    def _ole_file(self, found: FoundFile, stream: PeekStream) -> Iterator[FetchedItem]:
+        """Yield a legacy office file or a mail of Outlook, or skip it if its format is not read."""
+        limit = self.limits.max_file_bytes
+        data = bytearray()
+        while len(data) <= limit and (block := stream.read(BLOCK_BYTES)):
+            data += block
+        if len(data) > limit:
+            raise _too_large(found, limit)
+        format = office_formats.ole_format(data)
+        if format == "msg":
+            mail = outlook_message.outlook_mail(data, found.shown)
+            kind = file_kinds.FileKind("eml", "message/rfc822")
+            yield self._item(replace(found, size=len(mail)), PeekStream(io.BytesIO(mail), found.shown), kind)
+        elif format == "encrypted":
+            raise Encrypted(f"{found.shown!r} needs a password; save a copy without one and ingest that")
+        elif format in office_formats.KIND_OF_FORMAT:
+            kind = file_kinds.FileKind(office_formats.KIND_OF_FORMAT[format])
+            yield self._item(found, PeekStream(io.BytesIO(data), found.shown), kind)
+        elif file_kinds.claims_office(found.name):
+            raise file_kinds.not_an_office_file(found.name, "another OLE file")
+        else:
+            reason = file_kinds.skipped_by_suffix(found.name)
+            self.skipped.add(reason or SkipReason("office", "an OLE file of another format"), found.shown)
+
+    def _outlook_store(self, found: FoundFile, stream: PeekStream) -> Iterator[FetchedItem]:
+        """Yield a data file of Outlook as a mailbox."""
+        outlook_store.check_reader(found.shown)
+        with tempfile.TemporaryFile(dir=self.scratch) as spool:
+            file: IO[bytes] | None = found.file
+            if file is None:
+                shutil.copyfileobj(stream, spool, BLOCK_BYTES)
+                file = spool
+            size = file.seek(0, io.SEEK_END)
+            spent = UnpackBudget(self.limits, found.shown, size)
+
+            def copy_to(target: BinaryIO) -> None:
+                file.seek(0)
+                outlook_store.copy_mails(file, target, found.shown, spent, self.skipped)
+
+            yield FetchedItem(found.path, "mbox", copy_to, "application/mbox", url=found.url, name=found.name)
+
     def _unpack(
         self, found: FoundFile, stream: PeekStream, kind: str, budget: UnpackBudget | None
     ) -> Iterator[FetchedItem]:
-        if found.depth >= self.limits.max_depth:
-            raise TooLarge(
-                f"{found.shown!r} is a container within {found.depth} others, and no more than "
-                f"{self.limits.max_depth} are opened: unpack it yourself"
-            )
+        if kind != "zip":
+            self._check_depth(found)
         if budget is None:
             budget = UnpackBudget(self.limits, found.shown, found.size or 0)
         if kind == "tar":
@@ -104,6 +169,10 @@ class Unpacker:
                     # The table of contents of a zip is at its end, so a zip in a container is written out first.
                     shutil.copyfileobj(stream, spool, BLOCK_BYTES)
                     file = cast("BinaryIO", spool)  # a wrapper with the same methods
+                if (office := self._office_item(found, file)) is not None:
+                    yield office
+                    return
+                self._check_depth(found)
                 members = containers.zip_members(file, found.shown, self.limits)
                 # The bytes of a tar are counted when it is decompressed, those of a zip member when it is read.
                 yield from self._members(found, members, budget, spend=budget)
@@ -111,6 +180,13 @@ class Unpacker:
             # The decompressors only read, though their types require a whole file.
             unpacked = containers.DECOMPRESSORS[kind](cast("IO[bytes]", stream))
             yield from self._decompressed(found, PeekStream(unpacked, found.shown, budget), budget)
+
+    def _check_depth(self, found: FoundFile) -> None:
+        if found.depth >= self.limits.max_depth:
+            raise TooLarge(
+                f"{found.shown!r} is a container within {found.depth} others, and no more than "
+                f"{self.limits.max_depth} are opened: unpack it yourself"
+            )
 
     def _decompressed(self, found: FoundFile, unpacked: PeekStream, budget: UnpackBudget) -> Iterator[FetchedItem]:
         name = file_kinds.inner_name(found.name)

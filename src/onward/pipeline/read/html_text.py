@@ -38,9 +38,8 @@ _SPACES = re.compile(r"[ \t\n\r\f\xa0\u200b-\u200d\u00ad\ufeff\u034f]+")
 def html_to_text(html: str) -> str:
     """Return the visible text of an HTML page; quotes become lines that start with "> "."""
     html = html[:MAX_HTML_CHARACTERS]
-    if _takes_long(html):
-        text = unescape(_ANY_TAG.sub("\n", html))
-        return "\n".join(filter(None, (_SPACES.sub(" ", line).strip() for line in text.split("\n"))))
+    if takes_long(html):
+        return text_between_tags(html)
     page = _TextLines()
     node = LexborHTMLParser(html).root
     # Without recursion: mail nests thousands of elements. `page` needs the end of each element, too.
@@ -55,7 +54,13 @@ def html_to_text(html: str) -> str:
     return page.text()
 
 
-def _takes_long(html: str) -> bool:
+def text_between_tags(html: str) -> str:
+    """Return the text of a page that is not parsed; each tag ends a line."""
+    text = unescape(_ANY_TAG.sub("\n", html))
+    return "\n".join(filter(None, (_SPACES.sub(" ", line).strip() for line in text.split("\n"))))
+
+
+def takes_long(html: str) -> bool:
     """Return whether parsing takes long: the square of the open elements, or of a tag's attributes."""
     if len(html) > _LONG_TAG:
         for text in (html, _QUOTED_VALUE.sub('""', html)):

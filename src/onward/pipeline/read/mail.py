@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from onward import Permanent
 from onward.pipeline.read import mail_format as fields
 from onward.pipeline.read.body_spans import BodySpan, body_spans
 from onward.pipeline.read.charsets import clean, decode
-from onward.pipeline.read.mail_format import MailPart, MimeReader
+from onward.pipeline.read.content_lines import read_calendar, read_contacts
+from onward.pipeline.read.mail_format import EncodedPart, MailPart, MimeReader, transfer_encoding
+from onward.pipeline.read.page_text import NoText
 
 MAX_ATTACHMENT_BYTES = 1_000_000
 _MAX_DEFECTS = 20
@@ -27,6 +30,11 @@ _TEXT_NAME = re.compile(
     r"|js|ts|sql|tex|el|mk)$",
     re.IGNORECASE,
 )
+_CONTENT_LINES = {
+    **dict.fromkeys(("text/calendar", "application/ics", ".ics"), read_calendar),
+    **dict.fromkeys(("text/vcard", "text/x-vcard", ".vcf"), read_contacts),
+}
+_RICH_TEXT = frozenset({"text/rtf", "text/richtext"})  # RTF is a format of documents
 _ENCRYPTED = frozenset({"multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"})
 
 
@@ -40,6 +48,8 @@ class Attachment:
     content_type: str
     size: int
     text: str | None  # its text, of at most `MAX_ATTACHMENT_BYTES`; None if it is no text
+    place: EncodedPart
+    content: bytes = b""  # from which its kind is seen; empty if it is text
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +72,7 @@ class Mail:
 def read_mail(raw: bytes) -> Mail:
     """Read a mail, as far as it is undamaged; raise UnreadableMail if it has no header at all."""
     start = 0
-    if b"\n" not in raw[:100_000] and b"\r" in raw:
-        raw = raw.replace(b"\r", b"\n")
+    raw = with_line_feeds(raw)
     if raw.startswith((b"From ", b">From ")):
         start = raw.find(b"\n") + 1  # the separator line of an mbox
     reader = MimeReader(raw)
@@ -96,6 +105,16 @@ def read_mail(raw: bytes) -> Mail:
         attachments=tuple(content.attachments),
         defects=tuple(fields.one_line(defect, 120) for defect in dict.fromkeys(defects))[:_MAX_DEFECTS],
     )
+
+
+def with_line_feeds(raw: bytes) -> bytes:
+    """Return a mail whose lines end with "\\r" with "\\n" in its place; others as they are."""
+    return raw.replace(b"\r", b"\n") if b"\n" not in raw[:100_000] and b"\r" in raw else raw
+
+
+def attachment_bytes(raw: bytes, place: EncodedPart) -> bytes:
+    """Return the bytes of an attachment of this mail."""
+    return fields.decode_part(with_line_feeds(raw), place, [])
 
 
 def _references(root: MailPart, message_id: str) -> tuple[str, ...]:
@@ -152,7 +171,7 @@ class _Content:
                 self.read(child)
         # The only part of a mail is its body, even if it has a name.
         elif _is_body(part) or (root and part.main_type == "text"):
-            self.texts.append(self.reader.text(part))
+            self.texts.append(_of_content_lines(self.reader.payload(part), part) or self.reader.text(part))
         else:
             self._attach(part)
 
@@ -183,19 +202,40 @@ class _Content:
             title: fields.plain(root.header(title.lower().encode())) for title in ("Subject", "From", "Date")
         }
         lines = [f"{title}: {value}" for title, value in values.items() if value]
-        text = clean("\n".join((*lines, "", inner.body())))[:MAX_ATTACHMENT_BYTES]
+        text = clean("\n".join((*lines, "", inner.body())))
+        if len(text) > MAX_ATTACHMENT_BYTES:
+            self.reader.defects.append(f"text cut at {MAX_ATTACHMENT_BYTES // 1000} kB")
+            text = text[:MAX_ATTACHMENT_BYTES]
         name = part.name or fields.plain(root.header(b"subject"), limit=255)
-        self.attachments.append(Attachment(name, part.content_type, part.end - part.start, text))
+        place = EncodedPart(part.start, part.end, "")
+        self.attachments.append(Attachment(name, part.content_type, place.end - place.start, text, place))
         self.attachments += inner.attachments
 
     def _attach(self, part: MailPart) -> None:
         data = self.reader.payload(part)
         kind, text = part.content_type, None
-        if part.main_type == "text" or kind in _TEXT_TYPES or kind.endswith(("+xml", "+json")):
+        is_text = part.main_type == "text" and kind not in _RICH_TEXT
+        if is_text or kind in _TEXT_TYPES or kind.endswith(("+xml", "+json")):
             text = clean(self.reader.text(part, MAX_ATTACHMENT_BYTES))
+            text = _of_content_lines(data[:MAX_ATTACHMENT_BYTES], part) or text
         elif kind == "application/octet-stream" and _TEXT_NAME.search(part.name) and b"\0" not in data:
-            text = clean(decode(data[:MAX_ATTACHMENT_BYTES], part.charset, self.reader.defects))
-        self.attachments.append(Attachment(part.name, kind[:120], len(data), text))
+            beginning = data[:MAX_ATTACHMENT_BYTES]
+            text = clean(decode(beginning, part.charset, self.reader.defects))
+            text = _of_content_lines(beginning, part) or text
+        place = EncodedPart(part.start, part.end, transfer_encoding(part))
+        self.attachments.append(
+            Attachment(part.name, kind[:120], len(data), text, place, data if text is None else b"")
+        )
+
+
+def _of_content_lines(data: bytes, part: MailPart) -> str:
+    """Return the text of a calendar or of contacts, as people read it; "" of another part, or if there is none."""
+    reader = _CONTENT_LINES.get(part.content_type) or _CONTENT_LINES.get(part.name[-4:].lower())
+    if reader is None:
+        return ""
+    with suppress(NoText):
+        return reader(data, part.charset).text
+    return ""
 
 
 def _is_body(part: MailPart) -> bool:

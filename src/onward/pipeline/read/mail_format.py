@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from email.message import Message
 from email.utils import parsedate_tz
 from functools import lru_cache
-from typing import cast
+from typing import NamedTuple, cast
 
 from onward.pipeline.read.charsets import codec_of, decode
 from onward.pipeline.read.html_text import html_to_text
@@ -57,7 +57,17 @@ _ID = re.compile(r"<([^<>]*)>")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|<[^<>]*+>?|[(),;:>]|[^"<>(),;:]+', re.DOTALL)
 _AT = re.compile(r"(\S+)\s+at\s+(\S+\.\S+)", re.IGNORECASE)
 
+_NOT_ENCODED = frozenset({b"", b"7bit", b"8bit", b"binary", b"7-bit", b"8-bit"})
+
 Headers = dict[bytes, bytes]
+
+
+class EncodedPart(NamedTuple):
+    """The place of the body of a part in its mail, and its transfer encoding."""
+
+    start: int
+    end: int
+    encoding: str
 
 
 @dataclass(slots=True)
@@ -160,17 +170,7 @@ class MimeReader:
 
     def payload(self, part: MailPart) -> bytes:
         """Return the bytes of a part with its transfer encoding decoded, as far as it is undamaged."""
-        data = self.raw[part.start : part.end]
-        encoding = part.headers.get(b"content-transfer-encoding", b"").strip().lower().partition(b";")[0]
-        if encoding == b"quoted-printable":
-            return binascii.a2b_qp(data)
-        if encoding == b"base64":
-            return _base64(data, self.defects)
-        if encoding in (b"x-uuencode", b"uuencode", b"uue", b"x-uue"):
-            return _uudecode(data, self.defects)
-        if encoding not in (b"", b"7bit", b"8bit", b"binary", b"7-bit", b"8-bit"):
-            self.defects.append(f"transfer encoding {plain(unfold(encoding), limit=40)!r}")
-        return data
+        return decode_part(self.raw, EncodedPart(part.start, part.end, transfer_encoding(part)), self.defects)
 
     def text(self, part: MailPart, limit: int | None = None) -> str:
         """Return the text of a part, of at most `limit` bytes; HTML becomes plain text."""
@@ -185,6 +185,28 @@ class MimeReader:
         if text is None:
             text = decode(data, part.charset, self.defects)
         return html_to_text(text) if part.content_type == "text/html" else text
+
+
+def transfer_encoding(part: MailPart) -> str:
+    """Return the transfer encoding of a part in lower case; empty if it is not encoded."""
+    encoding = part.headers.get(b"content-transfer-encoding", b"").strip().lower().partition(b";")[0]
+    return plain(unfold(encoding), limit=40) if encoding not in _NOT_ENCODED else ""
+
+
+def decode_part(raw: bytes, place: EncodedPart, defects: list[str]) -> bytes:
+    """Return the bytes of a part of a mail with its transfer encoding decoded, as far as it is undamaged."""
+    data = raw[place.start : place.end]
+    match place.encoding:
+        case "":
+            return data
+        case "quoted-printable":
+            return binascii.a2b_qp(data)
+        case "base64":
+            return _base64(data, defects)
+        case "x-uuencode" | "uuencode" | "uue" | "x-uue":
+            return _uudecode(data, defects)
+    defects.append(f"transfer encoding {place.encoding!r}")
+    return data
 
 
 @lru_cache(maxsize=1024)

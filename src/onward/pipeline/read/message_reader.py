@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import PurePosixPath
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from onward import Document, Permanent
-from onward.pipeline.documents import MAIL, Archive, Message, MessageAttachment
-from onward.pipeline.read.charsets import read_text
+from onward import Document
+from onward.pipeline.documents import MAIL, Archive, AttachedTo, Message
+from onward.pipeline.read.attachments import USUAL_LIMITS, AttachedFile, AttachmentLimits, list_attachments
+from onward.pipeline.read.file_readers import LIMITED_KINDS, FileToRead, read_content
+from onward.pipeline.read.limited_reader import ReaderLimits, read_limited
 from onward.pipeline.read.mail import read_mail
 from onward.pipeline.read.mbox import RawMessage
+from onward.pipeline.read.ocr import WITHOUT_OCR, OCROptions
+from onward.pipeline.read.page_text import MAX_CHARACTERS, PageText, cut_text
 from onward.search.words import detect_language
-
-MAX_CHARACTERS = 2_000_000  # the text of a message; the rest stays in the blob of its archive
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_FRONT_TITLE = re.compile(r"title:[ \t]*(.*\S)", re.IGNORECASE)
-_ATX = re.compile(r" {0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
-_SETEXT = re.compile(r" {0,3}(?:=+|-{2,})[ \t]*$")
-_RULE = re.compile(r"([!-/:-@\[-`{-~])\1{2,}$")
-_TITLE_LINES = 400  # the lines in which a title is searched
-
-
-class PageText(NamedTuple):
-    """The text of a web page or a PDF, with its title, author and date."""
-
-    title: str
-    author: str
-    date: float | None  # Unix seconds of the day of publication, in UTC
-    text: str
-
-
-class NoText(Permanent):
-    """The page or PDF has no text."""
 
 
 class ReadMessage(NamedTuple):
@@ -41,6 +23,7 @@ class ReadMessage(NamedTuple):
     message: Message
     text: str
     quoted: str = ""  # quotes and signatures
+    files: Sequence[AttachedFile] = ()  # attachments that are read as archives of their own
 
 
 class IndexTexts(NamedTuple):
@@ -63,18 +46,25 @@ def index_texts(read: ReadMessage) -> IndexTexts:
     return IndexTexts(message.subject, read.text, read.quoted, fields)
 
 
-def read_message(archive: Archive, id: str, raw: RawMessage) -> ReadMessage:
+def read_message(
+    archive: Archive, id: str, raw: RawMessage, limits: AttachmentLimits = USUAL_LIMITS
+) -> ReadMessage:
     mail = read_mail(raw.raw)
     root = mail.references[0] if mail.references else mail.message_id or id
-    body, defects = _cut(mail.body)
+    body, defects = cut_text(mail.body)
     spans = [(kind, start, min(end, len(body))) for kind, start, end in mail.spans if start < len(body)]
     author = mail.author
     if mail.author_email and mail.author_email != author.lower():
         author = f"{author} <{mail.author_email}>"
+    thread_id = Document.make_id("thread", archive.source, root)
+    about = AttachedTo(
+        message_id=id, thread_id=thread_id, number=0, subject=mail.subject, author=author, date=mail.date
+    )
+    attachments, files = list_attachments(archive, mail.attachments, about, mail.message_id or id, limits)
     message = Message.from_archive(
         archive,
         id,
-        thread_id=Document.make_id("thread", archive.source, root),
+        thread_id=thread_id,
         message_id=mail.message_id,
         references=list(mail.references),
         subject=mail.subject,
@@ -83,106 +73,46 @@ def read_message(archive: Archive, id: str, raw: RawMessage) -> ReadMessage:
         date=mail.date,
         body=body,
         spans=spans,
-        attachments=[
-            MessageAttachment(name=it.name, content_type=it.content_type, size=it.size, indexed=bool(it.text))
-            for it in mail.attachments
-        ],
+        attachments=attachments,
         defects=[*mail.defects, *defects],
         language=detect_language("".join(body[start:end] for kind, start, end in spans if kind == "new") or body),
         offset=raw.offset,
         length=raw.end - raw.offset,
     )
-    texts = [message.new_text(), *(file.text for file in mail.attachments if file.text)]
-    return ReadMessage(message, "\n\n".join(texts)[:MAX_CHARACTERS], message.quoted_text())
+    text = "\n\n".join((message.new_text(), *(file.text for file in mail.attachments if file.text)))
+    if len(text) > MAX_CHARACTERS:
+        unsearched = f"attached text is searched up to {MAX_CHARACTERS:,} characters; all of it is in the archive"
+        message.defects.append(unsearched)
+    return ReadMessage(message, text[:MAX_CHARACTERS], message.quoted_text(), files)
 
 
-def _cut(body: str) -> tuple[str, list[str]]:
-    """Return the text that is kept, and the defect to report if it was cut."""
-    if len(body) <= MAX_CHARACTERS:
-        return body, []
-    cut = f"text cut after {MAX_CHARACTERS:,} of {len(body):,} characters; all of it is in the archive"
-    return body[:MAX_CHARACTERS], [cut]
-
-
-def read_file(archive: Archive, id: str, data: bytes) -> ReadMessage:
-    """Read a page, PDF or text file; it is a thread of its own."""
-    if archive.kind == "html":
-        from onward.pipeline.read.web_pages import read_page  # slow to import, and not needed for mail
-
-        page = read_page(data, archive.url, archive.charset)
-    elif archive.kind == "pdf":
-        from onward.pipeline.read.pdf import read_pdf
-
-        page = read_pdf(data)
-    else:
-        text = read_text(data, archive.charset)
-        page = PageText(read_title(text, archive.kind, archive.title), "", None, text)
-    body, defects = _cut(page.text)
+def read_file(
+    archive: Archive, id: str, data: bytes, limits: ReaderLimits | None = None, ocr: OCROptions = WITHOUT_OCR
+) -> ReadMessage:
+    """Read a page, PDF or text file, in a limited process if its kind needs one; it is a thread of its own."""
+    file = FileToRead(archive.kind, archive.title, archive.url, archive.charset, ocr)
+    page = read_limited(file, data, limits) if file.kind in LIMITED_KINDS else read_content(file, data)
+    body, defects = cut_text(page.text)
+    about = _of_attachment(archive.attached_to, page) if archive.attached_to else _of_file(archive, id, page)
     message = Message.from_archive(
         archive,
         id,
-        thread_id=Document.make_id("thread", archive.source, archive.path, id),
-        message_id=archive.url or archive.title,
-        subject=page.title or archive.title,
-        author=page.author,
-        date=page.date,
+        **about,
+        message_id="" if archive.attached_to else archive.url or archive.title,
         body=body,
-        defects=defects,
+        defects=[*page.defects, *defects],
         language=archive.language or detect_language(body),
         length=archive.size,
     )
     return ReadMessage(message, body)
 
 
-def read_title(text: str, kind: str, path: str) -> str:
-    """Return the first heading of Markdown or reST, or else the name of the file."""
-    lines = text.split("\n", _TITLE_LINES)[:_TITLE_LINES]
-    find_title = {"markdown": _markdown_title, "rst": _rst_title}.get(kind)
-    return (find_title(lines) if find_title else "") or PurePosixPath(path).name
+def _of_file(archive: Archive, id: str, page: PageText) -> dict[str, Any]:
+    thread = Document.make_id("thread", archive.source, archive.path, id)
+    return {"thread_id": thread, "subject": page.title or archive.title, "author": page.author, "date": page.date}
 
 
-def _markdown_title(lines: list[str]) -> str:
-    start, title = _skip_front_matter(lines)
-    if title:
-        return title
-    fence, before = "", ""
-    for line in lines[start:]:
-        mark = _FENCE.match(line)
-        if fence:
-            if mark and mark[1].startswith(fence) and not line.strip().strip(fence[0]):
-                fence = ""
-            continue
-        if mark:
-            fence, before = mark[1], ""
-        elif heading := _ATX.match(line):
-            if heading[1].strip():
-                return heading[1].strip()
-        elif before and _SETEXT.match(line):
-            return before
-        else:
-            # An underlined heading is the line above; a list, a quote or indented code is no heading.
-            before = "" if line.startswith(("    ", "\t", ">", "- ", "* ", "+ ", "|")) else line.strip()
-    return ""
-
-
-def _skip_front_matter(lines: list[str]) -> tuple[int, str]:
-    if not lines or lines[0].rstrip() != "---":
-        return 0, ""
-    title = ""
-    for number, line in enumerate(lines[1:], 1):
-        if line.rstrip() in ("---", "..."):
-            return number + 1, title
-        if not title and (match := _FRONT_TITLE.match(line)):
-            title = match[1].strip("\"'").strip()
-    return 0, ""
-
-
-def _rst_title(lines: list[str]) -> str:
-    for above, line, below in zip(["", *lines], lines, [*lines[1:], ""], strict=False):
-        text, rule = line.strip(), below.strip()
-        if not text or _RULE.match(text) or not _RULE.match(rule) or line.startswith("..") or below[:1] == " ":
-            continue
-        # An indented title has a line above it, too; the rule may be a little shorter than the text.
-        if (line[0] != " " or _RULE.match(above.strip())) and len(rule) >= min(len(text), 4):
-            return text
-    return ""
+def _of_attachment(mail: AttachedTo, page: PageText) -> dict[str, Any]:
+    """Return what the message of an attachment has of its mail: who has sent it, and when, matters to people."""
+    subject = f"{page.title} ({mail.name})" if page.title and page.title != mail.name else mail.name
+    return {"thread_id": mail.thread_id, "subject": subject, "author": mail.author, "date": mail.date}

@@ -12,7 +12,13 @@ import pypdfium2.raw as pdfium  # type: ignore[import-untyped]
 
 from onward import Permanent
 from onward.pipeline.read.charsets import clean
-from onward.pipeline.read.message_reader import NoText, PageText
+from onward.pipeline.read.ocr import WITHOUT_OCR, NeedsOCR, OCROptions, Recognition
+from onward.pipeline.read.page_text import NoText, PageText, UnreadableFile
+
+OCR_DPI = 300  # tesseract is made for this
+MAX_PIXELS = 25_000_000  # of a page: A4 has 8.7 million
+MIN_SCAN_PIXELS = 250_000  # of the picture of a scanned page: A5 has that at 60 dots an inch
+MAX_DEFECTS = 10
 
 # PDFium is not thread-safe: two threads in it at once crash the process.
 _lock = Lock()
@@ -40,8 +46,8 @@ class BrokenPDF(Permanent):
     """It is damaged, or no PDF."""
 
 
-def read_pdf(data: bytes) -> PageText:
-    """Return the text of a PDF, page after page, with its title, author and date."""
+def read_pdf(data: bytes, ocr: OCROptions = WITHOUT_OCR) -> PageText:
+    """Return the text of a PDF, page after page, with its title, author and date; that of scans is recognised."""
     with _lock:
         try:
             document = pypdfium2.PdfDocument(data)
@@ -53,16 +59,85 @@ def read_pdf(data: bytes) -> PageText:
         with closing(document):
             pages = [_page_text(document, number) for number in range(len(document))]
             about = document.get_metadata_dict()
-    if not any(pages):
-        raise NoText(
-            f"the PDF has {len(pages)} {'page' if len(pages) == 1 else 'pages'} and no text: it is probably "
-            "scanned; run it through text recognition (OCR) and ingest the result"
-        )
+            pages, defects = _recognised(document, pages, ocr)
     text = "\n\n".join(page for page in pages if page)
     title, author = (clean(about.get(key, "")).strip() for key in ("Title", "Author"))
     if len(title) <= _MAX_NO_TITLE_CHARACTERS and _NO_TITLE.fullmatch(title):
         title = ""
-    return PageText(title, author, _date(about.get("CreationDate", "")), text)
+    return PageText(title, author, _date(about.get("CreationDate", "")), text, defects)
+
+
+def _recognised(
+    document: pypdfium2.PdfDocument, pages: list[str], ocr: OCROptions
+) -> tuple[list[str], tuple[str, ...]]:
+    """Return the pages with the recognised text of those that are scanned, and what was left out."""
+    count, has_text = len(pages), any(pages)
+    scanned = [
+        number for number, text in enumerate(pages) if not text and (not has_text or _is_scan(document, number))
+    ]
+    if has_text and not scanned:
+        return pages, ()
+    scan = f"the PDF has {count} {'page' if count == 1 else 'pages'} and no text: it is probably scanned"
+    try:
+        found, defects = _recognise(document, scanned, ocr)
+    except NeedsOCR as error:
+        if has_text:
+            unread = f"{len(scanned)} of {count} pages are scans, whose text was not recognised"
+            return pages, (f"{unread}: {'ONWARD_OCR=off' if ocr.off else 'onward doctor says what is missing'}",)
+        raise NeedsOCR(f"{scan}; {error}") from None
+    if not has_text and not any(found.values()):
+        reasons = "; ".join(defects[:3])
+        raise NoText(f"{scan}, and no text was recognised in it" + (f" ({reasons})" if reasons else ""))
+    which = f"the text of {len(scanned)} of {count} pages" if has_text else "its text"
+    recognised = f"{which} was recognised (OCR)"
+    return [found.get(number, text) for number, text in enumerate(pages)], (recognised, *defects)[:MAX_DEFECTS]
+
+
+def _recognise(
+    document: pypdfium2.PdfDocument, numbers: list[int], ocr: OCROptions
+) -> tuple[dict[int, str], list[str]]:
+    """Return the text of each of these pages that was recognised, and what went wrong."""
+    if ocr.off:
+        raise NeedsOCR("set ONWARD_OCR=auto, or run it through text recognition (OCR), and ingest the result")
+    recognition = Recognition(ocr)
+    found: dict[int, str] = {}
+    defects: list[str] = []
+    for done, number in enumerate(numbers):
+        if recognition.seconds_left <= 0:
+            defects.append(
+                f"{done} of {len(numbers)} pages were recognised in {ocr.seconds:g} s (ONWARD_OCR_SECONDS)"
+            )
+            break
+        try:
+            found[number] = recognition.text(_picture(document, number))
+        except (UnreadableFile, pypdfium2.PdfiumError) as error:
+            defects.append(f"page {number + 1}: {error}")
+    return found, defects
+
+
+def _is_scan(document: pypdfium2.PdfDocument, number: int) -> bool:
+    """Return whether a page has a picture that may be a scan; an empty page, or one with a mark, is none."""
+    try:
+        with closing(document[number]) as page:
+            sizes = [one.get_px_size() for one in page.get_objects([pdfium.FPDF_PAGEOBJ_IMAGE])]
+    except pypdfium2.PdfiumError:
+        return False
+    return any(width * height >= MIN_SCAN_PIXELS for width, height in sizes)
+
+
+def _picture(document: pypdfium2.PdfDocument, number: int) -> bytes:
+    """Return a page as a picture in shades of grey, in the format PGM."""
+    with closing(document[number]) as page:
+        width, height = page.get_size()
+        pixels = max(1.0, width * height)
+        scale = min(OCR_DPI / 72, (MAX_PIXELS / pixels) ** 0.5)
+        with closing(page.render(scale=scale, grayscale=True)) as bitmap:
+            rows = bytes(bitmap.buffer)
+            size, stride = (bitmap.width, bitmap.height), bitmap.stride
+            if bitmap.n_channels != 1:
+                raise UnreadableFile("the page cannot be drawn in shades of grey")
+    lines = (rows[at : at + size[0]] for at in range(0, stride * size[1], stride))
+    return b"P5 %d %d 255\n" % size + b"".join(lines)
 
 
 def _page_text(document: pypdfium2.PdfDocument, number: int) -> str:

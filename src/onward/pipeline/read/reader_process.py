@@ -2,27 +2,26 @@
 
 A worker process has one interpreter lock for parsing, chunking, embedding and commits. Reading mails and making
 their index terms takes about a quarter of all that. The worker still splits the mailbox, recognises duplicates and
-commits in order, so the result is the same. What a reader process cannot read, the worker reads itself: a
-mail that kills its process kills the worker, too, and is counted there.
+commits in order, so the result is the same. Of an attachment that is read apart only its place in the mail comes
+back: the worker has its bytes. What a reader process cannot read, the worker reads itself: a mail that kills its
+process kills the worker, too, and is counted there.
 """
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import logging
 import os
 import pickle
-import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from multiprocessing.connection import Connection, Pipe
-from queue import SimpleQueue
+from multiprocessing.connection import Connection
 
 from onward.pipeline.documents import Archive
+from onward.pipeline.read.attachments import USUAL_LIMITS, AttachmentLimits
+from onward.pipeline.read.child_process import end_process, end_with_parent, received_from, start_process
 from onward.pipeline.read.mbox import RawMessage
 from onward.pipeline.read.message_reader import ReadMessage, index_texts, read_message
 from onward.search.postings import TextEntry, text_entry
@@ -34,8 +33,6 @@ MAX_PROCESSES = 3  # more than this, and the one that commits would be the slowe
 MAX_RAW_BYTES = 1_000_000  # of a mail; the worker decides whether a larger one can be stored
 MAX_PER_PROCESS = 2  # batches: one that it reads, and one that waits for it
 START_SECONDS = 30.0
-END_SECONDS = 5.0
-_PR_SET_PDEATHSIG = 1  # a parameter of Linux's prctl
 _READY = b"ready"
 
 Batch = Sequence[tuple[str, RawMessage]]
@@ -45,11 +42,11 @@ IndexedMessage = tuple[ReadMessage, TextEntry]  # no class of this module: in th
 class ReaderProcesses:
     """Processes that read batches of mails; `take` returns the results in the order of `give`."""
 
-    def __init__(self, archive: Archive, count: int) -> None:
+    def __init__(self, archive: Archive, limits: AttachmentLimits, count: int) -> None:
         self._readers: list[_Reader] = []
         try:
             for _ in range(count):
-                self._readers.append(_Reader(archive))
+                self._readers.append(_Reader(archive, limits))
         except OSError as error:
             log.warning("no process that reads mails can be started: %s; this worker reads them itself", error)
         self._given: list[tuple[Batch, _Reader | None]] = []
@@ -84,15 +81,12 @@ class ReaderProcesses:
 class _Reader:
     """One process, as the worker sees it."""
 
-    def __init__(self, archive: Archive) -> None:
+    def __init__(self, archive: Archive, limits: AttachmentLimits) -> None:
         self.load = 0
         self._ready = self._failed = False
-        self._pipe, theirs = Pipe()
-        command = [sys.executable, "-m", __name__, str(theirs.fileno())]
-        with theirs:
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+        self._process, self._pipe = start_process(__name__)
         with suppress(BrokenPipeError):  # it has died; then it never is ready
-            self._pipe.send(archive)
+            self._pipe.send((archive, limits))
 
     def is_ready(self, wait: float = 0.0) -> bool:
         """Return whether the process has started and is alive."""
@@ -130,22 +124,19 @@ class _Reader:
 
     def close(self) -> None:
         """End the process; what it reads is of no use any more."""
-        self._pipe.close()
-        self._process.kill()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(END_SECONDS)
+        end_process(self._process, self._pipe)
 
 
 _in_use = threading.Lock()
 
 
 @contextmanager
-def reader_processes(archive: Archive) -> Iterator[ReaderProcesses]:
+def reader_processes(archive: Archive, limits: AttachmentLimits = USUAL_LIMITS) -> Iterator[ReaderProcesses]:
     """Start processes for a large mailbox; none for a small one, or while this worker reads another large one."""
     cores = os.cpu_count() or 1
     mine = archive.kind == "mbox" and archive.size >= MIN_BYTES and cores > 1 and _in_use.acquire(blocking=False)
     try:
-        readers = ReaderProcesses(archive, min(MAX_PROCESSES, cores // 2) if mine else 0)
+        readers = ReaderProcesses(archive, limits, min(MAX_PROCESSES, cores // 2) if mine else 0)
         try:
             yield readers
         finally:
@@ -160,37 +151,25 @@ def reader_processes(archive: Archive) -> Iterator[ReaderProcesses]:
 
 def main(descriptor: int) -> None:
     """Read batches until the worker closes the pipe or dies."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the worker decides when to stop
-    # A mail that hangs this process must not keep it alive longer than the worker.
-    with suppress(OSError, AttributeError):  # Linux only
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent()
     gc.freeze()
     gc.set_threshold(50_000, 20, 10)
     pipe = Connection(descriptor)
-    batches: SimpleQueue[bytes] = SimpleQueue()
-    # Batches are received while another is read: otherwise both sides might wait until the other one reads.
-    threading.Thread(target=_receive, args=(pipe, batches), daemon=True).start()
-    archive: Archive = pickle.loads(batches.get())
+    batches = received_from(pipe)
+    given: tuple[Archive, AttachmentLimits] = pickle.loads(batches.get())
     pipe.send_bytes(_READY)
     while True:
         batch: Batch = pickle.loads(batches.get())
-        found = [_read(archive, id, raw) for id, raw in batch]
+        found = [_read(*given, id, raw) for id, raw in batch]
         pipe.send_bytes(pickle.dumps(found, pickle.HIGHEST_PROTOCOL))
 
 
-def _receive(pipe: Connection, batches: SimpleQueue[bytes]) -> None:
-    with suppress(EOFError, OSError):
-        while True:
-            batches.put(pipe.recv_bytes())
-    os._exit(0)
-
-
-def _read(archive: Archive, id: str, raw: RawMessage) -> IndexedMessage | None:
+def _read(archive: Archive, limits: AttachmentLimits, id: str, raw: RawMessage) -> IndexedMessage | None:
     """Return a message and its index terms; None if the worker has to find out what is wrong with it."""
     if raw.problem or len(raw.raw) > MAX_RAW_BYTES:
         return None
     try:
-        read = read_message(archive, id, raw)
+        read = read_message(archive, id, raw, limits)
         read.message.to_json()
         return read, text_entry(*index_texts(read), read.message.language)
     except Exception:

@@ -6,12 +6,14 @@ import logging
 import re
 from contextlib import suppress
 from datetime import UTC, datetime
+from html import unescape
 
 import trafilatura
 from selectolax.lexbor import LexborHTMLParser
 
 from onward.pipeline.read.charsets import clean, read_text
-from onward.pipeline.read.message_reader import NoText, PageText
+from onward.pipeline.read.html_text import takes_long, text_between_tags
+from onward.pipeline.read.page_text import NoText, PageText
 
 _log = logging.getLogger(__name__)
 # Their warnings repeat our errors.
@@ -21,6 +23,8 @@ for _name in ("trafilatura", "htmldate"):
 _MAX_ARTICLE_BYTES = 10_000_000
 """The article of a larger page takes minutes to find; such pages are tables or logs."""
 _UNSEEN = "script, style, noscript, template, svg, head, iframe, object"
+_UNSEEN_TAG = re.compile(r"<(/?)(script|style|noscript|template|head)\b[^<>]*>", re.IGNORECASE)
+_TITLE = re.compile(r"<title\b[^>]{0,200}>([^<]{1,1000})", re.IGNORECASE)
 _BLANK_LINES = re.compile(r"\s*\n\s*\n\s*")
 _META_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]{1,40})""", re.IGNORECASE)
 
@@ -30,6 +34,8 @@ def read_page(data: bytes, url: str, charset: str = "") -> PageText:
     if not charset and (claimed := _META_CHARSET.search(data[:4096])):
         charset = claimed[1].decode("ascii", "replace")
     html = read_text(data, charset)
+    if takes_long(html):
+        return _read_simply(html, url)
     page = _read_article(html, url) if len(data) <= _MAX_ARTICLE_BYTES else None
     tree = LexborHTMLParser(html)
     heads = [node for selector in ("title", "h1") if (node := tree.css_first(selector)) is not None]
@@ -42,11 +48,38 @@ def read_page(data: bytes, url: str, charset: str = "") -> PageText:
         visible = tree.root.text(separator="\n", strip=True) if tree.root is not None else ""
         text = _BLANK_LINES.sub("\n\n", clean(visible)).strip()
     if not text:
-        raise NoText(
-            f"the page {url or title!r} has no text: it may be made by scripts in a browser; save what "
-            "you see there as HTML or PDF and ingest that"
-        )
+        raise _no_text(url or title)
     return PageText(title, page.author if page else "", page.date if page else None, text)
+
+
+def _read_simply(html: str, url: str) -> PageText:
+    """Return the text between the tags of a page that no browser would show: a parser takes minutes for it."""
+    found = _TITLE.search(html)
+    title = " ".join(clean(unescape(found[1])).split()) if found else ""
+    text = clean(text_between_tags(_without_unseen(html))).strip()
+    if not text:
+        raise _no_text(url or title)
+    return PageText(
+        title, "", None, text, ("read as text between tags: it has too many nested tags or attributes",)
+    )
+
+
+def _without_unseen(html: str) -> str:
+    kept, start, unseen = list[str](), 0, ""
+    for tag in _UNSEEN_TAG.finditer(html):
+        if not unseen and not tag[1]:
+            kept.append(html[start : tag.start()])
+            start, unseen = tag.start(), tag[2].lower()
+        elif tag[1] and tag[2].lower() == unseen:
+            start, unseen = tag.end(), ""
+    return "".join((*kept, html[start:]))  # also what follows an element that is not closed
+
+
+def _no_text(place: str) -> NoText:
+    return NoText(
+        f"the page {place!r} has no text: it may be made by scripts in a browser; save what you see there as HTML "
+        "or PDF and ingest that"
+    )
 
 
 def _read_article(html: str, url: str) -> PageText | None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
 from onward import App, DocumentState, Permanent, Reader, Work
 from onward.models.tokenizer import open_tokenizer, split_words
-from onward.pipeline.documents import Chunk, Message, plain_subject
-from onward.pipeline.events import ChunksPrepared, EmbeddingsGenerated, JSONParsed
+from onward.pipeline.documents import Chunk, Message
+from onward.pipeline.events import ChunksPrepared, EmbeddingsGenerated, JSONParsed, ThreadsDiverged
 from onward.pipeline.stages.parsing import read_again
+from onward.pipeline.subjects import plain_subject
+from onward.pipeline.thread_index import ThreadIndex
 
 CHECKPOINT_CHUNKS = 400
 MAX_TOKENS = 256
@@ -75,6 +78,7 @@ def chunk(app: App, messages: Sequence[Message], work: Work) -> None:
             work.fail(message, read)
         else:
             readable.append(read)
+    _compare_threads(app, readable, work)
     tokens, overlap = app.settings.chunk_tokens, app.settings.chunk_overlap
     with work.computing():
         found = [split(it.new_text(), kind=it.kind, max_tokens=tokens, overlap=overlap) for it in readable]
@@ -111,6 +115,18 @@ def chunk(app: App, messages: Sequence[Message], work: Work) -> None:
         work.emit(ChunksPrepared.of(made))
     if threads:
         work.emit(EmbeddingsGenerated(thread_ids=sorted(threads)))
+
+
+def _compare_threads(app: App, messages: Sequence[Message], work: Work) -> None:
+    """Compare the threads of new messages with those of others that were stored at the same time."""
+    if work.cursor:
+        return  # an earlier try has committed what it has found
+    by_source: defaultdict[str, list[Message]] = defaultdict(list)
+    for message in messages:
+        by_source[message.source].append(message)
+    for source, some in by_source.items():
+        if found := ThreadIndex(app).diverged(some):
+            work.emit(ThreadsDiverged(source=source, thread_ids=sorted(found)))
 
 
 class TextPiece(NamedTuple):

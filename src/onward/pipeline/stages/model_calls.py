@@ -11,6 +11,7 @@ from onward.models.sentences import sentence_spans
 from onward.pipeline.documents import Chunk, Message, Summary, Thread, in_order
 from onward.pipeline.events import EmbeddingsGenerated, SummaryComplete
 
+MAX_ATTACHMENT_CHARACTERS = 4_000  # of an attachment that are summarised: a thread is about its mails
 SHORT = 200  # characters; a longer text is not only a greeting or the signature of a phone
 
 
@@ -57,6 +58,11 @@ def summarize(app: App, thread: Thread, work: Work) -> None:
 
 
 def said(message: Message) -> str:
-    """Return the text of a message without quotes and signature, or with them if it has no prose of its own."""
+    """Return the text of a message without quotes and signature, or with them if it has no prose of its own.
+
+    Of an attachment only the beginning is returned.
+    """
+    if message.attached_to is not None:
+        return message.body.strip()[:MAX_ATTACHMENT_CHARACTERS]
     new = message.new_text().strip()
     return new if len(new) > SHORT or sentence_spans(new) else message.body.strip()

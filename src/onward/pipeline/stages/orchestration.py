@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from onward import DocumentState, Event, Reader, Status, Work
@@ -21,6 +21,7 @@ from onward.pipeline.stages.parsing import thread_of
 THREAD_PAGE = 200
 MAX_CONTEXT = 200  # messages of a thread that are summarised: the first `EARLIEST`, and the last ones
 EARLIEST = MAX_CONTEXT // 4
+MAX_ATTACHMENTS = 20  # attachments of a thread that are summarised, in the order of their ids
 MESSAGE_PAGE = 2_000  # messages of several threads that are listed at once
 
 
@@ -41,7 +42,9 @@ def orchestrate(event: EmbeddingsGenerated, work: Work) -> None:
 def after_failed_archives(event: ParsingFailed, work: Work) -> None:
     """Check the threads of an archive that was given up: they wait for it no longer."""
     for archive in work.store.get_many(Archive, [event.archive_id]):
-        work.emit(EmbeddingsGenerated(origin=archive.origin))
+        # An attachment that could not be read has no message by which its thread is found.
+        threads = [archive.attached_to.thread_id] if archive.attached_to else []
+        work.emit(EmbeddingsGenerated(origin=archive.origin, thread_ids=threads))
 
 
 def after_failed_messages(event: ChunkingFailed, work: Work) -> None:
@@ -80,6 +83,7 @@ class _ThreadContent:
     waits: bool = False
     _covered: int = 0
     absent: int = 0  # the sum of the numbers of missing chunks
+    _attachments: list[str] = field(default_factory=list)
     _earliest: list[tuple[float, int, str]] = field(default_factory=list)
     """A heap with the latest first; times and places are negative."""
     _latest: list[tuple[float, int, str]] = field(default_factory=list)  # a heap with the earliest first
@@ -99,15 +103,22 @@ class _ThreadContent:
         push = heapq.heappush if len(self._earliest) < EARLIEST else heapq.heappushpop
         push(self._earliest, (-at, -place, id))
 
+    def add_attachment(self, id: str, revision: int, status: str) -> None:
+        """Add the text of an attachment. It is no message of the thread, but the summary covers it."""
+        self._covered += _number(id, revision, status)
+        if status == Status.PROCESSED:
+            self._attachments.append(id)
+
     def digest(self) -> str:
         """Return a digest of the messages and missing chunks, independent of their order."""
         return Thread.make_id("covers", self.messages, str(self._covered), self.missing, str(self.absent))
 
     def context(self) -> list[str]:
         """Return the messages to summarise: all, or the first and the last ones of a long thread."""
+        attachments = sorted(self._attachments)[:MAX_ATTACHMENTS]
         if self.processed <= MAX_CONTEXT:
-            return sorted(id for _, _, id in self._earliest + self._latest)
-        return [id for _, _, id in sorted(self._earliest, reverse=True) + sorted(self._latest)]
+            return sorted(id for _, _, id in self._earliest + self._latest) + attachments
+        return [id for _, _, id in sorted(self._earliest, reverse=True) + sorted(self._latest)] + attachments
 
 
 def _number(*parts: object) -> int:
@@ -148,6 +159,11 @@ def _thread_contents(ids: Sequence[str], store: Reader) -> dict[str, _ThreadCont
     read = [id for id, content in contents.items() if not content.waits]
     for id in store.unfinished(Message, "thread_id", read, children=Chunk):
         contents[str(id)].waits = True
+    for attachment in store.find(Archive, "attached_thread", read):
+        if attachment.status == Status.PENDING:
+            contents[str(attachment.value)].waits = True
+    for id in store.unfinished(Message, "attached_thread", read, children=Chunk):
+        contents[str(id)].waits = True
     for page in _message_pages([id for id, content in contents.items() if not content.waits], store):
         of_message = {id: contents[thread] for thread, id, *_ in page}
         for _, id, revision, status, date in page:
@@ -156,7 +172,19 @@ def _thread_contents(ids: Sequence[str], store: Reader) -> dict[str, _ThreadCont
             content = of_message[str(chunk.value)]
             content.absent += _number(chunk.id)
             content.missing += 1
+    _add_attachments(contents, store)
     return contents
+
+
+def _add_attachments(contents: Mapping[str, _ThreadContent], store: Reader) -> None:
+    whole = [id for id, content in contents.items() if not content.waits]
+    of_attachment: dict[str, _ThreadContent] = {}
+    for one in store.find(Message, "attached_thread", whole):
+        of_attachment[one.id] = contents[str(one.value)]
+        of_attachment[one.id].add_attachment(one.id, one.revision, one.status)
+    for chunk in store.children(Chunk, Message, list(of_attachment), unlike=Status.PROCESSED):
+        of_attachment[str(chunk.value)].absent += _number(chunk.id)
+        of_attachment[str(chunk.value)].missing += 1
 
 
 def _message_pages(threads: Sequence[str], store: Reader) -> Iterator[list[tuple[str, str, int, str, float]]]:

@@ -7,39 +7,46 @@ import io
 import re
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
 from onward import App, Document, DocumentState, Permanent, Reader, Work
 from onward.pipeline.documents import MAIL, Archive, Message, Report, Thread, find_archives, report_id
 from onward.pipeline.events import ArchiveIngested, EmbeddingsGenerated, JSONParsed
 from onward.pipeline.read.mbox import RawMessage, split_mbox
-from onward.pipeline.read.message_reader import ReadMessage, index_texts, read_file, read_message
+from onward.pipeline.read.message_reader import ReadMessage
+from onward.pipeline.read.ocr import NeedsOCR
+from onward.pipeline.read.page_text import NoText
 from onward.pipeline.read.reader_process import IndexedMessage, reader_processes
-from onward.pipeline.stages.ingestion import read_others_again, remove_messages
-from onward.search.postings import TextEntry
+from onward.pipeline.stages.attachments import add_attachments, parse_attachment, why_not_read
+from onward.pipeline.stages.reading import attachment_limits, computing, index_message, try_reading
+from onward.pipeline.stages.removal import read_others_again, remove_messages
+from onward.pipeline.thread_index import ThreadIndex
 
 CHECKPOINT_MESSAGES = 250
 CHECKPOINT_BYTES = 1_000_000
+CHECKPOINT_ATTACHMENTS = 300  # with their mails and threads less than a work may add
 FIRST_BYTES, LARGE_BYTES = 100_000, 4_000_000
-MAX_JSON_BYTES = 5_000_000  # the size of a message as JSON, without its indexed text
 ID_BYTES = 16
 RECORD_BYTES = ID_BYTES + 8  # an id and an offset (big-endian)
+NO_ROOTS: Mapping[str, str] = MappingProxyType({})
 _OUTCOMES = ("messages", "parsed", "failed", "duplicates", "new")
 _MESSAGE_ID = re.compile(rb"message-id:\s*<?([^\s<>]+)", re.IGNORECASE)
 _BODY = re.compile(rb"\r?\n\r?\n")
 
 
-class UnreadableMessage(Permanent):
-    """A message of an archive cannot be read; its bytes are kept."""
-
-
 def parse(app: App, archive: Archive, work: Work) -> None:
     """Read an archive from where an earlier try stopped, then remove the older archives of its place."""
-    _ArchiveParser(app, archive, work).run()
+    if archive.blob is None:
+        raise Permanent(f"archive {archive.id} has no blob; ingest {archive.source} again")
+    if archive.attached_to is not None:
+        parse_attachment(app, archive, work)
+    else:
+        _ArchiveParser(app, archive, work).run()
 
 
 def requeue(states: Sequence[DocumentState], store: Reader) -> Iterator[ArchiveIngested]:
@@ -66,13 +73,13 @@ class _ArchiveParser:
     work: Work
     offsets: dict[bytes, int] = field(default_factory=dict)  # of its messages, by id
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_OUTCOMES, 0))
+    end: int = 0  # the place behind what is written
+    not_read: NoText | None = None  # why a picture or a scan has no text
     removes: bool = False  # an earlier try has removed messages that other archives may also have
 
     def run(self) -> None:
         archive, counts = self.archive, self.counts
-        if archive.blob is None:
-            raise Permanent(f"archive {archive.id} has no blob; ingest {archive.source} again")
-        with closing(self.app.blobs.open(archive.blob)) as stream:
+        with closing(self.app.blobs.open(str(archive.blob))) as stream:
             self._read(stream, self._resume(stream))
         # Before older archives are removed: their messages are then found by the index of the report.
         index = None
@@ -81,6 +88,8 @@ class _ArchiveParser:
         id, source = report_id(archive), archive.source
         self.work.add(Report(id=id, source=source, archive_id=archive.id, counts=dict(counts), index=index))
         self._replace_older_archives()
+        if self.not_read is not None:
+            self.work.replace(archive.model_copy(update=why_not_read(self.not_read)))
         self.work.emit(EmbeddingsGenerated(origin=archive.origin))
 
     def _resume(self, stream: BinaryIO) -> int:
@@ -98,7 +107,8 @@ class _ArchiveParser:
         return start
 
     def _read(self, stream: BinaryIO, start: int) -> None:
-        with reader_processes(self.archive) as readers:
+        self.end = start
+        with reader_processes(self.archive, attachment_limits(self.app.settings)) as readers:
             waiting: deque[_Batch] = deque()  # batches that are being read
             for batch in self._batches(stream, start):
                 self._leave_out_known(batch)
@@ -142,25 +152,45 @@ class _ArchiveParser:
 
     def _write(self, batch: _Batch, found: Sequence[IndexedMessage | None]) -> None:
         """Write a batch and commit it; the last one is committed when the handler returns."""
+        before = {"end": self.end, "counts": dict(self.counts)}
+        self.end = batch.end
         self.counts.update({name: count + batch.counts[name] for name, count in self.counts.items()})
-        with self.work.computing() if None in found else nullcontext():
+        with computing(self.archive, self.work) if None in found else nullcontext():
             outcomes = [
-                indexed or (_try_reading(self.archive, id, raw), None)
+                indexed or (try_reading(self.app, self.archive, id, raw), None)
                 for (id, raw), indexed in zip(batch.new, found, strict=True)
             ]
         messages: list[Message] = []
-        for (id, raw), (read, entry) in zip(batch.new, outcomes, strict=True):
-            if isinstance(read, Permanent):
-                self._keep_failed(id, raw, read)
+        readable = [read.message for read, _ in outcomes if isinstance(read, ReadMessage)]
+        placed, roots = ThreadIndex(self.app).place(readable)
+        in_threads = iter(placed)
+        for (id, raw), (outcome, entry) in zip(batch.new, outcomes, strict=True):
+            if isinstance(outcome, NoText) and self.archive.kind == "picture":
+                self.not_read = outcome  # nothing failed: many pictures have no text
+                continue
+            if isinstance(outcome, Permanent):
+                self.not_read = outcome if isinstance(outcome, NeedsOCR) else None
+                self._keep_failed(id, raw, outcome)
                 continue
             self.counts["parsed"] += 1
-            self.work.add(thread_of(read.message), parent=None)
-            _index(self.work, read, entry)
+            read = outcome._replace(message=next(in_threads))
+            if read.files and len(self.work.added(Archive)) + len(read.files) > CHECKPOINT_ATTACHMENTS:
+                self._emit(messages)
+                # With the old cursor: after a crash, these messages are found to be known.
+                self.work.checkpoint(before)
+                messages = []
+            # In one commit with its thread and its text: a text is indexed only where its message is.
+            self.work.add(thread_of(read.message, roots), parent=None)
+            index_message(self.work, read, entry)
             messages.append(self.work.add(read.message, parent=None))
-        if messages:
-            self.work.emit(JSONParsed.of(messages, archive_id=self.archive.id))
+            add_attachments(self.app, self.work, read, raw.raw)
+        self._emit(messages)
         if not batch.is_last:
             self.work.checkpoint({"end": batch.end, "counts": dict(self.counts)})
+
+    def _emit(self, messages: list[Message]) -> None:
+        if messages:
+            self.work.emit(JSONParsed.of(messages, archive_id=self.archive.id))
 
     def _keep_failed(self, id: str, raw: RawMessage, error: Permanent) -> None:
         """Keep an unreadable message with its bytes, as failed; the others of the archive are parsed."""
@@ -189,7 +219,8 @@ class _ArchiveParser:
     def _replace_older_archives(self) -> None:
         """Remove older archives of the same place, and the messages that are not in this one."""
         archive, work = self.archive, self.work
-        found = find_archives(work.store, [archive.origin])
+        # By the key `origin`, which archives of an older Onward have, too, beside this one; see `find_archives`.
+        found = work.store.find(Archive, "origin", [archive.origin])
         others = work.store.get_many(Archive, [row.id for row in found if row.id != archive.id])
         # Archives without a blob are requests, or could not be fetched.
         others = [other for other in others if other.blob is not None]
@@ -208,27 +239,6 @@ class _ArchiveParser:
             read_others_again(work, archive.source_id, lambda: work.checkpoint(end), but=archive.id)
 
 
-def _try_reading(archive: Archive, id: str, raw: RawMessage) -> ReadMessage | Permanent:
-    """Return the message, or the error if its bytes cannot be read."""
-    place = f"the message at byte {raw.offset:,} of {archive.title}"
-    if raw.problem:
-        return UnreadableMessage(f"{place}: {raw.problem}")
-    try:
-        read = read_message(archive, id, raw) if archive.kind in MAIL else read_file(archive, id, raw.raw)
-        size = len(read.message.to_json())
-    except Permanent as error:
-        return error
-    except Exception as error:  # a reader has no other input, so any error is about these bytes
-        unreadable = UnreadableMessage(f"{place} cannot be read: {type(error).__name__}: {error}")
-        unreadable.__cause__ = error
-        return unreadable
-    if len(raw.raw) > CHECKPOINT_BYTES and size > MAX_JSON_BYTES:
-        return UnreadableMessage(
-            f"{place} is hardly text: it would take {size:,} bytes to store, more than {MAX_JSON_BYTES:,}"
-        )
-    return read
-
-
 def read_again(app: App, message: Message, work: Work) -> Message | Permanent:
     """Read a failed message again from its kept bytes, and write it with its thread and its text."""
     found = find_archives(work.store, [message.origin])
@@ -239,27 +249,17 @@ def read_again(app: App, message: Message, work: Work) -> Message | Permanent:
     with closing(app.blobs.open(str(message.blob))) as stream:
         (kept,) = _split(archive.model_copy(update={"size": message.length}), stream)
     raw = kept._replace(offset=message.offset, end=message.offset + message.length)
-    with work.computing():
-        read = _try_reading(archive, message.id, raw)
+    with computing(archive, work):
+        read = try_reading(app, archive, message.id, raw)
     if isinstance(read, Permanent):
         return read
+    (placed,), roots = ThreadIndex(app).place([read.message])
+    read = read._replace(message=placed)
     work.replace(read.message)
-    work.add(thread_of(read.message), parent=None)
-    _index(work, read)
+    add_attachments(app, work, read, raw.raw)
+    work.add(thread_of(read.message, roots), parent=None)
+    index_message(work, read)
     return read.message
-
-
-def _index(work: Work, read: ReadMessage, entry: TextEntry | None = None) -> None:
-    """Index a message by its texts, names and path, and by what search filters and counts."""
-    message = read.message
-    facets = {
-        "author": message.author,
-        "thread": message.thread_id,
-        "kind": message.kind,
-        "language": message.language,
-        "attachment": "yes" if message.attachments else "",
-    }
-    work.index(message, **index_texts(read)._asdict(), facets=facets, date=message.date, entry=entry)
 
 
 def _split(archive: Archive, stream: BinaryIO, start: int = 0) -> Iterator[RawMessage]:
@@ -316,8 +316,10 @@ def find_original(app: App, message: Message) -> tuple[str, int, int] | None:
     return None
 
 
-def thread_of(message: Message) -> Thread:
-    root = message.references[0] if message.references else message.message_id or message.id
+def thread_of(message: Message, roots: Mapping[str, str] = NO_ROOTS) -> Thread:
+    """Return the thread of a message; `roots` has Message-IDs by the ids of threads."""
+    first = message.references[0] if message.references else message.message_id or message.id
+    root = roots.get(message.thread_id, first)
     return Thread(id=message.thread_id, source=message.source, root=root, subject=message.subject)
 
 

@@ -15,7 +15,7 @@ SELECT priority FROM level WHERE priority IS NOT NULL;
 
 -- name: due_rows
 SELECT id, token, event_id, event_type, version, data, timestamp, key, collection, ids, round, priority, tries,
-       not_ready, able, deaths, lapses, batch, cursor, source, trace, failed_at, failed_trace, due
+       not_ready, able, deaths, lapses, batch, cursor, source, trace, failed_at, failed_trace, expires, due
 FROM ledger
 WHERE service = $1 AND state = 'waiting' AND deaths < 2 AND priority = $2::bigint
   AND due >= $3::float8 AND due <= $4::float8
@@ -35,14 +35,14 @@ UNION
 
 -- name: due_suspects
 SELECT id, token, event_id, event_type, version, data, timestamp, key, collection, ids, round, priority, tries,
-       not_ready, able, deaths, lapses, batch, cursor, source, trace, failed_at, failed_trace, due
+       not_ready, able, deaths, lapses, batch, cursor, source, trace, failed_at, failed_trace, expires, due
 FROM ledger
 WHERE service = $1 AND state = 'waiting' AND deaths >= 2 AND due <= $2::float8
 ORDER BY due, id LIMIT $3 {lock FOR UPDATE SKIP LOCKED};
 
 -- name: due_among
 SELECT l.id, token, event_id, event_type, version, data, timestamp, key, collection, ids, round, priority, tries,
-       not_ready, able, deaths, lapses, batch, cursor, source, trace, failed_at, failed_trace, due
+       not_ready, able, deaths, lapses, batch, cursor, source, trace, failed_at, failed_trace, expires, due
 FROM unnest($1::bigint[]) AS wanted (id) CROSS JOIN LATERAL (
   SELECT * FROM ledger
   WHERE id = wanted.id AND service || '' = $2 AND state = 'waiting' AND deaths < 2
@@ -52,7 +52,7 @@ ORDER BY priority DESC, due, l.id;
 
 -- name: claimed_rows
 SELECT id, token - 1, event_id, event_type, version, data, timestamp, key, collection, ids, round, priority, tries,
-       not_ready, able, deaths, lapses, batch, cursor, source, trace, failed_at, failed_trace, due, service
+       not_ready, able, deaths, lapses, batch, cursor, source, trace, failed_at, failed_trace, expires, due, service
 FROM ledger WHERE state = 'claimed' AND worker = $1;
 
 -- name: claim_rows

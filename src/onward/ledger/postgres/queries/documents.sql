@@ -6,7 +6,7 @@
 SELECT d.*
 FROM unnest($2::text[]) AS wanted (id) CROSS JOIN LATERAL (
   SELECT doc, status, attempt_count, last_attempt_time, last_error, attempts, priority, round, "row", size,
-         fingerprint, retry_at, revision, dead_letter, failed_batch, id, source, parent
+         fingerprint, expires, retry_at, revision, dead_letter, failed_batch, id, source, parent, joined
   FROM documents WHERE collection = $1 AND id = wanted.id OFFSET 0 {lock FOR UPDATE}) AS d;
 
 -- name: documents_without_history
@@ -14,12 +14,12 @@ FROM unnest($2::text[]) AS wanted (id) CROSS JOIN LATERAL (
 SELECT d.*
 FROM unnest($2::text[]) AS wanted (id) CROSS JOIN LATERAL (
   SELECT doc, status, attempt_count, last_attempt_time, NULL::text AS last_error, NULL::text AS attempts, priority, round,
-         "row", size, fingerprint, retry_at, revision, dead_letter, failed_batch, id, source, parent
+         "row", size, fingerprint, expires, retry_at, revision, dead_letter, failed_batch, id, source, parent, joined
   FROM documents WHERE collection = $1 AND id = wanted.id OFFSET 0) AS d;
 
 -- name: document :row
 SELECT status, attempt_count, last_attempt_time, created_at, updated_at, last_error, attempts, retry_at, priority,
-       revision, round, "row", dead_letter, source, parent, failed_batch
+       revision, round, "row", dead_letter, source, parent, failed_batch, expires
 FROM documents WHERE collection = $1 AND id = $2;
 
 -- name: bodies
@@ -33,10 +33,10 @@ FROM unnest($2::text[]) AS wanted (id) CROSS JOIN LATERAL (
 
 -- name: insert_documents
 INSERT INTO documents (doc, status, attempt_count, last_attempt_time, last_error, attempts, priority, round, "row",
-                       size, fingerprint, source, id, parent, collection, created_at, updated_at)
+                       size, fingerprint, source, id, parent, collection, created_at, updated_at, expires)
 SELECT * FROM unnest($1::bigint[], $2::text[], $3::int[], $4::float8[], $5::text[], $6::text[], $7::int[],
                      $8::int[], $9::bigint[], $10::int[], $11::text[], $12::text[], $13::text[], $14::text[],
-                     $15::text[], $16::float8[], $17::float8[]);
+                     $15::text[], $16::float8[], $17::float8[], $18::float8[]);
 
 -- name: insert_bodies
 INSERT INTO bodies (doc, body) SELECT * FROM unnest($1::bigint[], $2::text[]);
@@ -46,12 +46,12 @@ UPDATE documents SET
   status = v.status, attempt_count = v.attempt_count, last_attempt_time = v.last_attempt_time,
   updated_at = v.updated_at, last_error = v.last_error, attempts = v.attempts, retry_at = v.retry_at,
   priority = v.priority, revision = v.revision, round = v.round, "row" = v.live, dead_letter = v.dead_letter,
-  size = v.size, failed_batch = v.failed_batch, fingerprint = v.fingerprint, check_at = 0
+  size = v.size, failed_batch = v.failed_batch, fingerprint = v.fingerprint, expires = v.expires, check_at = 0
 FROM unnest($1::bigint[], $2::text[], $3::int[], $4::float8[], $5::text[], $6::text[], $7::int[], $8::int[],
-            $9::bigint[], $10::int[], $11::text[], $12::float8[], $13::int[], $14::bigint[], $15::text[],
-            $16::float8[])
+            $9::bigint[], $10::int[], $11::text[], $12::float8[], $13::float8[], $14::int[], $15::bigint[],
+            $16::text[], $17::float8[])
   AS v (doc, status, attempt_count, last_attempt_time, last_error, attempts, priority, round, live, size,
-        fingerprint, retry_at, revision, dead_letter, failed_batch, updated_at)
+        fingerprint, expires, retry_at, revision, dead_letter, failed_batch, updated_at)
 WHERE documents.doc = v.doc;
 
 -- name: update_bodies
@@ -83,19 +83,19 @@ FROM unnest($2::text[]) AS wanted (id) CROSS JOIN LATERAL (
 SELECT d.*
 FROM unnest($2::text[]) AS wanted (id) CROSS JOIN LATERAL (
   SELECT id, status, attempt_count, last_attempt_time, created_at, updated_at, last_error, attempts, retry_at,
-         priority, revision, round, "row", dead_letter, source, parent, failed_batch
+         priority, revision, round, "row", dead_letter, source, parent, failed_batch, expires
   FROM documents WHERE collection = $1 AND id = wanted.id OFFSET 0 {lock FOR UPDATE}) AS d;
 
 -- name: document_page
 SELECT id, status, attempt_count, last_attempt_time, created_at, updated_at, last_error, attempts, retry_at, priority,
-       revision, round, "row", dead_letter, source, parent, failed_batch
+       revision, round, "row", dead_letter, source, parent, failed_batch, expires
 FROM documents
 WHERE collection = $1 AND id > $2
 ORDER BY id LIMIT $3;
 
 -- name: found_states
 SELECT collection, id, status, attempt_count, last_attempt_time, created_at, updated_at, last_error, attempts, retry_at,
-       priority, revision, round, "row", dead_letter, source, parent, failed_batch
+       priority, revision, round, "row", dead_letter, source, parent, failed_batch, expires
 FROM documents
 WHERE collection = $1 AND id > $2 AND ($3::text IS NULL OR status = $3) AND ($4::text IS NULL OR source = $4)
   AND ($5::float8 IS NULL OR coalesce(updated_at, 0) < $5::float8)
@@ -103,7 +103,7 @@ ORDER BY id LIMIT $6;
 
 -- name: unfinished_states
 SELECT collection, id, status, attempt_count, last_attempt_time, created_at, updated_at, last_error, attempts, retry_at,
-       priority, revision, round, "row", dead_letter, source, parent, failed_batch
+       priority, revision, round, "row", dead_letter, source, parent, failed_batch, expires
 FROM documents
 WHERE collection = $1 AND id > $2 AND status = $3
   AND status NOT IN ('processed', 'failed', 'failed_max_retries', 'discarded') AND doc > 0
@@ -112,7 +112,7 @@ ORDER BY id LIMIT $6;
 
 -- name: given_up_states
 SELECT collection, id, status, attempt_count, last_attempt_time, created_at, updated_at, last_error, attempts, retry_at,
-       priority, revision, round, "row", dead_letter, source, parent, failed_batch
+       priority, revision, round, "row", dead_letter, source, parent, failed_batch, expires
 FROM documents
 WHERE collection = $1 AND id > $2 AND status = $3
   AND status IN ('failed', 'failed_max_retries', 'discarded') AND ($4::text IS NULL OR source = $4)
@@ -122,7 +122,7 @@ ORDER BY id LIMIT $6;
 -- name: states_of_source
 -- Sorts the documents of a source. `|| ''`: by the index of sources, whatever else could be used.
 SELECT collection, id, status, attempt_count, last_attempt_time, created_at, updated_at, last_error, attempts, retry_at,
-       priority, revision, round, "row", dead_letter, source, parent, failed_batch
+       priority, revision, round, "row", dead_letter, source, parent, failed_batch, expires
 FROM documents
 WHERE source = $4 AND collection = $1 AND status = ANY ($3::text[]) AND id || '' > $2
   AND ($5::float8 IS NULL OR coalesce(updated_at, 0) < $5::float8)
@@ -130,7 +130,7 @@ ORDER BY id || '' LIMIT $6;
 
 -- name: group_states
 SELECT collection, id, status, attempt_count, last_attempt_time, created_at, updated_at, last_error, attempts, retry_at,
-       priority, revision, round, "row", dead_letter, source, parent, failed_batch
+       priority, revision, round, "row", dead_letter, source, parent, failed_batch, expires
 FROM documents
 WHERE fingerprint = $1 AND (collection, id) > ($2, $3) AND ($4::text IS NULL OR collection = $4)
   AND ($5::text IS NULL OR status = $5) AND ($6::text IS NULL OR source = $6)
@@ -141,7 +141,7 @@ ORDER BY collection, id LIMIT $8;
 SELECT d.*
 FROM unnest($1::text[]) AS wanted (fingerprint) CROSS JOIN LATERAL (
   SELECT fingerprint, collection, id, status, attempt_count, last_attempt_time, created_at, updated_at, last_error,
-         attempts, retry_at, priority, revision, round, "row", dead_letter, source, parent, failed_batch
+         attempts, retry_at, priority, revision, round, "row", dead_letter, source, parent, failed_batch, expires
   FROM documents WHERE fingerprint = wanted.fingerprint ORDER BY fingerprint, collection, id LIMIT $2::bigint) AS d;
 
 -- name: ids_like

@@ -10,10 +10,10 @@ DELETE FROM incoming WHERE id = ANY (ARRAY (
     SELECT id, sum(octet_length(body)) OVER (ORDER BY id) - octet_length(body) AS before
     FROM (SELECT id, body FROM incoming ORDER BY id LIMIT $1::integer FOR UPDATE SKIP LOCKED) AS locked) AS sized
   WHERE before < $2::bigint))
-RETURNING id, at, format, priority, delay, convert_to(body, 'UTF8');
+RETURNING id, at, format, priority, delay, expires, convert_to(body, 'UTF8');
 
 -- name: take_incoming_row
-DELETE FROM incoming WHERE id = $1::bigint RETURNING id, at, format, priority, delay, convert_to(body, 'UTF8');
+DELETE FROM incoming WHERE id = $1::bigint RETURNING id, at, format, priority, delay, expires, convert_to(body, 'UTF8');
 
 -- name: incoming_counts :row
 SELECT count(*), min(at) FROM incoming;

@@ -2,9 +2,9 @@
 
 -- name: waiting_keys
 -- A row with the same key that is being claimed is waited for: afterwards it may be too late to merge with it.
-SELECT l.key, l.id
+SELECT l.key, l.id, l.expires
 FROM unnest($2::text[]) AS wanted (key) CROSS JOIN LATERAL (
-  SELECT key, id FROM ledger
+  SELECT key, id, expires FROM ledger
   WHERE state = 'waiting' AND service = $1 AND key = wanted.key OFFSET 0 {lock FOR UPDATE}) AS l;
 
 -- name: free_key
@@ -28,17 +28,17 @@ DELETE FROM foreign_events WHERE event_id = ANY (ARRAY (
 
 -- name: insert_rows
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, trace, key, collection,
-                    ids, round, priority, due, source, generation)
+                    ids, round, priority, due, expires, source, generation)
 SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[],
                      $8::float8[], $9::text[], $10::text[], $11::text[], $12::json[], $13::int[], $14::int[],
-                     $15::float8[], $16::text[], $17::int[]);
+                     $15::float8[], $16::float8[], $17::text[], $18::int[]);
 
 -- name: insert_rows_with_raw
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, trace, key, collection,
-                    ids, round, priority, due, source, generation, raw, properties)
+                    ids, round, priority, due, expires, source, generation, raw, properties)
 SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[],
                      $8::float8[], $9::text[], $10::text[], $11::text[], $12::json[], $13::int[], $14::int[],
-                     $15::float8[], $16::text[], $17::int[], $18::bytea[], $19::text[]);
+                     $15::float8[], $16::float8[], $17::text[], $18::int[], $19::bytea[], $20::text[]);
 
 -- name: insert_malformed
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, key, due, errors, reason,
@@ -46,14 +46,14 @@ INSERT INTO ledger (id, service, state, event_id, event_type, version, data, tim
 VALUES ($1, $2, 'dead', $3, $4, 1, '{}', $5, $6, $7, $8, 'malformed', $9, $10, $11, $12);
 
 -- name: unrouted
-SELECT id, event_id, event_type, version, data, timestamp, trace, source, generation, priority, due,
+SELECT id, event_id, event_type, version, data, timestamp, trace, source, generation, priority, due, expires,
        encode(raw, 'hex'), properties
 FROM ledger WHERE state = 'unrouted' AND event_type = $1 ORDER BY id {lock FOR UPDATE};
 
 -- name: rows
 SELECT id, service, state, key, collection, ids, round, priority, due, tries, not_ready, given_back, openings, able,
        deaths, lapses, started, token, worker, batch, cursor, source, generation, reason, settled_at,
-       fingerprint, failed_at, failed_trace
+       fingerprint, failed_at, failed_trace, expires, serial_key
 FROM ledger WHERE id = ANY ($1::bigint[]) {lock FOR UPDATE};
 
 -- name: row_errors
@@ -73,18 +73,18 @@ SELECT $1::float8, gone.* FROM gone;
 WITH gone AS (
   DELETE FROM ledger WHERE id = ANY ($2::bigint[]) AND token = $3 AND state || '' = 'claimed' AND collection IS NULL
   RETURNING id, timestamp, due, deaths, tries, not_ready, round, service, event_type, event_id, worker, source,
-            collection, ids, data, reason, generation),
+            collection, ids, data, reason, generation, serial_key),
 kept AS (
   INSERT INTO completed (settled_at, id, timestamp, due, deaths, tries, not_ready, round, service, event_type,
                          event_id, worker, source, collection, ids, data, reason)
   SELECT $1::float8, id, timestamp, due, deaths, tries, not_ready, round, service, event_type, event_id, worker,
          source, collection, ids, data, reason FROM gone)
-SELECT id, source, generation FROM gone;
+SELECT id, source, generation, service, serial_key FROM gone;
 
 -- name: delete_closed_rows
 -- The same without keeping them as completed.
 DELETE FROM ledger WHERE id = ANY ($1::bigint[]) AND token = $2 AND state || '' = 'claimed' AND collection IS NULL
-RETURNING id, source, generation;
+RETURNING id, source, generation, service, serial_key;
 
 -- name: update_row
 UPDATE ledger SET
@@ -92,19 +92,21 @@ UPDATE ledger SET
   given_back = :given_back, openings = :openings, able = :able,
   deaths = :deaths, lapses = :lapses, started = :started, batch = :batch, cursor = :cursor,
   errors = coalesce(:errors, errors), failed_at = :failed_at, failed_trace = :failed_trace, reason = :reason,
-  settled_at = :settled_at, fingerprint = :fingerprint
+  settled_at = :settled_at, fingerprint = :fingerprint, expires = :expires,
+  serial_key = :serial_key::text,
+  first_due = CASE WHEN :serial_key::text IS NULL THEN NULL ELSE first_due END
 WHERE id = :id;
 
 -- name: split_row
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, trace, key, collection,
                     ids, round, priority, due, tries, not_ready, given_back, openings, able, deaths, batch,
                     cursor, errors, failed_at, failed_trace, source, generation, reason, settled_at, fingerprint,
-                    raw, properties)
+                    expires, raw, properties)
 SELECT :id::bigint, service, :state::text, event_id, event_type, version, data, timestamp, trace, :key::text,
        collection, :ids::text::json, round, priority, :due::float8, :tries::int, :not_ready::int, :given_back::int,
        :openings::int, :able::float8, :deaths::int, :batch::int, :cursor::text, :errors::text, :failed_at::float8,
        :failed_trace::text, source, generation, :reason::text, :settled_at::float8, :fingerprint::text,
-       raw, properties
+       :expires::float8, raw, properties
 FROM ledger WHERE id = :origin;
 
 -- name: keep_raw
@@ -116,6 +118,9 @@ DELETE FROM ledger WHERE id = ANY ($1::bigint[]);
 
 -- name: reschedule_row
 UPDATE ledger SET due = $1, priority = coalesce($2::int, priority) WHERE id = $3;
+
+-- name: set_deadline
+UPDATE ledger SET expires = $1 WHERE id = $2;
 
 -- name: adopt
 UPDATE ledger SET ids = $1::json, round = $2, source = $3, generation = $4 WHERE id = $5;
@@ -131,7 +136,7 @@ SELECT service, 'done', count(*) FROM completed GROUP BY service;
 -- name: ledger_row :row
 SELECT id, service, state, event_type, event_id, timestamp, round, due, tries, not_ready, deaths,
        CASE WHEN state = 'claimed' THEN coalesce((SELECT until FROM leases WHERE leases.worker = ledger.worker), lease) END,
-       worker, reason, settled_at, json_array_length(ids)
+       worker, reason, settled_at, json_array_length(ids), serial_key, first_due
 FROM ledger WHERE id = $1;
 
 -- name: settled_rows_naming

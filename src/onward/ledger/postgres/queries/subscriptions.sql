@@ -1,17 +1,18 @@
 -- Subscriptions of services, and the workers that run them.
 
 -- name: subscriptions
-SELECT service, event_type, finishes, ids_field, naming, needs, failed_queue, version, was, round_rules
+SELECT service, event_type, finishes, ids_field, naming, needs, failed_queue, version, was, round_rules, per_key
 FROM subscriptions;
 
 -- name: subscribe
 INSERT INTO subscriptions
-  (service, event_type, finishes, ids_field, naming, needs, failed_queue, version, was, round_rules)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+  (service, event_type, finishes, ids_field, naming, needs, failed_queue, version, was, round_rules, per_key)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 ON CONFLICT (service) DO UPDATE SET
   event_type = excluded.event_type, finishes = excluded.finishes, ids_field = excluded.ids_field,
   naming = excluded.naming, needs = excluded.needs, failed_queue = excluded.failed_queue,
-  version = excluded.version, was = excluded.was, round_rules = excluded.round_rules;
+  version = excluded.version, was = excluded.was, round_rules = excluded.round_rules,
+  per_key = excluded.per_key;
 
 -- name: unsubscribe
 DELETE FROM subscriptions WHERE service = $1;

@@ -13,7 +13,7 @@ SELECT json_group_array(priority) FROM level WHERE priority IS NOT NULL;
 -- name: due_rows
 SELECT json_group_array(json_array(id, token, event_id, event_type, version, data, timestamp, key, collection,
                                    json(ids), round, priority, tries, not_ready, able, deaths, lapses, batch,
-                                   cursor, source, trace, failed_at, failed_trace, due))
+                                   cursor, source, trace, failed_at, failed_trace, expires, due))
 FROM (SELECT * FROM ledger
       WHERE service = ? AND state = 'waiting' AND deaths < 2 AND priority = ?
         AND due >= ? AND due <= ?
@@ -35,7 +35,7 @@ FROM (SELECT * FROM (SELECT id, max(round - 1, 0) + tries + given_back AS failed
 -- name: due_suspects
 SELECT json_group_array(json_array(id, token, event_id, event_type, version, data, timestamp, key, collection,
                                    json(ids), round, priority, tries, not_ready, able, deaths, lapses, batch,
-                                   cursor, source, trace, failed_at, failed_trace, due))
+                                   cursor, source, trace, failed_at, failed_trace, expires, due))
 FROM (SELECT * FROM ledger
       WHERE service = ? AND state = 'waiting' AND deaths >= 2 AND due <= ?
       ORDER BY due, id LIMIT ?);
@@ -43,7 +43,7 @@ FROM (SELECT * FROM ledger
 -- name: due_among
 SELECT json_group_array(json_array(id, token, event_id, event_type, version, data, timestamp, key, collection,
                                    json(ids), round, priority, tries, not_ready, able, deaths, lapses, batch,
-                                   cursor, source, trace, failed_at, failed_trace, due))
+                                   cursor, source, trace, failed_at, failed_trace, expires, due))
 FROM (SELECT * FROM ledger NOT INDEXED
       WHERE id IN (SELECT value FROM json_each(?1)) AND service = ?2 AND state = 'waiting' AND deaths < 2
         AND due <= ?3
@@ -52,7 +52,8 @@ FROM (SELECT * FROM ledger NOT INDEXED
 -- name: claimed_rows
 SELECT json_group_array(json_array(id, token - 1, event_id, event_type, version, data, timestamp, key,
                                    collection, json(ids), round, priority, tries, not_ready, able, deaths, lapses,
-                                   batch, cursor, source, trace, failed_at, failed_trace, due, service))
+                                   batch, cursor, source, trace, failed_at, failed_trace, expires, due,
+                                   service))
 FROM ledger WHERE state = 'claimed' AND worker = ?;
 
 -- name: claim_rows

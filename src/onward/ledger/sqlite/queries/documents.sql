@@ -6,20 +6,22 @@
 SELECT json_group_array(json_array(doc, status, attempt_count, last_attempt_time,
                                    iif(typeof(last_error) = 'text', last_error, NULL),
                                    iif(typeof(attempts) = 'text', attempts, NULL), priority, round, row, size,
-                                   fingerprint, retry_at, revision, dead_letter, failed_batch, id, source, parent))
+                                   fingerprint, expires, retry_at, revision, dead_letter, failed_batch, id, source,
+                                   parent, joined))
 FROM documents WHERE collection = ? AND id IN (SELECT value FROM json_each(?));
 
 -- name: documents_without_history
 -- For claims: errors and histories are long, and are not needed to read a document.
 SELECT json_group_array(json_array(doc, status, attempt_count, last_attempt_time, NULL, NULL, priority, round, row, size,
-                                   fingerprint, retry_at, revision, dead_letter, failed_batch, id, source, parent))
+                                   fingerprint, expires, retry_at, revision, dead_letter, failed_batch, id, source,
+                                   parent, joined))
 FROM documents WHERE collection = ? AND id IN (SELECT value FROM json_each(?));
 
 -- name: document
 SELECT json_array(status, attempt_count, last_attempt_time, created_at, updated_at,
                   iif(typeof(last_error) = 'text', last_error, NULL),
                   iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision, round, row,
-                  dead_letter, source, parent, failed_batch)
+                  dead_letter, source, parent, failed_batch, expires)
 FROM documents WHERE collection = ? AND id = ?;
 
 -- name: bodies
@@ -32,7 +34,7 @@ WHERE d.collection = ? AND d.id IN (SELECT value FROM json_each(?));
 
 -- name: insert_documents
 INSERT INTO documents (doc, status, attempt_count, last_attempt_time, last_error, attempts, priority, round, row,
-                       size, fingerprint, source, id, parent, collection, created_at, updated_at)
+                       size, fingerprint, source, id, parent, collection, created_at, updated_at, expires)
 VALUES {values};
 
 -- name: insert_bodies
@@ -42,8 +44,8 @@ INSERT INTO bodies (doc, body) VALUES {values};
 UPDATE documents SET
   status = v.column2, attempt_count = v.column3, last_attempt_time = v.column4, last_error = v.column5,
   attempts = v.column6, priority = v.column7, round = v.column8, row = v.column9, size = v.column10,
-  fingerprint = v.column11, retry_at = v.column12, revision = v.column13, dead_letter = v.column14,
-  failed_batch = v.column15, updated_at = v.column16, check_at = 0
+  fingerprint = v.column11, expires = v.column12, retry_at = v.column13, revision = v.column14,
+  dead_letter = v.column15, failed_batch = v.column16, updated_at = v.column17, check_at = 0
 FROM (VALUES {values}) AS v WHERE documents.doc = v.column1;
 
 -- name: update_bodies
@@ -76,14 +78,14 @@ FROM documents WHERE collection = ? AND id IN (SELECT value FROM json_each(?));
 SELECT json_group_array(json_array(id, status, attempt_count, last_attempt_time, created_at, updated_at,
                                    iif(typeof(last_error) = 'text', last_error, NULL),
                                    iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision,
-                                   round, row, dead_letter, source, parent, failed_batch))
+                                   round, row, dead_letter, source, parent, failed_batch, expires))
 FROM documents WHERE collection = ? AND id IN (SELECT value FROM json_each(?));
 
 -- name: document_page
 SELECT json_group_array(json_array(id, status, attempt_count, last_attempt_time, created_at, updated_at,
                                    iif(typeof(last_error) = 'text', last_error, NULL),
                                    iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision,
-                                   round, row, dead_letter, source, parent, failed_batch))
+                                   round, row, dead_letter, source, parent, failed_batch, expires))
 FROM (SELECT * FROM documents
       WHERE collection = ?1 AND id > ?2
       ORDER BY id LIMIT ?3);
@@ -92,7 +94,7 @@ FROM (SELECT * FROM documents
 SELECT json_group_array(json_array(collection, id, status, attempt_count, last_attempt_time, created_at,
                                    updated_at, iif(typeof(last_error) = 'text', last_error, NULL),
                                    iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision,
-                                   round, row, dead_letter, source, parent, failed_batch))
+                                   round, row, dead_letter, source, parent, failed_batch, expires))
 FROM (SELECT * FROM documents
       WHERE collection = ?1 AND id > ?2 AND (?3 IS NULL OR status = ?3) AND (?4 IS NULL OR source = ?4)
         AND (?5 IS NULL OR coalesce(updated_at, 0) < ?5)
@@ -102,7 +104,7 @@ FROM (SELECT * FROM documents
 SELECT json_group_array(json_array(collection, id, status, attempt_count, last_attempt_time, created_at,
                                    updated_at, iif(typeof(last_error) = 'text', last_error, NULL),
                                    iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision,
-                                   round, row, dead_letter, source, parent, failed_batch))
+                                   round, row, dead_letter, source, parent, failed_batch, expires))
 FROM (SELECT * FROM documents INDEXED BY documents_unfinished
       WHERE collection = ?1 AND id > ?2 AND status = ?3
         AND status NOT IN ('processed', 'failed', 'failed_max_retries', 'discarded')
@@ -113,7 +115,7 @@ FROM (SELECT * FROM documents INDEXED BY documents_unfinished
 SELECT json_group_array(json_array(collection, id, status, attempt_count, last_attempt_time, created_at,
                                    updated_at, iif(typeof(last_error) = 'text', last_error, NULL),
                                    iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision,
-                                   round, row, dead_letter, source, parent, failed_batch))
+                                   round, row, dead_letter, source, parent, failed_batch, expires))
 FROM (SELECT * FROM documents
       WHERE collection = ?1 AND id > ?2 AND status = ?3
         AND status IN ('failed', 'failed_max_retries', 'discarded') AND (?4 IS NULL OR source = ?4)
@@ -125,7 +127,7 @@ FROM (SELECT * FROM documents
 SELECT json_group_array(json_array(collection, id, status, attempt_count, last_attempt_time, created_at,
                                    updated_at, iif(typeof(last_error) = 'text', last_error, NULL),
                                    iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision,
-                                   round, row, dead_letter, source, parent, failed_batch))
+                                   round, row, dead_letter, source, parent, failed_batch, expires))
 FROM (SELECT * FROM documents INDEXED BY documents_of_source
       WHERE source = ?4 AND collection = ?1 AND status IN (SELECT value FROM json_each(?3)) AND id > ?2
         AND (?5 IS NULL OR coalesce(updated_at, 0) < ?5)
@@ -135,7 +137,7 @@ FROM (SELECT * FROM documents INDEXED BY documents_of_source
 SELECT json_group_array(json_array(collection, id, status, attempt_count, last_attempt_time, created_at,
                                    updated_at, iif(typeof(last_error) = 'text', last_error, NULL),
                                    iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision,
-                                   round, row, dead_letter, source, parent, failed_batch))
+                                   round, row, dead_letter, source, parent, failed_batch, expires))
 FROM (SELECT * FROM documents
       WHERE fingerprint = ?1 AND (collection, id) > (?2, ?3) AND (?4 IS NULL OR collection = ?4)
         AND (?5 IS NULL OR status = ?5) AND (?6 IS NULL OR source = ?6)
@@ -146,7 +148,7 @@ FROM (SELECT * FROM documents
 SELECT json_group_array(json_array(fingerprint, collection, id, status, attempt_count, last_attempt_time, created_at,
                                    updated_at, iif(typeof(last_error) = 'text', last_error, NULL),
                                    iif(typeof(attempts) = 'text', attempts, NULL), retry_at, priority, revision,
-                                   round, row, dead_letter, source, parent, failed_batch))
+                                   round, row, dead_letter, source, parent, failed_batch, expires))
 FROM (SELECT value FROM json_each(?1)) AS wanted CROSS JOIN documents
 WHERE doc IN (SELECT doc FROM documents d WHERE d.fingerprint = wanted.value ORDER BY d.collection, d.id LIMIT ?2);
 

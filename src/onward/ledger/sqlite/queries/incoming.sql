@@ -10,10 +10,10 @@ DELETE FROM incoming WHERE id IN (
     SELECT id, sum(length(CAST(body AS BLOB))) OVER (ORDER BY id) - length(CAST(body AS BLOB)) AS before
     FROM (SELECT id, body FROM incoming ORDER BY id LIMIT ?1))
   WHERE before < ?2)
-RETURNING id, at, format, priority, delay, CAST(body AS BLOB);
+RETURNING id, at, format, priority, delay, expires, CAST(body AS BLOB);
 
 -- name: take_incoming_row
-DELETE FROM incoming WHERE id = ? RETURNING id, at, format, priority, delay, CAST(body AS BLOB);
+DELETE FROM incoming WHERE id = ? RETURNING id, at, format, priority, delay, expires, CAST(body AS BLOB);
 
 -- name: incoming_counts
 SELECT json_array(count(*), min(at)) FROM incoming;

@@ -1,7 +1,7 @@
 -- Ledger rows: published, settled, split, deleted.
 
 -- name: waiting_keys
-SELECT json_group_array(json_array(key, id))
+SELECT json_group_array(json_array(key, id, expires))
 FROM ledger WHERE state = 'waiting' AND service = ? AND key IN (SELECT value FROM json_each(?));
 
 -- name: free_key
@@ -23,12 +23,12 @@ DELETE FROM foreign_events WHERE event_id IN (SELECT event_id FROM foreign_event
 
 -- name: insert_rows
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, trace, key, collection,
-                    ids, round, priority, due, source, generation)
+                    ids, round, priority, due, expires, source, generation)
 VALUES {values};
 
 -- name: insert_rows_with_raw
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, trace, key, collection,
-                    ids, round, priority, due, source, generation, raw, properties)
+                    ids, round, priority, due, expires, source, generation, raw, properties)
 VALUES {values};
 
 -- name: insert_malformed
@@ -38,14 +38,15 @@ VALUES (?, ?, 'dead', ?, ?, 1, '{}', ?, ?, ?, ?, 'malformed', ?, ?, ?, ?);
 
 -- name: unrouted
 SELECT json_group_array(json_array(id, event_id, event_type, version, data, timestamp, trace, source,
-                                   generation, priority, due, iif(raw IS NULL, NULL, hex(raw)), properties))
+                                   generation, priority, due, expires, iif(raw IS NULL, NULL, hex(raw)),
+                                   properties))
 FROM ledger WHERE state = 'unrouted' AND event_type = ?;
 
 -- name: rows
 SELECT json_group_array(json_array(id, service, state, key, collection, json(ids), round, priority, due, tries,
                                    not_ready, given_back, openings, able, deaths, lapses, started, token,
                                    worker, batch, cursor, source, generation, reason, settled_at, fingerprint,
-                                   failed_at, failed_trace))
+                                   failed_at, failed_trace, expires, serial_key))
 FROM ledger WHERE id IN (SELECT value FROM json_each(?));
 
 -- name: row_errors
@@ -59,13 +60,13 @@ UPDATE ledger SET state = 'done', settled_at = ? WHERE id IN (SELECT value FROM 
 -- Settles rows that name no documents, if they still have this token.
 UPDATE ledger SET state = 'done', settled_at = ?1
 WHERE id IN (SELECT value FROM json_each(?2)) AND token = ?3 AND state = 'claimed' AND collection IS NULL
-RETURNING id, source, generation;
+RETURNING id, source, generation, service, serial_key;
 
 -- name: delete_closed_rows
 -- The same without keeping them as completed.
 DELETE FROM ledger
 WHERE id IN (SELECT value FROM json_each(?)) AND token = ? AND state = 'claimed' AND collection IS NULL
-RETURNING id, source, generation;
+RETURNING id, source, generation, service, serial_key;
 
 -- name: update_row
 UPDATE ledger SET
@@ -73,17 +74,20 @@ UPDATE ledger SET
   given_back = :given_back, openings = :openings, able = :able,
   deaths = :deaths, lapses = :lapses, started = :started, batch = :batch, cursor = :cursor,
   errors = coalesce(:errors, errors), failed_at = :failed_at, failed_trace = :failed_trace, reason = :reason,
-  settled_at = :settled_at, fingerprint = :fingerprint
+  settled_at = :settled_at, fingerprint = :fingerprint, expires = :expires,
+  serial_key = :serial_key,
+  first_due = CASE WHEN :serial_key IS NULL THEN NULL ELSE first_due END
 WHERE id = :id;
 
 -- name: split_row
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, trace, key, collection,
                     ids, round, priority, due, tries, not_ready, given_back, openings, able, deaths, batch,
                     cursor, errors, failed_at, failed_trace, source, generation, reason, settled_at, fingerprint,
-                    raw, properties)
+                    expires, raw, properties)
 SELECT :id, service, :state, event_id, event_type, version, data, timestamp, trace, :key, collection,
        :ids, round, priority, :due, :tries, :not_ready, :given_back, :openings, :able, :deaths, :batch, :cursor,
-       :errors, :failed_at, :failed_trace, source, generation, :reason, :settled_at, :fingerprint, raw, properties
+       :errors, :failed_at, :failed_trace, source, generation, :reason, :settled_at, :fingerprint,
+       :expires, raw, properties
 FROM ledger WHERE id = :origin;
 
 -- name: keep_raw
@@ -95,6 +99,9 @@ DELETE FROM ledger WHERE id IN (SELECT value FROM json_each(?));
 
 -- name: reschedule_row
 UPDATE ledger SET due = ?, priority = coalesce(?, priority) WHERE id = ?;
+
+-- name: set_deadline
+UPDATE ledger SET expires = ? WHERE id = ?;
 
 -- name: adopt
 UPDATE ledger SET ids = ?, round = ?, source = ?, generation = ? WHERE id = ?;
@@ -125,7 +132,7 @@ SELECT json_group_array(json_array(service, state, n)) FROM (
 -- name: ledger_row
 SELECT json_array(id, service, state, event_type, event_id, timestamp, round, due, tries, not_ready, deaths,
                   iif(state = 'claimed', coalesce((SELECT until FROM leases WHERE leases.worker = ledger.worker), lease), NULL),
-                  worker, reason, settled_at, json_array_length(ids))
+                  worker, reason, settled_at, json_array_length(ids), serial_key, first_due)
 FROM ledger WHERE id = ?;
 
 -- name: settled_rows_naming

@@ -2,17 +2,18 @@
 
 -- name: subscriptions
 SELECT json_group_array(json_array(service, event_type, finishes, ids_field, json(naming), json(needs),
-                                   failed_queue, version, json(was), round_rules))
+                                   failed_queue, version, json(was), round_rules, per_key))
 FROM subscriptions;
 
 -- name: subscribe
 INSERT INTO subscriptions
-  (service, event_type, finishes, ids_field, naming, needs, failed_queue, version, was, round_rules)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  (service, event_type, finishes, ids_field, naming, needs, failed_queue, version, was, round_rules, per_key)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (service) DO UPDATE SET
   event_type = excluded.event_type, finishes = excluded.finishes, ids_field = excluded.ids_field,
   naming = excluded.naming, needs = excluded.needs, failed_queue = excluded.failed_queue,
-  version = excluded.version, was = excluded.was, round_rules = excluded.round_rules;
+  version = excluded.version, was = excluded.was, round_rules = excluded.round_rules,
+  per_key = excluded.per_key;
 
 -- name: unsubscribe
 DELETE FROM subscriptions WHERE service = ?;

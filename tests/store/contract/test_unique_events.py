@@ -1,0 +1,40 @@
+"""Unique events in the store: of each key, one is remembered until its time is over."""
+
+from __future__ import annotations
+
+import pytest
+
+from onward.ledger.unique_events import UniqueEvent
+from tests.support.store_pages import Stage
+
+
+def remember(stage: Stage, *events: UniqueEvent, seconds: float = 60.0) -> dict[str, UniqueEvent]:
+    now = stage.store.now()
+    return stage.store.atomically(lambda: stage.store.remember_unique(events, at=now, until=now + seconds))
+
+
+def test_the_first_of_a_key_is_remembered_until_its_time_is_over(stage: Stage) -> None:
+    first, second, other = UniqueEvent("k", "1", "call"), UniqueEvent("k", "2"), UniqueEvent("l", "3")
+    assert remember(stage, first) == {}
+    stage.clock.advance(59.9)
+    assert remember(stage, second, other) == {"k": first}, "and it does not last longer for being asked for"
+    stage.clock.advance(0.1)
+    assert remember(stage, second) == {}
+    assert remember(stage, first) == {"k": second}
+
+
+def test_nothing_is_remembered_of_what_is_rolled_back(stage: Stage) -> None:
+    def remember_and_fail() -> None:
+        with stage.store.transaction():
+            stage.store.remember_unique([UniqueEvent("k", "1")], at=0.0, until=1e12)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        remember_and_fail()
+    assert remember(stage, UniqueEvent("k", "2")) == {}
+
+
+def test_a_key_may_have_any_text(stage: Stage) -> None:
+    odd = UniqueEvent("ü 'x' \"y\" {z}", "é", "\\")
+    assert remember(stage, odd) == {}
+    assert remember(stage, UniqueEvent(odd.key, "2")) == {odd.key: odd}
