@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.servers.private import HOST, PrivateServer, ServerError, accepts, free_port
+from tests.support.servers.private import HOST, PrivateServer, ServerError, accepts
 
 _SETTINGS = """
 base_dir = {folder}/run
@@ -101,7 +101,7 @@ class Dovecot(PrivateServer):
         super().__init__(None, 0)
         self._program, self.accounts = program, dict(accounts)
         self._separator, self._tls, self._connections = separator, tls, connections
-        self.tls_port = free_port()
+        self.tls_port = self._hold_port()
         self._delivered = 0
 
     @property

@@ -47,7 +47,8 @@ class PrivateServer(ABC):
         self.folder.mkdir(parents=True, exist_ok=True)
         if self._made_folder:
             self.folder.chmod(0o711)  # the server may have to run as another user
-        self.port = port or free_port()
+        self._held_ports: list[socket.socket] = []
+        self.port = port or self._hold_port()
         self.log = self.folder / "server.log"
         self._logged_before = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -103,11 +104,15 @@ class PrivateServer(ABC):
 
     def close(self) -> None:
         """End it, and remove its folder if it made it."""
-        if not self._made_folder:
-            self.stop()
-            return
-        self.kill()  # its data is removed, so no clean stop is needed
-        shutil.rmtree(self.folder, ignore_errors=True)
+        try:
+            if not self._made_folder:
+                self.stop()
+                return
+            self.kill()  # its data is removed, so no clean stop is needed
+            shutil.rmtree(self.folder, ignore_errors=True)
+        finally:
+            for held in self._held_ports:
+                held.close()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -134,6 +139,12 @@ class PrivateServer(ABC):
     def _processes_to_kill(self) -> Sequence[int]:
         """Return the processes that must end with this program; a negative number is a process group."""
         return [self._running_process().pid]
+
+    def _hold_port(self) -> int:
+        """Return a port that stays this server's until it is closed, also while it is down."""
+        held = hold_port()
+        self._held_ports.append(held)
+        return port_of(held)
 
     def _clear_process(self) -> None:
         """Clear the state of a process that has ended."""
@@ -198,15 +209,32 @@ class KillGuard:
 
 
 def free_port() -> int:
-    """Return a free port that no outgoing connection will take while its server is down."""
+    """Return a port that is free now."""
+    with hold_port() as held:
+        return port_of(held)
+
+
+def hold_port() -> socket.socket:
+    """Return a socket that holds a free port: others find it taken, and a server can listen on it all the same.
+
+    A server that is down would otherwise lose its port to the next one that looks for one. `SO_REUSEADDR` lets two
+    sockets have one port while no more than one of them listens; all our servers set it.
+    """
     for _ in range(200):
         port = 15_000 + secrets.randbelow(17_000)  # systems hand out ports from 32768 up
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            with contextlib.suppress(OSError):
-                probe.bind((HOST, port))
-                return port
+        held = socket.socket()
+        try:
+            held.bind((HOST, port))  # fails if anyone has it, as it is without SO_REUSEADDR
+        except OSError:
+            held.close()
+        else:
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            return held
     raise ServerError(f"found no free port on {HOST} between 15000 and 32000; close some servers")
+
+
+def port_of(held: socket.socket) -> int:
+    return int(held.getsockname()[1])
 
 
 def accepts(port: int) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from tests.support.servers.private import HOST, free_port
+from tests.support.servers.private import HOST, hold_port, port_of
 
 _CHUNK = 65_536
 LOOP_TURNS_TO_CONNECT = 5
@@ -28,7 +28,8 @@ class Proxy:
     """
 
     def __init__(self, target_port: int) -> None:
-        self.port = free_port()
+        self._held_port = hold_port()
+        self.port = port_of(self._held_port)
         self._target_port = target_port
         self._flowing = asyncio.Event()
         self._listener: asyncio.Server | None = None
@@ -60,6 +61,7 @@ class Proxy:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+        self._held_port.close()
 
     def __enter__(self) -> Self:
         return self

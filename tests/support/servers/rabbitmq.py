@@ -18,7 +18,6 @@ from tests.support.servers.private import (
     PrivateServer,
     ServerError,
     accepts,
-    free_port,
     kill_family,
     wait_until,
 )
@@ -51,7 +50,7 @@ class RabbitServer(PrivateServer):
         super().__init__(folder, port)
         self._script = script
         self._node = f"onward{self.port}@localhost"
-        self._dist_port, self._epmd_port, self._management_port = free_port(), free_port(), free_port()
+        self._dist_port, self._epmd_port, self._management_port = (self._hold_port() for _ in range(3))
         self._management = management
         self._epmd: subprocess.Popen[bytes] | None = None
         self._pid_file = self.folder / "rabbitmq.pid"
