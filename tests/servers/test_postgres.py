@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -12,6 +15,12 @@ from tests.support.servers import PostgresServer, ServerError
 from tests.support.servers.private import can_enter, descendants, is_alive
 
 pytestmark = [pytest.mark.prove, pytest.mark.usefixtures("needs_postgres")]
+
+
+def ended(spawn: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+    process = spawn()
+    process.wait()
+    return process
 
 
 def ask(url: str, query: str) -> list[tuple[object, ...]]:
@@ -82,9 +91,12 @@ def test_each_test_has_a_schema_of_its_own(postgres_server: PostgresServer, post
     assert ask(address, f"SELECT 1 FROM pg_namespace WHERE nspname = '{schema}'") == []
 
 
-def test_a_server_that_cannot_start_says_why() -> None:
+@pytest.mark.parametrize("at_once", (False, True))
+def test_a_server_that_cannot_start_says_why(at_once: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     server = PostgresServer(options={"max_connections": "many"})
     try:
+        if at_once:  # it has ended before anything else looks at it
+            monkeypatch.setattr(server, "_spawn", partial(ended, server._spawn))
         with pytest.raises(ServerError, match=r'(?s)PostgreSQL ended before.*"max_connections": "many"'):
             server.start()
         assert not server.running

@@ -197,8 +197,8 @@ class Dovecot(PrivateServer):
     def _answers(self) -> bool:
         return accepts(self.port)
 
-    def _processes_to_kill(self) -> list[int]:
-        return [-self._running_process().pid]  # the group: Dovecot has many processes
+    def _processes_to_kill(self, started: int) -> list[int]:
+        return [-started]  # the group: Dovecot has many processes
 
     def _request_stop(self) -> None:
         self._running_process().send_signal(signal.SIGTERM)

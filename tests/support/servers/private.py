@@ -74,7 +74,7 @@ class PrivateServer(ABC):
             self._prepare()
             self._logged_before = self.log.stat().st_size
             self._process = self._spawn()
-            self._guard = KillGuard(self._processes_to_kill())
+            self._guard = KillGuard(self._processes_to_kill(self._process.pid))
             wait_until(self._answers_or_ended, seconds, f"{self.title} did not answer on port {self.port}")
             if not self.running:
                 raise ServerError(f"{self.title} ended before it took connections; {self._log_tail()}")
@@ -136,9 +136,12 @@ class PrivateServer(ABC):
     @abstractmethod
     def _request_stop(self) -> None: ...
 
-    def _processes_to_kill(self) -> Sequence[int]:
-        """Return the processes that must end with this program; a negative number is a process group."""
-        return [self._running_process().pid]
+    def _processes_to_kill(self, started: int) -> Sequence[int]:
+        """Return the processes that must end with this program; a negative number is a process group.
+
+        The one that was started may have ended by now.
+        """
+        return [started]
 
     def _hold_port(self) -> int:
         """Return a port that stays this server's until it is closed, also while it is down."""

@@ -151,9 +151,8 @@ class RabbitServer(PrivateServer):
     def _spawn(self) -> subprocess.Popen[bytes]:
         return self._run_logged([self._script], self._environ())
 
-    def _processes_to_kill(self) -> Sequence[int]:
-        script, epmd = self._running_process(), self._epmd
-        return [-script.pid, *([epmd.pid] if epmd else [])]
+    def _processes_to_kill(self, started: int) -> Sequence[int]:
+        return [-started, *([self._epmd.pid] if self._epmd else [])]
 
     def _answers(self) -> bool:
         with contextlib.suppress(OSError), socket.create_connection((HOST, self.port), timeout=1) as connection:
