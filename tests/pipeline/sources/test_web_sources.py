@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 
 from onward.pipeline.documents import Archive, Message
+from onward.pipeline.source_kinds import SourceKind
+from onward.pipeline.source_kinds.crawl import WebSite
+from onward.pipeline.source_kinds.feed import Feed
 from onward.pipeline.source_kinds.polite_client import PACE
+from onward.pipeline.source_kinds.sitemap import SitemapSource
 from onward.pipeline.sources import fetch_report
-from tests.support.crawls import put, requested
+from tests.support.crawls import Clock, pace, put, requested, take
 from tests.support.pipeline_runs import Pipeline
 from tests.support.web_server import Site, serve
 
@@ -131,3 +135,20 @@ def test_a_sitemap_and_a_feed_are_ingested(pipeline: Pipeline, site: Site) -> No
     assert ingest(pipeline, here(site, "feed+", "/feed.xml")) == {"items": 2, "new": 1, "unchanged": 1}
     assert {"one", "two"} <= set(paths(pipeline)), "an item that left the feed stays"
     pipeline.check_at_rest()
+
+
+@pytest.mark.parametrize("location", ("crawl+/", "sitemap+/sitemap.xml", "feed+/feed.xml"))
+def test_below_one_request_a_second_robots_txt_is_requested_once(site: Site, location: str) -> None:
+    prefix, _, path = location.partition("+")
+    clock = Clock()
+    put(site, "/", TEXT.format("start"), "/a")
+    put(site, "/a", TEXT.format("anchor"))
+    site.page("/sitemap.xml", f"<urlset><url><loc>{site.url('/a')}</loc></url></urlset>".encode())
+    item = f"<item><guid>one</guid><link>{site.url('/a')}</link></item>"
+    site.page("/feed.xml", f"<rss version='2.0'><channel>{item}</channel></rss>".encode())
+    kinds: dict[str, SourceKind] = {kind.name: kind for kind in (SitemapSource(pace(clock)), Feed(pace(clock)))}
+    kind = kinds.get(prefix, WebSite(pace(clock)))
+    for _ in range(2):  # each ingestion asks for it
+        site.targets = []
+        take(kind, f"{prefix}+{site.url(path)}", options={"rate": "0.1"}, clock=clock)
+        assert site.targets == ["/robots.txt", path, "/a"]

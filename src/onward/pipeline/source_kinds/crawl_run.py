@@ -82,21 +82,20 @@ class CrawlRun:
 
     def entries(self) -> Iterator[Entry]:
         began = self.pace.now()
-        with self.journal:
-            continued = bool(self.journal.records)
-            with PoliteClient(self.run, self.settings.rate, self.pace, continued=continued) as self.client:
-                self._queue(Page(self.scope.start, 0, start=True))
-                stored = iter(sorted(self.versions))
-                try:
-                    while self._refill(stored) and not self.run.stopped():
-                        if self._is_full():
-                            self.run.skipped.add(LIMIT, self.queue.popleft().url)
-                            continue
-                        if self.pace.now() - began > RUN_SECONDS:
-                            raise GoOnLater(0.0)
-                        yield from self._visit(self.queue.popleft())
-                except GoOnLater as later:
-                    self.run.continue_after = later.seconds
+        client = PoliteClient(self.run, self.settings.rate, self.pace, self.journal)
+        with self.journal, client as self.client:
+            self._queue(Page(self.scope.start, 0, start=True))
+            stored = iter(sorted(self.versions))
+            try:
+                while self._refill(stored) and not self.run.stopped():
+                    if self._is_full():
+                        self.run.skipped.add(LIMIT, self.queue.popleft().url)
+                        continue
+                    if self.pace.now() - began > RUN_SECONDS:
+                        raise GoOnLater(0.0)
+                    yield from self._visit(self.queue.popleft())
+            except GoOnLater as later:
+                self.run.continue_after = later.seconds
 
     def _refill(self, stored: Iterator[str]) -> bool:
         """Return whether there is a page to visit; behind all that is linked come pages that only are stored."""

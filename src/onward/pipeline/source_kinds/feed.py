@@ -53,26 +53,24 @@ class Feed:
         run.incomplete = web_options.yes_or_no(given["keep"])  # a feed has its latest items only
         rate, chosen = web_options.rate(given["rate"]), _choice(given["content"])
         began = self.pace.now()
-        with CrawlJournal(run.notes) as journal:
-            continued = bool(journal.records)
-            with PoliteClient(run, rate, self.pace, continued=continued) as client:
-                pages = ListedPages(run, client, journal, list_url=start)
-                try:
-                    for path, item in _items(run, client, journal, start).items():
-                        if run.stopped():
-                            return
-                        if self.pace.now() - began > crawl_run.RUN_SECONDS:
-                            raise GoOnLater(0.0)
-                        link = normalized(item["link"], start) if item["link"] else None
-                        if link is not None and (chosen == "page" or (chosen == "auto" and not item["content"])):
-                            yield from pages.entries(link, path, hint=item["updated"] or item["published"])
-                            # What a feed says of a page that is not there is better than nothing.
-                            if chosen == "auto" and item["summary"] and pages.is_hidden(link):
-                                yield _from_feed(path, item, link)
-                        else:
-                            yield _from_feed(path, item, link or "")
-                except GoOnLater as later:
-                    run.continue_after = later.seconds
+        with CrawlJournal(run.notes) as journal, PoliteClient(run, rate, self.pace, journal) as client:
+            pages = ListedPages(run, client, journal, list_url=start)
+            try:
+                for path, item in _items(run, client, journal, start).items():
+                    if run.stopped():
+                        return
+                    if self.pace.now() - began > crawl_run.RUN_SECONDS:
+                        raise GoOnLater(0.0)
+                    link = normalized(item["link"], start) if item["link"] else None
+                    if link is not None and (chosen == "page" or (chosen == "auto" and not item["content"])):
+                        yield from pages.entries(link, path, hint=item["updated"] or item["published"])
+                        # What a feed says of a page that is not there is better than nothing.
+                        if chosen == "auto" and item["summary"] and pages.is_hidden(link):
+                            yield _from_feed(path, item, link)
+                    else:
+                        yield _from_feed(path, item, link or "")
+            except GoOnLater as later:
+                run.continue_after = later.seconds
 
 
 def _items(run: SourceRun, client: PoliteClient, journal: CrawlJournal, url: str) -> dict[str, Item]:

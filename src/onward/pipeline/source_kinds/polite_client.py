@@ -15,6 +15,7 @@ from protego import Protego
 from onward import Permanent, classify
 from onward.pipeline.fetch.fetch_errors import EndlessRedirects, HTTPAnswerError, Refused
 from onward.pipeline.fetch.http_client import HttpClient, Response
+from onward.pipeline.source_kinds.crawl_journal import CrawlJournal, Record
 from onward.pipeline.source_kinds.page_links import AGENT
 from onward.pipeline.source_kinds.source_kind import SourceRun
 from onward.pipeline.source_kinds.web_addresses import origin
@@ -87,12 +88,11 @@ PACE = Pace()
 class PoliteClient:
     """The HTTP client of one run of a web site."""
 
-    def __init__(self, run: SourceRun, rate: float, pace: Pace, *, continued: bool) -> None:
+    def __init__(self, run: SourceRun, rate: float, pace: Pace, journal: CrawlJournal) -> None:
         self._client = HttpClient(run.limits, run.guard)
         self._seconds = min(run.limits.seconds, PAGE_SECONDS)
-        self._gap, self._pace = 1.0 / rate, pace
+        self._gap, self._pace, self._journal = 1.0 / rate, pace, journal
         self._robots: dict[str, Protego] = {}
-        self._continued = continued  # robots.txt was requested by this ingestion
 
     def __enter__(self) -> Self:
         return self
@@ -133,8 +133,13 @@ class PoliteClient:
         """Return the rules of a site; raise if it cannot give them now: then nothing of it may be requested."""
         site = origin(url)
         if site not in self._robots:
-            stored = self._pace.stored_robots(site) if self._continued else None
-            self._robots[site] = stored or self._request_robots(site)
+            # Each ingestion requests them once, whatever its parts have to wait for in between.
+            key = f"robots {site}"
+            stored = self._pace.stored_robots(site) if key in self._journal.records else None
+            if stored is None:
+                stored = self._request_robots(site)
+                self._journal.add(Record(url=key))
+            self._robots[site] = stored
         return self._robots[site]
 
     def _gap_of(self, robots: Protego) -> float:

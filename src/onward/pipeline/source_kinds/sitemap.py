@@ -58,39 +58,37 @@ class SitemapSource:
         )
         limit = web_options.whole_number(given["pages"])
         began = self.pace.now()
-        with CrawlJournal(run.notes) as journal:
-            continued = bool(journal.records)
-            rate = web_options.rate(given["rate"])
-            with PoliteClient(run, rate, self.pace, continued=continued) as client:
-                pages = ListedPages(run, client, journal, list_url=start, allows=scope.allows)
-                sitemaps = _Sitemaps(run, client, journal, scope)
-                met: set[str] = set()
-                link = ""
-                try:
-                    for link, changed in sitemaps.pages(start):
-                        url = normalized(link, start)
-                        if run.stopped():
-                            return
-                        if url is None or url in met:
-                            continue
-                        path = scope.path_of(url)
-                        if not scope.allows(url):
-                            run.skipped.add(crawl_run.OUTSIDE, path)
-                        elif len(met) >= limit:
-                            run.skipped.add(crawl_run.LIMIT, path)
-                        elif self.pace.now() - began > crawl_run.RUN_SECONDS:
-                            raise GoOnLater(0.0)
-                        else:
-                            met.add(url)
-                            sitemaps.is_full = len(met) >= limit
-                            yield from pages.entries(url, path, hint=changed)
-                    if not link and not sitemaps.problems:
-                        raise NothingToIngest(f"{start} lists no page: check the URL, or try again later")
-                    for url, problem in sitemaps.problems.items():
-                        if url not in met:
-                            yield Entry(scope.path_of(url), "", problem=problem, url=url)
-                except GoOnLater as later:
-                    run.continue_after = later.seconds
+        rate = web_options.rate(given["rate"])
+        with CrawlJournal(run.notes) as journal, PoliteClient(run, rate, self.pace, journal) as client:
+            pages = ListedPages(run, client, journal, list_url=start, allows=scope.allows)
+            sitemaps = _Sitemaps(run, client, journal, scope)
+            met: set[str] = set()
+            link = ""
+            try:
+                for link, changed in sitemaps.pages(start):
+                    url = normalized(link, start)
+                    if run.stopped():
+                        return
+                    if url is None or url in met:
+                        continue
+                    path = scope.path_of(url)
+                    if not scope.allows(url):
+                        run.skipped.add(crawl_run.OUTSIDE, path)
+                    elif len(met) >= limit:
+                        run.skipped.add(crawl_run.LIMIT, path)
+                    elif self.pace.now() - began > crawl_run.RUN_SECONDS:
+                        raise GoOnLater(0.0)
+                    else:
+                        met.add(url)
+                        sitemaps.is_full = len(met) >= limit
+                        yield from pages.entries(url, path, hint=changed)
+                if not link and not sitemaps.problems:
+                    raise NothingToIngest(f"{start} lists no page: check the URL, or try again later")
+                for url, problem in sitemaps.problems.items():
+                    if url not in met:
+                        yield Entry(scope.path_of(url), "", problem=problem, url=url)
+            except GoOnLater as later:
+                run.continue_after = later.seconds
 
 
 class _Sitemaps:
