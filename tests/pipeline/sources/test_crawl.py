@@ -191,7 +191,8 @@ def test_robots_txt_is_obeyed(site: Site) -> None:
     mine = "User-agent: onward\nDisallow: /private\nDisallow: /*.pdf$\nAllow: /private/open"
     rules = f"User-agent: *\nDisallow: /\n\n{mine}"
     site.page("/robots.txt", rules.encode())
-    put(site, "/", "Start", "/private/secret", "/private/open", "/a.pdf", "/a.pdf.html")
+    secrets = ("/private/secret", "/x/%2e%2e/private/secret")
+    put(site, "/", "Start", *secrets, "/private/open", "/a.pdf", "/a.pdf.html")
     for path in ("/private/secret", "/private/open", "/a.pdf.html"):
         put(site, path, path)
     taken = crawl(site)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,8 @@ SAME = (
     ("http://site.example/a?b=2&a=1&&utm_source=x&fbclid=y", "http://site.example/a?a=1&b=2"),
     ("http://me:secret@site.example/", "http://site.example/"),
     ("http://site.example/a;jsessionid=0A1B/b", "http://site.example/a/b"),
+    ("http://site.example/a/%2e%2E/b", "http://site.example/b"),
+    ("http://site.example/a/.%2e;sid=1/%2e/b", "http://site.example/b"),
     (
         "http://site.example/a?gallery=5&uid=3&source=list&sid=7",
         "http://site.example/a?gallery=5&sid=7&source=list&uid=3",
@@ -50,6 +53,18 @@ PARTS = st.text(st.sampled_from('aZ09-._~%/?&=;:#+é ü()jsessionid\\"<>[]@'), m
 def test_the_form_of_a_form_is_itself(path: str, query: str) -> None:
     form = normalized(f"http://site.example/{path}?{query}")
     assert form is None or normalized(form) == form
+
+
+# What could become a segment `..` only after the others were resolved.
+DOTS = ("/", "/", ".", "..", "%2e", "%2E", "%252e", "%2f", "%", "2e", ";sid=1", "/(S(0123456789ab))", "a", "?")
+
+
+@given(parts=st.lists(st.sampled_from(DOTS), max_size=20).map("".join))
+def test_the_path_that_is_sent_is_the_one_that_is_checked(parts: str) -> None:
+    form = normalized(f"http://site.example/{parts}")
+    assert form is not None
+    assert normalized(form) == form
+    assert httpx2.URL(form).raw_path.decode() == form.removeprefix("http://site.example")
 
 
 @given(path=PARTS, query=PARTS, start=st.sampled_from(("http://site.example/", "http://site.example/a/b.html")))

@@ -33,6 +33,7 @@ _SESSION_VALUE = re.compile(r"[0-9A-Za-z,-]{16,}")
 _SESSION_IN_PATH = re.compile(r";(jsessionid|phpsessid|sessionid|sid)=[^/;]*", re.IGNORECASE)
 _ASP_SESSION = re.compile(r"/\((?:[A-Z]\([0-9A-Za-z_-]{10,}\))+\)(?=/)", re.IGNORECASE)
 _FILE_NAME = re.compile(r"[^/]*\.[A-Za-z][A-Za-z0-9]{0,9}")
+_DOTS = frozenset({".", ".."})
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -55,7 +56,9 @@ def normalized(link: str, base: str = "") -> str | None:
         return None
     path = _ASP_SESSION.sub("", _SESSION_IN_PATH.sub("", _unescaped(parts.path)))
     query = "&".join(sorted(filter(_is_content, _unescaped(parts.query).split("&"))))
-    return parts._replace(path=path or "/", query=query).geturl()
+    form = parts._replace(path=path or "/", query=query).geturl()
+    # Only now `%2e%2e` is a segment that leads elsewhere; the client would resolve it when it sends the request.
+    return form if _DOTS.isdisjoint(path.split("/")) else normalized(form)
 
 
 def _unescaped(text: str) -> str:
