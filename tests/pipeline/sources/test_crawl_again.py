@@ -209,6 +209,31 @@ def test_a_new_page_that_fails_may_have_hidden_others(site: Site, clock: Clock) 
     assert crawl(site, clock).incomplete
 
 
+def test_what_a_failed_page_may_have_hidden_is_not_forgotten_in_a_later_part(site: Site, clock: Clock) -> None:
+    site.page("/robots.txt", b"User-agent: *\nCrawl-delay: 2")
+    fill(site)
+    first = crawl(site, clock)
+    site.page("/a", b"", 500)
+    put(site, "/b", "B", "/d")
+    put(site, "/d", "D", "/e")  # requested after the last try of /a
+    put(site, "/e", "E")
+    again = crawl(site, clock, first.versions, depth="19")
+    assert list(again.problems) == ["a"]
+    assert again.incomplete, "with this option it is not known that /c is there"
+
+
+@pytest.mark.parametrize("options", ({}, {"depth": "19"}))
+def test_what_is_stored_of_a_page_that_is_refused_now_stays(
+    site: Site, clock: Clock, options: dict[str, str]
+) -> None:
+    fill(site)
+    first = crawl(site, clock)
+    site.page("/a", b"", 403)
+    again = crawl(site, clock, first.versions, **options)
+    assert list(again.problems) == ["a"]
+    assert again.incomplete or "c" in again.versions
+
+
 def test_a_server_that_is_down_ends_the_listing(site: Site, clock: Clock) -> None:
     put(site, "/", "Start", *(f"/{number}" for number in range(9)))
     first = crawl(site, clock)

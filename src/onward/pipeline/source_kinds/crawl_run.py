@@ -172,6 +172,7 @@ class CrawlRun:
         self._follow(page, record.get("links", []), copy=record.get("copy", False))
         path = self.scope.path_of(page.url)
         if "problem" in record:
+            self._note_hidden(page)
             status = record.get("status")
             text = record["problem"]
             yield Entry(path, "", problem=PageFailed(text) if status is None else Refused(text, status))
@@ -316,11 +317,12 @@ class CrawlRun:
             self.done.add(page.url)
             self._skip(page, ROBOTS, [])
             return
-        if isinstance(error, Refused) and (error.status_code in (404, 410) or stored is None):
+        is_gone = isinstance(error, Refused) and error.status_code in (404, 410)
+        if is_gone or (isinstance(error, Refused) and path not in self.run.versions):
             # What is gone is not listed, and so removed.
             self.failing.clear()
             self.done.add(page.url)
-            if error.status_code in (404, 410):
+            if is_gone:
                 self.journal.add(Record(url=page.url, gone=True))
             else:
                 self._skip(page, CLOSED, [])
@@ -340,10 +342,14 @@ class CrawlRun:
         # What is stored of the page stays, and leads on.
         self.done.add(page.url)
         links = self._follow(page, stored.absolute_links(page.url)) if stored is not None else []
-        if stored is None:
-            self.run.incomplete = True  # pages to which only this one leads are not found
+        self._note_hidden(page)
         record = Record(url=page.url, problem=str(error), links=links)
         if isinstance(error, Refused):
             record["status"] = error.status_code
         self.journal.add(record)
         yield Entry(path, "", problem=error, url=page.url)
+
+    def _note_hidden(self, page: Page) -> None:
+        """Remove nothing in this run if pages to which only a failed one leads are not found."""
+        if page.url not in self.versions:
+            self.run.incomplete = True
