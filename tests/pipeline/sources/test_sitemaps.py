@@ -280,3 +280,34 @@ def test_a_part_of_an_index_that_cannot_be_read_hides_no_other(site: Site) -> No
     assert {url for url in bad.values() if any(url in str(problem) for problem in taken.problems.values())} == set(
         bad.values()
     )
+
+
+def test_a_dead_sitemap_in_robots_txt_hides_no_other(site: Site) -> None:
+    fill(site)
+    site.page("/one.xml", sitemap(site, "a"))
+    bad = bad_parts(site)
+    lines = "".join(f"Sitemap: {url}\n" for url in (*bad.values(), site.url("/one.xml")))
+    site.page("/robots.txt", lines.encode())
+    taken = read(site, "/")
+    assert (list(taken.versions), taken.incomplete) == (["a"], True)
+    assert len(taken.problems) == len(bad)
+
+
+def test_sitemaps_of_another_server_that_is_down_do_not_mean_that_this_one_is(site: Site) -> None:
+    fill(site)
+    site.page("/one.xml", sitemap(site, "a"))
+    with serve() as gone:
+        dead = [gone.url(f"/{number}.xml") for number in range(8)]
+    lines = "".join(f"Sitemap: {url}\n" for url in (*dead, site.url("/one.xml")))
+    site.page("/robots.txt", lines.encode())
+    assert list(read(site, "/").versions) == ["a"]
+
+
+@pytest.mark.parametrize(("status", "error"), ((404, Refused), (500, HTTPAnswerError)))
+def test_if_no_sitemap_of_robots_txt_can_be_read_it_fails(site: Site, status: int, error: type[Exception]) -> None:
+    lines = "".join(f"Sitemap: {site.url(f'/{number}.xml')}\n" for number in range(3))
+    site.page("/robots.txt", lines.encode())
+    for number in range(3):
+        site.page(f"/{number}.xml", b"", status)
+    with pytest.raises(error):
+        read(site, "/")

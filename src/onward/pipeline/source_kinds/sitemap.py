@@ -108,8 +108,14 @@ class _Sitemaps:
             yield from self._read(start, MAX_NESTING, named=True)
             return
         named = [url for link in self._client.robots(start).sitemaps if (url := normalized(link, start))]
-        for url in named or [origin(start) + "/sitemap.xml"]:
-            yield from self._read(url, MAX_NESTING, named=True)
+        named = list(dict.fromkeys(named)) or [origin(start) + "/sitemap.xml"]
+        if len(named) > 1:  # one that is not there any more must not hide the others
+            for url in named:
+                yield from self._read(url, MAX_NESTING)
+        if len(named) == 1 or self.problems.keys() >= set(named):  # then the source fails, with its error
+            self._seen.discard(named[0])
+            self.problems.pop(named[0], None)
+            yield from self._read(named[0], MAX_NESTING, named=True)
 
     def _read(self, url: str, nesting: int, *, named: bool = False) -> Iterator[tuple[str, str]]:
         if url in self._seen:
@@ -148,7 +154,7 @@ class _Sitemaps:
                     self._journal.add(Record(url=_key(url), tries=tries))
                     self._client.pause_if_asked(url, error, tries)
                     continue
-                self._failed_in_a_row += may_pass
+                self._failed_in_a_row += may_pass and self._scope.is_same_site(url)
                 if self._failed_in_a_row >= crawl_run.MAX_FAILED_IN_A_ROW:
                     raise  # the server is down
                 self._journal.add(Record(url=_key(url), problem=str(error)))
