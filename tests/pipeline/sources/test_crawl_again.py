@@ -288,6 +288,24 @@ def test_other_options_are_another_listing(site: Site, clock: Clock) -> None:
     assert sorted(crawl(site, clock, first.versions, exclude="/b").versions) == ["/", "a", "c"]
 
 
+def test_a_page_that_moves_nearer_to_the_start_leads_on(site: Site, clock: Clock) -> None:
+    fill(site)
+    first = crawl(site, clock, depth="1")
+    assert (sorted(first.versions), first.skipped) == (["/", "a", "b"], {"deep": 1})
+    put(site, "/", "Start", "/b")
+    put(site, "/b", "B", "/c")
+    put(site, "/c", "C", "/d")
+    put(site, "/d", "D", "/e")
+    put(site, "/e", "E")
+    far = crawl(site, clock, depth="2")
+    assert (sorted(far.versions), far.skipped) == (["/", "b", "c"], {"deep": 1})
+    again = crawl(site, clock, far.versions, depth="2")
+    assert (again.versions, again.fetched, again.skipped) == (far.versions, {}, {"deep": 1})
+    put(site, "/", "Start", "/b", "/c")
+    near = crawl(site, clock, far.versions, depth="2")
+    assert sorted(near.versions) == ["/", "b", "c", "d"]
+
+
 def test_a_page_with_very_many_links_is_read_each_time(site: Site, clock: Clock) -> None:
     links = [f"/{number}" for number in range(MAX_LINKS + 5)]
     put(site, "/", "Start", *links)

@@ -14,7 +14,7 @@ from onward.pipeline.fetch.fetched_items import SkipReason
 from onward.pipeline.fetch.http_client import Response
 from onward.pipeline.source_kinds.crawl_journal import CrawlJournal, Record
 from onward.pipeline.source_kinds.page_links import PageLinks, file_digest, html_of, read_directives, read_page
-from onward.pipeline.source_kinds.page_version import PageVersion, read_version
+from onward.pipeline.source_kinds.page_version import MAX_LINKS, PageVersion, read_version
 from onward.pipeline.source_kinds.polite_client import Disallowed, GoOnLater, Pace, PoliteClient
 from onward.pipeline.source_kinds.source_kind import Entry, SourceRun
 from onward.pipeline.source_kinds.web_addresses import Scope, normalized
@@ -124,17 +124,18 @@ class CrawlRun:
         return True
 
     def _follow(self, page: Page, links: list[str], *, copy: bool = False) -> list[str]:
-        """Queue the links of a page; return those that no page before it has."""
+        """Queue the links of a page, if they are not too far; return those that no page before it has queued."""
         copies = page.copies + copy
         if copies > 1:  # a copy of a copy: a server that makes addresses without end
             return []
         if page.depth >= self.settings.depth:
-            for link in links:
-                known = link in self.met or link in self.deep or link in self.versions
-                if not known and self.scope.allows(link):
+            # They are stored all the same: the page may be nearer to the start in the next run.
+            far = [link for link in links if link not in self.met and self.scope.allows(link)]
+            for link in far:
+                if link not in self.deep and link not in self.versions:
                     self.deep.add(link)
                     self.run.skipped.add(DEEP, self.scope.path_of(link))
-            return []
+            return far[: MAX_LINKS + 1]  # with one more than is stored the page counts as cut
         new: list[str] = []
         for link in links:
             full = len(self.queue) > 2 * self._most_urls or len(self.met) > MET_PER_URL * self._most_urls
