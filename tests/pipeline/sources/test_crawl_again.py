@@ -288,6 +288,19 @@ def test_other_options_are_another_listing(site: Site, clock: Clock) -> None:
     assert sorted(crawl(site, clock, first.versions, exclude="/b").versions) == ["/", "a", "c"]
 
 
+def test_a_copy_is_left_out_in_whatever_order_the_links_are(site: Site, clock: Clock) -> None:
+    put(site, "/page", "The same", "/below")
+    put(site, "/print", "The same", "/below")
+    put(site, "/below", "Below")
+    versions: dict[str, str] = {}
+    for links in (("/page", "/print"), ("/print", "/page"), ("/page", "/print")):
+        put(site, "/", "Start", *links)
+        taken = crawl(site, clock, versions)
+        assert sorted(taken.versions) == sorted(["/", "below", links[0].strip("/")])
+        assert taken.skipped == {"copy": 1}
+        versions = taken.versions
+
+
 def test_a_page_that_moves_nearer_to_the_start_leads_on(site: Site, clock: Clock) -> None:
     fill(site)
     first = crawl(site, clock, depth="1")

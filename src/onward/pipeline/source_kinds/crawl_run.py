@@ -211,8 +211,13 @@ class CrawlRun:
             self._redirected(page, normalized(response.redirect) or "")
             self.journal.add(Record(url=page.url, redirect=normalized(response.redirect) or ""))
         elif response.not_modified and stored is not None:
-            links = self._follow(page, stored.absolute_links(page.url))
-            yield self._entry(page, stored, links, fetch=False, response=response)
+            first = self.texts.setdefault(stored.text, page.url) if stored.text else page.url
+            is_copy = first != page.url
+            links = self._follow(page, stored.absolute_links(page.url), copy=is_copy)
+            if is_copy:
+                self._skip(page, COPY, links, copy=True)
+            else:
+                yield self._entry(page, stored, links, fetch=False, response=response)
         elif not response.received:
             self._skip(page, reason_to_skip_type(response.media_type) or CLOSED, [])
         else:
