@@ -11,6 +11,7 @@ from onward.pipeline.fetch.fetch_errors import Broken, HTTPAnswerError, NothingT
 from onward.pipeline.source_kinds import sitemap as sitemap_kind
 from onward.pipeline.source_kinds.page_version import settled_time
 from onward.pipeline.source_kinds.sitemap import SitemapSource, read_sitemap
+from onward.pipeline.source_kinds.web_addresses import normalized
 from tests.support.crawls import Clock, Taken, pace, put, requested, take
 from tests.support.web_server import Site, serve
 
@@ -217,6 +218,16 @@ def test_a_sitemap_that_is_made_to_fill_the_memory_is_given_up(monkeypatch: pyte
     for data in (b"<urlset>" + b"<a/>" * 100_000, b"<urlset><url>" + b"<a/>" * 100_000):
         with pytest.raises(TooLarge, match="1,000 XML elements"):
             read_sitemap(data, "http://site.example/sitemap.xml")
+
+
+def test_of_an_address_that_is_too_long_only_the_beginning_is_read() -> None:
+    # The parser passes on each entity alone: to put ever more of them together takes minutes.
+    data = b"<urlset><url><loc>http://x/" + b"a&amp;" * 200_000 + b"</loc><lastmod>2026</lastmod></url>"
+    data += b"<url><loc>http://x/?a=1&amp;b=2</loc><lastmod>2026</lastmod></url></urlset>"
+    (long, _), short = read_sitemap(data, "http://site.example/sitemap.xml")[0]
+    assert len(long) < 10_000
+    assert normalized(long) is None
+    assert short == ["http://x/?a=1&b=2", "2026"]
 
 
 def test_what_a_sitemap_says_of_other_things_is_left_out(site: Site) -> None:

@@ -18,13 +18,21 @@ from onward.pipeline.source_kinds.crawl_journal import CrawlJournal, Record
 from onward.pipeline.source_kinds.listed_pages import ListedPages, get_list
 from onward.pipeline.source_kinds.polite_client import PACE, GoOnLater, Pace, PoliteClient
 from onward.pipeline.source_kinds.source_kind import Entry, SourceOption, SourceRun, option_values
-from onward.pipeline.source_kinds.web_addresses import Scope, normalized, origin, patterns, web_location
+from onward.pipeline.source_kinds.web_addresses import (
+    MAX_URL_CHARACTERS,
+    Scope,
+    normalized,
+    origin,
+    patterns,
+    web_location,
+)
 
 MAX_SITEMAP_BYTES = 60_000_000  # the standard allows 50 MB, unpacked
 MAX_SITEMAPS = 10_000
 MAX_LISTED_PAGES = 1_000_000  # of all sitemaps of a source: they are kept in memory
 MAX_NESTING = 3  # of indexes in indexes
 MAX_ELEMENTS = 5_000_000  # of one sitemap; the standard allows 50,000 pages
+MAX_VALUE_CHARACTERS = 2 * MAX_URL_CHARACTERS  # of one address and its time of change
 _CHUNK_BYTES = 100_000
 _GZIP = b"\x1f\x8b"
 
@@ -211,7 +219,8 @@ class _Listing:
         self.root = ""
         self.elements = 0
         self._path: list[str] = []
-        self._values: dict[str, str] = {}  # of the page or the sitemap that is being read
+        self._values: dict[str, list[str]] = {}  # in parts, of the page or the sitemap that is being read
+        self._characters = 0  # of these values
 
     def start(self, tag: str, _: object) -> None:
         self.elements += 1
@@ -219,16 +228,22 @@ class _Listing:
         self.root = self.root or name
         self._path.append(name)
         if name in self.found:
-            self._values = {}
+            self._values, self._characters = {}, 0
 
     def data(self, text: str) -> None:
         if len(self._path) > 1 and self._path[-1] in ("loc", "lastmod") and self._path[-2] in self.found:
-            self._values[self._path[-1]] = self._values.get(self._path[-1], "") + text
+            if self._characters <= MAX_VALUE_CHARACTERS:  # of what is longer, the beginning is enough to refuse it
+                self._values.setdefault(self._path[-1], []).append(text[: MAX_VALUE_CHARACTERS + 1])
+            self._characters += len(text)
 
     def end(self, _: str) -> None:
         name = self._path.pop()
-        if name in self.found and (link := self._values.pop("loc", "").strip()):
-            self.found[name].append([link, self._values.get("lastmod", "").strip()])
+        if name in self.found and (link := self._value("loc")):
+            self.found[name].append([link, self._value("lastmod")])
+            self._values = {}
+
+    def _value(self, name: str) -> str:
+        return "".join(self._values.get(name, ())).strip()
 
     def close(self) -> None:
         """End the document."""
