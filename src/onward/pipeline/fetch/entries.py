@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING
 
-from onward.pipeline.fetch.fetch_errors import TooLarge
 from onward.pipeline.fetch.fetched_items import FetchedItem
 from onward.pipeline.fetch.files_and_folders import take_file
+from onward.pipeline.fetch.limited_file import limited_file
 from onward.pipeline.fetch.location import printable
 from onward.pipeline.fetch.unpacker import Unpacker
 
@@ -28,25 +28,8 @@ def fetch_entry(entry: Entry, file: Path, unpacker: Unpacker) -> Iterator[Fetche
     if entry.file is not None:
         name = entry.name or printable(entry.file.name)
         return take_file(entry.file, entry.path, unpacker, name=name, media_type=entry.media_type, url=entry.url)
-    with file.open("wb") as target:
-        # A wrapper with the one method that is needed.
-        entry.fetch(cast("BinaryIO", _LimitedFile(target, unpacker.limits.max_bytes, entry.path)))
+    refusal = f"{entry.path!r} is larger than ONWARD_FETCH_MAX_BYTES allows: raise it, or leave this entry out"
+    with limited_file(file, unpacker.limits.max_bytes, refusal) as target:
+        entry.fetch(target)
     name = entry.name or entry.path.rstrip("/").rpartition("/")[2]
     return take_file(file, entry.path, unpacker, name=name, media_type=entry.media_type, url=entry.url)
-
-
-@dataclass(slots=True)
-class _LimitedFile:
-    """Refuses more than a number of bytes."""
-
-    file: BinaryIO
-    left: int
-    path: str
-
-    def write(self, data: bytes) -> int:
-        self.left -= len(data)
-        if self.left < 0:
-            raise TooLarge(
-                f"{self.path!r} is larger than ONWARD_FETCH_MAX_BYTES allows: raise it, or leave this entry out"
-            )
-        return self.file.write(data)

@@ -9,6 +9,7 @@ from onward import Kind, OnwardError, classify
 from onward.pipeline.fetch.fetch_errors import EndlessRedirects, Refused, UnusableSource
 from onward.pipeline.fetch.fetched_items import SkipReason
 from onward.pipeline.fetch.http_client import Response
+from onward.pipeline.fetch.limited_file import limited_file
 from onward.pipeline.source_kinds import crawl_run
 from onward.pipeline.source_kinds.crawl_journal import CrawlJournal, Record
 from onward.pipeline.source_kinds.page_links import PageLinks, file_digest, html_of, read_directives, read_page
@@ -182,8 +183,9 @@ def get_list(run: SourceRun, client: PoliteClient, url: str, *, max_bytes: int) 
     """Request a list of pages; raise if it cannot be read."""
     file = run.scratch / "list"
     first = url
+    refusal = f"{first} has more than {max_bytes:,} bytes, too many for a list of pages: split it"
     for _ in range(run.limits.max_redirects + 1):
-        with file.open("wb") as target:
+        with limited_file(file, max_bytes, refusal) as target:
             response = client.get(url, target)
         if not response.redirect:
             break
@@ -192,6 +194,4 @@ def get_list(run: SourceRun, client: PoliteClient, url: str, *, max_bytes: int) 
             raise UnusableSource(f"{first} redirects to something that is no web page: give the URL it ends at")
     else:
         raise EndlessRedirects(f"{first} redirects without end: open it in a browser to see why")
-    if file.stat().st_size > max_bytes:
-        raise UnusableSource(f"{first} has more than {max_bytes:,} bytes, too many for a list of pages: split it")
     return file.read_bytes(), response

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from onward.pipeline.fetch.fetch_errors import Refused, TooLarge, UnusableSource
 from onward.pipeline.fetch.http_client import HttpClient, Response
+from onward.pipeline.fetch.limited_file import limited_file
 from onward.pipeline.fetch.location import canonical_url, shown
 from onward.pipeline.source_kinds.source_kind import Entry, SourceOption, SourceRun
 
@@ -68,10 +69,9 @@ def canonical_archive(location: str, prefix: str) -> str:
 def links(client: HttpClient, url: str, scratch: Path) -> tuple[str, list[str]]:
     """Return the URL of a page after its redirects, and the targets of its links."""
     page = scratch / "index"
-    with page.open("wb") as target:
+    refusal = f"{url} has more than {MAX_INDEX_BYTES:,} bytes: it is no list of months"
+    with limited_file(page, MAX_INDEX_BYTES, refusal) as target:
         response = client.get(url, target)
-    if page.stat().st_size > MAX_INDEX_BYTES:
-        raise TooLarge(f"{url} has more than {MAX_INDEX_BYTES:,} bytes: it is no list of months")
     found = _HREF.finditer(page.read_text("utf-8", "replace"))
     return response.url, [unescape(next(filter(None, match.groups()), "")) for match in found]
 
