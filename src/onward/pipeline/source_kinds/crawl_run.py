@@ -13,9 +13,10 @@ from onward.pipeline.fetch.fetch_errors import Refused, UnusableSource
 from onward.pipeline.fetch.fetched_items import SkipReason
 from onward.pipeline.fetch.http_client import Response
 from onward.pipeline.source_kinds.crawl_journal import CrawlJournal, Record
+from onward.pipeline.source_kinds.host_turns import GoOnLater
 from onward.pipeline.source_kinds.page_links import PageLinks, file_digest, html_of, read_directives, read_page
 from onward.pipeline.source_kinds.page_version import MAX_LINKS, PageVersion, read_version
-from onward.pipeline.source_kinds.polite_client import Disallowed, GoOnLater, Pace, PoliteClient
+from onward.pipeline.source_kinds.polite_client import Disallowed, Pace, PoliteClient
 from onward.pipeline.source_kinds.source_kind import Entry, SourceRun
 from onward.pipeline.source_kinds.web_addresses import Scope, normalized
 from onward.pipeline.source_kinds.web_content import reason_to_skip_type, reason_to_skip_url

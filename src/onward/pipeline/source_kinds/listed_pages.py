@@ -12,9 +12,10 @@ from onward.pipeline.fetch.http_client import Response
 from onward.pipeline.fetch.limited_file import limited_file
 from onward.pipeline.source_kinds import crawl_run
 from onward.pipeline.source_kinds.crawl_journal import CrawlJournal, Record
+from onward.pipeline.source_kinds.host_turns import GoOnLater
 from onward.pipeline.source_kinds.page_links import PageLinks, file_digest, html_of, read_directives, read_page
 from onward.pipeline.source_kinds.page_version import PageVersion, read_version, settled_time
-from onward.pipeline.source_kinds.polite_client import Disallowed, GoOnLater, PoliteClient
+from onward.pipeline.source_kinds.polite_client import Disallowed, PoliteClient
 from onward.pipeline.source_kinds.source_kind import Entry, SourceRun
 from onward.pipeline.source_kinds.web_addresses import normalized
 from onward.pipeline.source_kinds.web_content import reason_to_skip_type, reason_to_skip_url

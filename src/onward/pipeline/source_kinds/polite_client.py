@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import BinaryIO, Self
 from urllib.parse import urlsplit
@@ -16,11 +17,11 @@ from onward import Permanent, classify
 from onward.pipeline.fetch.fetch_errors import EndlessRedirects, HTTPAnswerError, Refused
 from onward.pipeline.fetch.http_client import HttpClient, Response
 from onward.pipeline.source_kinds.crawl_journal import CrawlJournal, Record
+from onward.pipeline.source_kinds.host_turns import HostTurns
 from onward.pipeline.source_kinds.page_links import AGENT
 from onward.pipeline.source_kinds.source_kind import SourceRun
 from onward.pipeline.source_kinds.web_addresses import origin
 
-LONGEST_SLEEP_SECONDS = 1.0  # a longer wait ends the run, which goes on later: it holds no place of a worker
 LONGEST_WAIT_SECONDS = 3_600.0
 RETRY_SECONDS = 30.0  # after a 429 that names no time
 LONGEST_CRAWL_DELAY_SECONDS = 60.0
@@ -34,14 +35,6 @@ class Disallowed(Permanent):
     """The site's robots.txt does not allow a page."""
 
 
-class GoOnLater(Exception):
-    """The run has to wait longer than it may keep a worker slot."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(seconds)
-        self.seconds = seconds
-
-
 @dataclass(slots=True, eq=False)
 class Pace:
     """When the next request to each host may be sent; shared by all runs of a process."""
@@ -49,28 +42,37 @@ class Pace:
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     wall: Callable[[], float] = time.time  # for what servers say with a date
-    _next: dict[str, float] = field(default_factory=dict)
+    _turns: dict[str, HostTurns] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _robots: dict[str, tuple[float, Protego]] = field(default_factory=dict)
 
-    def wait(self, host: str, gap: float) -> None:
-        """Wait for the host's turn, and take it: the next one is `gap` seconds later."""
+    @contextmanager
+    def request(self, host: str, gap: float, run: str) -> Iterator[None]:
+        """Wait until a run may send a request, and keep others from the host until the response has ended.
+
+        The next request is `gap` seconds later. Raise `GoOnLater` if the wait is long.
+        """
         with self._lock:
             now = self.now()
-            at = max(now, self._next.get(host, now))
-            if at - now > LONGEST_SLEEP_SECONDS:
-                raise GoOnLater(at - now)
-            if len(self._next) >= _MAX_HOSTS:
-                self._next = {name: due for name, due in self._next.items() if due > now}
-            self._next[host] = at + gap
-        if at > now:
-            self.sleep(at - now)
+            turns = self._turns_of(host, now)
+            at = turns.begin(run, gap, now)
+        try:
+            if at > now:
+                self.sleep(at - now)
+            yield
+        finally:
+            turns.busy = False
+
+    def _turns_of(self, host: str, now: float) -> HostTurns:
+        if len(self._turns) >= _MAX_HOSTS:
+            self._turns = {name: turns for name, turns in self._turns.items() if turns.busy or turns.free_at > now}
+        return self._turns.setdefault(host, HostTurns())
 
     def pause(self, host: str, seconds: float) -> None:
         """Let the host alone for some time, as it asks."""
         with self._lock:
-            until = self.now() + min(seconds, LONGEST_WAIT_SECONDS)
-            self._next[host] = max(until, self._next.get(host, until))
+            turns = self._turns_of(host, now := self.now())
+            turns.free_at = max(turns.free_at, now + min(seconds, LONGEST_WAIT_SECONDS))
 
     def stored_robots(self, site: str) -> Protego | None:
         at, robots = self._robots.get(site, (0.0, None))
@@ -93,6 +95,7 @@ class PoliteClient:
         self._seconds = min(run.limits.seconds, PAGE_SECONDS)
         self._gap, self._pace, self._journal = 1.0 / rate, pace, journal
         self._robots: dict[str, Protego] = {}
+        self._run = str(run.notes or run.location)  # the same in all parts of the run
 
     def __enter__(self) -> Self:
         return self
@@ -113,9 +116,9 @@ class PoliteClient:
         robots = self.robots(url)
         if not robots.can_fetch(url, AGENT):
             raise Disallowed(f"{origin(url)}/robots.txt does not allow {url}: ask its owner")
-        self._pace.wait(urlsplit(url).netloc, self._gap_of(robots))
         seconds = self._seconds
-        return self._client.get(url, target, headers=headers, follow=follow, wanted=wanted, seconds=seconds)
+        with self._pace.request(urlsplit(url).netloc, self._gap_of(robots), self._run):
+            return self._client.get(url, target, headers=headers, follow=follow, wanted=wanted, seconds=seconds)
 
     def wall(self) -> float:
         """Return the time by the calendar."""
@@ -149,10 +152,10 @@ class PoliteClient:
         return max(self._gap, min(delay, LONGEST_CRAWL_DELAY_SECONDS))
 
     def _request_robots(self, site: str) -> Protego:
-        self._pace.wait(urlsplit(site).netloc, self._gap)
-        target = _Beginning()
+        target, accept = _Beginning(), {"Accept": "text/plain"}
         try:
-            self._client.get(f"{site}/robots.txt", target, headers={"Accept": "text/plain"}, seconds=self._seconds)
+            with self._pace.request(urlsplit(site).netloc, self._gap, self._run):
+                self._client.get(f"{site}/robots.txt", target, headers=accept, seconds=self._seconds)
         except _Full:
             pass
         except HTTPAnswerError as error:

@@ -15,8 +15,9 @@ from onward import Kind, OnwardError, classify
 from onward.pipeline.fetch.fetch_errors import Broken, NothingToIngest, TooLarge
 from onward.pipeline.source_kinds import crawl_run, web_options
 from onward.pipeline.source_kinds.crawl_journal import CrawlJournal, Record
+from onward.pipeline.source_kinds.host_turns import GoOnLater
 from onward.pipeline.source_kinds.listed_pages import ListedPages, get_list
-from onward.pipeline.source_kinds.polite_client import PACE, GoOnLater, Pace, PoliteClient
+from onward.pipeline.source_kinds.polite_client import PACE, Pace, PoliteClient
 from onward.pipeline.source_kinds.source_kind import Entry, SourceOption, SourceRun, option_values
 from onward.pipeline.source_kinds.web_addresses import (
     MAX_URL_CHARACTERS,
