@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from onward.pipeline.fetch import FetchLimits
 from onward.pipeline.fetch.fetch_errors import Refused, UnusableSource
-from onward.pipeline.source_kinds import Entry
+from onward.pipeline.source_kinds import Entry, crawl_run
 from onward.pipeline.source_kinds.crawl import WebSite
 from onward.pipeline.source_kinds.crawl_run import CrawlRun, Page
 from onward.pipeline.source_kinds.polite_client import Disallowed
@@ -308,3 +308,20 @@ def test_each_page_of_any_graph_of_links_is_requested_once(site: Site, graph: di
     again = crawl(site, before=taken.versions)
     assert again.versions == taken.versions
     assert again.fetched == {}
+
+
+def test_links_that_are_too_far_do_not_fill_the_memory_either(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[CrawlRun] = []
+    visit = CrawlRun._visit
+
+    def noted(run: CrawlRun, page: Page) -> Iterator[Entry]:
+        runs.append(run)
+        return visit(run, page)
+
+    monkeypatch.setattr(CrawlRun, "_visit", noted)
+    monkeypatch.setattr(crawl_run, "MET_PER_URL", 1)
+    put(site, "/", "Start", "/a")
+    put(site, "/a", "A", *(f"/{number}" for number in range(400)))
+    taken = crawl(site, pages="20", depth="1")
+    assert taken.skipped == {"deep": 400}
+    assert len(runs[-1].deep) <= 3 * 20 + 100

@@ -134,7 +134,8 @@ class CrawlRun:
             far = [link for link in links if link not in self.met and self.scope.allows(link)]
             for link in far:
                 if link not in self.deep and link not in self.versions:
-                    self.deep.add(link)
+                    if len(self.deep) < MET_PER_URL * self._most_urls:
+                        self.deep.add(link)
                     self.run.skipped.add(DEEP, self.scope.path_of(link))
             return far[: MAX_LINKS + 1]  # with one more than is stored the page counts as cut
         new: list[str] = []
