@@ -263,6 +263,30 @@ def test_many_broken_pages_do_not_make_a_server_that_is_down(site: Site, clock: 
     assert len(taken.problems) == len(broken)
 
 
+def test_whether_a_server_is_down_is_seen_without_the_whole_start(site: Site, clock: Clock) -> None:
+    broken = [f"/{number}" for number in range(crawl_run.MAX_FAILED_IN_A_ROW)]
+    put(site, "/", "Start", *broken)
+    for path in broken:
+        site.page(path, b"", 500)
+    start, sent = site.answers["/"], []
+
+    def answer(handler: Handler) -> None:
+        start(handler)
+        site.answers["/"] = large_answer
+
+    def large_answer(handler: Handler) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        handler.close_connection = True
+        for _ in range(100):  # more than the buffers of the network hold
+            handler.wfile.write(b" " * 1_000_000)
+            sent.append(1)
+
+    site.answers["/"] = answer
+    assert len(crawl(site, clock).problems) == len(broken)
+    assert len(sent) < 100
+
+
 def test_a_server_that_goes_down_in_the_middle_ends_the_listing(site: Site, clock: Clock) -> None:
     pages = [f"/{number}" for number in range(3 * crawl_run.MAX_FAILED_IN_A_ROW)]
     for path in pages:

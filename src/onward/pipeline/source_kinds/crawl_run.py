@@ -314,7 +314,7 @@ class CrawlRun:
     def _check_server(self) -> None:
         """Request the start again; raise if the server is down, as other pages may then fail for that reason."""
         with io.BytesIO() as target, suppress(Refused):
-            self.client.get(self.scope.start, target)
+            self.client.get(self.scope.start, target, wanted=lambda response: False)
         self.failing.clear()
 
     def _failed(self, page: Page, error: Exception, tries: int, stored: PageVersion | None) -> Iterator[Entry]:

@@ -176,7 +176,7 @@ class ListedPages:
     def _check_server(self) -> None:
         """Request the list again; raise if the server is down: then nothing is known of its pages."""
         with self._file.open("wb") as target:
-            self.client.get(self._list_url, target)
+            self.client.get(self._list_url, target, wanted=lambda response: False)
         self._failing.clear()
 
 
