@@ -58,6 +58,13 @@ def test_kinds(head: bytes, name: str, media_type: str, kind: str) -> None:
     assert detect_kind(head, name, media_type).kind == kind
 
 
+@pytest.mark.parametrize("part", (b"<!---->", b"<!-- -->\n", b"<!--", b"<?xml ", b" \n"))
+def test_a_head_that_is_made_to_take_hours_is_read_at_once(part: bytes) -> None:
+    head = (part * HEAD_BYTES)[:HEAD_BYTES]
+    assert detect_kind(head, "a", "").kind == "text"
+    assert detect_kind(b"<!-- a --> <!-- b --><html>", "a", "").kind == "html"
+
+
 @pytest.mark.parametrize(
     ("head", "name", "kind"),
     (

@@ -82,6 +82,19 @@ def test_a_page_that_is_made_to_take_hours_gives_the_text_between_its_tags(page:
     assert read.defects == ("read as text between tags: it has too many nested tags or attributes",)
 
 
+@pytest.mark.parametrize("gap", (" " * 1_000_000, " " * 500_000 + "\n" + " " * 500_000))
+def test_long_gaps_in_a_page_do_no_harm(gap: str) -> None:
+    page = f"<title>Menu</title><nav><a href=/a>Soup{gap}and\n \n\n bread</a></nav>"
+    text = read_page(page.encode(), "").text
+    assert text.split() == ["Soup", "and", "bread"]
+    assert text.endswith("and\n\nbread")
+
+
+def test_a_charset_that_is_made_to_take_hours_is_not_read() -> None:
+    head = b"<meta" * 39 + b" charset=" + b" " * 3_900  # all in the part that is searched
+    assert read_page(b"<p>Soup</p>" + head, "").text == "Soup"
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.binary(max_size=300).map(lambda noise: b"<p>Hello</p>" + noise))
 def test_any_bytes_give_text_or_our_error(data: bytes) -> None:

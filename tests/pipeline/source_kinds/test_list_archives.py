@@ -203,6 +203,16 @@ def test_a_page_without_months_removes_nothing(lists: Lists, pipermail_source: K
         pipermail_source.run()
 
 
+@pytest.mark.parametrize("tag", (b"<a ", b"<a href ", b"<a href='", b"<a x=1 "))
+def test_a_page_that_is_made_to_take_hours_is_read_at_once(
+    lists: Lists, pipermail_source: KindRuns, tag: bytes
+) -> None:
+    rows = b'<a href="2026-March.txt">Text</a>' + tag * 300_000
+    lists.site.page("/pipermail/talk/", rows, Content_Type="text/html")
+    lists.put("/pipermail/talk/2026-March.txt", obfuscated(1))
+    assert pipermail_source.run() == ["2026-March"]
+
+
 # -- HyperKitty
 
 

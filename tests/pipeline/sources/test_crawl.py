@@ -201,6 +201,19 @@ def test_robots_txt_is_obeyed(site: Site) -> None:
     assert requested(site) == ["/", "/private/open", "/a.pdf.html"]
 
 
+@pytest.mark.parametrize("agent", ("User-agent: bot{}", "useragent bot{}", "User Agent :o*{}"))
+def test_rules_for_thousands_of_crawlers_are_read_at_once(site: Site, agent: str) -> None:
+    others = "\n".join(agent.format(number) for number in range(12_000))
+    mine = "User-agent: OnWard # us\n" + "Disallow: /private\n" * 12_000
+    rules = f"{others}\n{mine}User-agent: b\nDisallow: /"
+    site.page("/robots.txt", rules.encode())
+    put(site, "/", "Start", "/private/secret", "/open")
+    put(site, "/open", "Open")
+    taken = crawl(site)
+    assert sorted(taken.versions) == ["/", "open"]
+    assert taken.skipped == {"robots": 1}
+
+
 def test_a_site_that_allows_nothing_says_so(site: Site) -> None:
     site.page("/robots.txt", b"User-agent: *\nDisallow: /")
     with pytest.raises(Disallowed, match=r"robots\.txt does not allow"):

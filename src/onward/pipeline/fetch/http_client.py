@@ -29,6 +29,7 @@ _TRANSIENT_STATUSES = frozenset({408, 425, 429})
 _CONDITIONS = frozenset({"if-none-match", "if-modified-since"})
 _TIMER_SLACK_SECONDS = 0.05  # a timer may fire this much too early
 _MAX_NAME_CHARACTERS = 255
+_MAX_DISPOSITION_CHARACTERS = 4_000  # the library takes the square of it
 RACY_SECONDS = 2.0  # a time of change has whole seconds
 # The default of servers for unknown files.
 _GENERIC_TYPES = ("application/octet-stream", "binary/octet-stream", "application/force-download")
@@ -228,7 +229,7 @@ def _without_credentials(url: str) -> str:
 
 def _name(url: str, response: httpx2.Response) -> str:
     headers = Message()
-    headers["content-disposition"] = response.headers.get("content-disposition", "")
+    headers["content-disposition"] = response.headers.get("content-disposition", "")[:_MAX_DISPOSITION_CHARACTERS]
     given = plain(parameter(headers, "filename", "content-disposition"), limit=_MAX_NAME_CHARACTERS)
     names = (path.replace("\\", "/").rpartition("/")[2] for path in (given, unquote(urlsplit(url).path)))
     name = next(filter(None, names), "")

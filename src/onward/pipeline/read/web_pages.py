@@ -25,8 +25,8 @@ _MAX_ARTICLE_BYTES = 10_000_000
 _UNSEEN = "script, style, noscript, template, svg, head, iframe, object"
 _UNSEEN_TAG = re.compile(r"<(/?)(script|style|noscript|template|head)\b[^<>]*>", re.IGNORECASE)
 _TITLE = re.compile(r"<title\b[^>]{0,200}>([^<]{1,1000})", re.IGNORECASE)
-_BLANK_LINES = re.compile(r"\s*\n\s*\n\s*")
-_META_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]{1,40})""", re.IGNORECASE)
+_BLANK_LINES = re.compile(r"(?<!\s)\s*\n\s*\n\s*")  # looked for at the beginning of a gap only
+_META_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*+=\s*+["']?\s*+([\w.:-]{1,40})""", re.IGNORECASE)
 
 
 def read_page(data: bytes, url: str, charset: str = "") -> PageText:

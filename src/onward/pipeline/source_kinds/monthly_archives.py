@@ -9,7 +9,6 @@ import shutil
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from html import unescape
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -19,11 +18,11 @@ from onward.pipeline.fetch.fetch_errors import Refused, TooLarge, UnusableSource
 from onward.pipeline.fetch.http_client import HttpClient, Response
 from onward.pipeline.fetch.limited_file import limited_file
 from onward.pipeline.fetch.location import canonical_url, shown
+from onward.pipeline.source_kinds.page_links import written_links
 from onward.pipeline.source_kinds.source_kind import Entry, SourceOption, SourceRun
 
 MAX_INDEX_BYTES = 20_000_000
 _BLOCK_BYTES = 1 << 18
-_HREF = re.compile(r"<a\b[^>]*?\bhref\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>]+))", re.IGNORECASE)
 # Lines of an mbox that a program may write in another way each time: separators, and the boundaries of parts.
 _CHANGING_LINE = re.compile(rb"From |.*={15}", re.DOTALL)
 
@@ -72,8 +71,7 @@ def links(client: HttpClient, url: str, scratch: Path) -> tuple[str, list[str]]:
     refusal = f"{url} has more than {MAX_INDEX_BYTES:,} bytes: it is no list of months"
     with limited_file(page, MAX_INDEX_BYTES, refusal) as target:
         response = client.get(url, target)
-    found = _HREF.finditer(page.read_text("utf-8", "replace"))
-    return response.url, [unescape(next(filter(None, match.groups()), "")) for match in found]
+    return response.url, list(written_links(page.read_text("utf-8", "replace")))
 
 
 def month_entries(

@@ -66,7 +66,7 @@ def read_page(data: bytes, url: str, media_type: str) -> PageLinks:
     text = html_to_text(html)
     digest = short_digest(text.encode("utf-8", "replace")) if text else ""
     if takes_long(html):  # no page that a person made
-        found = (normalized(unescape(match[1]), url) for match in _HREF.finditer(html))
+        found = (normalized(link, url) for link in written_links(html))
         return PageLinks(tuple(dict.fromkeys(filter(None, found)))[:MAX_LINKS], text_digest=digest)
     page = LexborHTMLParser(html)
     base, canonical, directives = url, None, Directives()
@@ -83,6 +83,14 @@ def read_page(data: bytes, url: str, media_type: str) -> PageLinks:
     if title is not None and digest:
         digest = short_digest(f"{digest} {title.text()}".encode("utf-8", "replace"))
     return PageLinks(tuple(links)[:MAX_LINKS], canonical, directives, digest)
+
+
+def written_links(html: str) -> Iterator[str]:
+    """Yield the targets of the links of a page as they are written, in its order."""
+    if takes_long(html):
+        yield from (unescape(match[1]) for match in _HREF.finditer(html))
+    else:
+        yield from (node.attributes["href"] or "" for node in LexborHTMLParser(html).css("a[href]"))
 
 
 def _links(page: LexborHTMLParser, base: str) -> Iterator[str]:

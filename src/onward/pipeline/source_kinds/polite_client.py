@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -29,6 +30,7 @@ PAGE_SECONDS = 60.0
 MAX_ROBOTS_BYTES = 512_000  # as RFC 9309 allows
 ROBOTS_SECONDS = 86_400.0  # how long robots.txt is kept, as RFC 9309 allows
 _MAX_HOSTS = 10_000
+_AGENT_LINE = re.compile(r"\s*user(?:-|\s+)?agent\b[\s:]*(.*)", re.IGNORECASE)
 
 
 class Disallowed(Permanent):
@@ -163,9 +165,25 @@ class PoliteClient:
             raise HTTPAnswerError(message, error.status_code, error.headers.get("Retry-After")) from error
         except (Refused, EndlessRedirects):
             target = _Beginning()  # there are no rules
-        robots = Protego.parse(target.getvalue().decode("utf-8", "replace"))
+        robots = Protego.parse(_relevant(target.getvalue().decode("utf-8", "replace")))
         self._pace.store_robots(site, robots)
         return robots
+
+
+def _relevant(robots: str) -> str:
+    """Return robots.txt with one name for all other crawlers.
+
+    The parser stores each rule once for each crawler that it is for: hours for thousands of both.
+    """
+    return "\n".join(map(_with_known_agent, robots.splitlines()))
+
+
+def _with_known_agent(line: str) -> str:
+    if (match := _AGENT_LINE.match(line)) is None:
+        return line
+    name = match[1].partition("#")[0].strip().lower()
+    name = name if name in ("", "*") else name.replace("*", "")
+    return f"User-agent: {name if name == '*' or AGENT.startswith(name) else 'another'}"
 
 
 class _Full(Exception):
