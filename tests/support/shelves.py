@@ -33,6 +33,7 @@ class Shelf:
     fetched: list[str] = field(default_factory=list)
     options: dict[str, str] = field(default_factory=dict)  # of the last run
     at_fetch: Callable[[str], object] = lambda path: None
+    at_list: Callable[[SourceRun], object] = lambda run: None  # may fail, or end the listing by `continue_after`
 
     def put(self, path: str, content: str | bytes, version: str = "", *, name: str = "") -> None:
         data = content.encode() if isinstance(content, str) else content
@@ -66,6 +67,9 @@ class ShelfSource:
     def entries(self, run: SourceRun) -> Iterator[Entry]:
         shelf = SHELVES[run.location.partition("://")[2]]
         shelf.options = dict(run.options)
+        shelf.at_list(run)
+        if run.continue_after is not None:
+            return
         for path, book in list(shelf.books.items()):
             fetch = partial(self._fetch, shelf, path, book)
             yield Entry(path, book.version, fetch, name=book.name, problem=book.problem)

@@ -166,7 +166,10 @@ def is_running(app: App, source: str) -> bool:
         return False
     if state.last_error is None:
         return True
-    return state.row is not None and app.store.row_states([state.row])[state.row] == "claimed"
+    if state.row is None:
+        return False
+    # A failed try changes both times; `work.wait`, with which a run in several parts goes on, only the first.
+    return state.updated_at != state.last_attempt_time or app.store.row_states([state.row])[state.row] == "claimed"
 
 
 def begin_now(app: App, source: str) -> bool:

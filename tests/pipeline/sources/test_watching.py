@@ -11,6 +11,7 @@ from onward.pipeline import sources, watching
 from onward.pipeline.app import build
 from onward.pipeline.documents import Archive, Message, Source, Task
 from onward.pipeline.fetch.fetch_errors import UnusableSource
+from onward.pipeline.source_kinds import SourceRun
 from onward.pipeline.sources import submit
 from onward.pipeline.watching import WrongInterval, begin_due_runs, pause, resume, unwatch, watch
 from onward.settings import load_settings
@@ -107,6 +108,27 @@ def test_one_run_of_a_source_at_a_time(pipeline: Pipeline, shelf: Shelf) -> None
     pipeline.world.drain()
     assert begun == [0], "it is under way"
     assert len(runs(pipeline)) == 1
+
+
+def test_a_run_in_several_parts_is_one_run_although_its_first_try_has_failed(
+    pipeline: Pipeline, shelf: Shelf
+) -> None:
+    began, listed = pipeline.world.clock.now(), list[float]()
+
+    def list_in_parts(run: SourceRun) -> None:
+        listed.append(pipeline.world.clock.now())
+        if len(listed) == 1:
+            raise ConnectionError("the shelf fell down")
+        if len(listed) < 6:
+            run.continue_after = 0.7 * HOUR
+
+    shelf.at_list = list_in_parts
+    shelf.put("a", "Book a.")
+    watch(pipeline.app, BOOKS, every=HOUR)
+    pipeline.world.drain(within=4.5 * HOUR)
+    assert [round((at - began) / HOUR, 1) for at in listed] == [0, 0, 0.7, 1.4, 2.1, 2.8, 3, 4]
+    assert [round((at - began) / HOUR, 1) for at in runs(pipeline)] == [0, 3, 4]
+    assert pipeline.texts() == ["Book a."]
 
 
 def test_the_store_does_not_grow_with_every_run(
@@ -286,3 +308,49 @@ def test_a_week_of_changes_with_workers_that_crash(shelf: Shelf, tmp_path: objec
         ids = [state.id for state in fleet.store.states(Task, limit=1000)]
         times = sorted(task.submitted_at - began for task in fleet.store.get_many(Task, ids))
         assert [round(at / HOUR / 6) for at in times] == list(range(29))
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("seed", range(3))
+def test_a_week_of_failures_and_runs_in_parts(
+    shelf: Shelf, tmp_path: object, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run may fail, and take longer than an interval: no other one begins before it has ended."""
+    random = Random(seed)
+    app = build(load_settings({"ONWARD_HOME": str(tmp_path)}))
+    parts = 0  # that the run under way has left
+    failed, failures, long_runs = False, 0, 0
+    begun, doubled = list[float](), list[float]()
+    with Fleet(app, workers=2, seed=seed) as fleet:
+
+        def list_in_parts(run: SourceRun) -> None:
+            nonlocal parts, failed, failures, long_runs
+            failed = random.random() < 0.2
+            if failed:
+                failures += 1
+                raise ConnectionError("the shelf fell down")
+            parts = parts - 1 if parts else random.choice((0, 0, 1, 5))
+            long_runs += parts == 5
+            if parts:
+                run.continue_after = 1.7 * HOUR
+
+        def begin(app: App, source: str, *, retries_failed: bool = True) -> None:
+            begun.append(fleet.clock.now())
+            doubled.extend(begun[-1:] if parts and not failed else [])
+            submit(app, source, retries_failed=retries_failed)
+
+        monkeypatch.setattr(watching, "submit", begin)
+        shelf.at_list = list_in_parts
+        watch(app, BOOKS, every=6 * HOUR)
+        fleet.drain()
+        fleet.crash_at_random(0.02)
+        for number in range(28):
+            shelf.put("0", f"Book 0 in version {number}.")
+            fleet.drain(within=6 * HOUR)
+        assert doubled == []
+        shelf.at_list = lambda run: None
+        fleet.drain(within=12 * HOUR)
+        assert min(fleet.crashes, failures, long_runs) > 0
+        assert len(set(begun)) == len(begun)
+        ids = [state.id for state in fleet.store.states(Message, limit=1000)]
+        assert [one.body.strip() for one in fleet.store.get_many(Message, ids)] == ["Book 0 in version 27."]
