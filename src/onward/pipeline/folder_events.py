@@ -18,6 +18,8 @@ STEP_MS = 400  # a change is seen this much later at most, and so is the end of 
 MAX_PAUSE_SECONDS = 600.0  # after which folders are followed again that the system does not let us follow
 CHECK_SECONDS = 10.0  # folders that are watched from now on, and ends of runs, are noticed after this time
 
+_Inodes = dict[str, int | None]
+
 
 @dataclass(slots=True)
 class _Stop:
@@ -35,7 +37,7 @@ def follow(app: App, stopped: Callable[[], bool]) -> None:
     Events may be lost, and network drives send none: the interval of a source finds what they do not report.
     """
     changed: set[str] = set()  # sources whose run could not begin yet
-    inodes: dict[str, int] = {}  # of what was followed, when it was looked at last
+    inodes: _Inodes = {}  # of what was followed, when it was looked at last
     failures = 0
     while not stopped():
         try:
@@ -52,7 +54,7 @@ def follow(app: App, stopped: Callable[[], bool]) -> None:
 
 
 def _follow_folders(
-    app: App, folders: frozenset[str], inodes: dict[str, int], changed: set[str], stopped: Callable[[], bool]
+    app: App, folders: frozenset[str], inodes: _Inodes, changed: set[str], stopped: Callable[[], bool]
 ) -> None:
     """Watch these files and folders until the list changes, or one of them is replaced by another one."""
     from watchfiles import watch  # it takes a while, and most stores have no watched folder
@@ -79,18 +81,23 @@ def _follow_folders(
             return
 
 
-def _replaced(paths: Iterable[str], inodes: dict[str, int]) -> set[str]:
+def _replaced(paths: Iterable[str], inodes: _Inodes) -> set[str]:
     """Return the paths that are another file or folder than at the last call, or none any more."""
     found: set[str] = set()
     for path in paths:
-        try:
-            inode = Path(path).stat().st_ino
-        except FileNotFoundError:
-            inode = 0
+        inode = _inode(path)
         if inodes.setdefault(path, inode) != inode:
             inodes[path] = inode
             found.add(path)
     return found
+
+
+def _inode(path: str) -> int | None:
+    """Return what tells a file or folder from another one of its name; None if none can be looked at."""
+    try:
+        return Path(path).stat().st_ino
+    except OSError:  # also of a folder that may not be entered, or is a file now
+        return None
 
 
 def _local(app: App) -> list[str]:
@@ -99,7 +106,7 @@ def _local(app: App) -> list[str]:
 
 def _folders(app: App) -> frozenset[str]:
     """Return the watched sources that are files or folders of this machine."""
-    return frozenset(path for path in _local(app) if Path(path).exists())
+    return frozenset(path for path in _local(app) if _inode(path) is not None)
 
 
 def _changed(app: App, sources: Iterable[str], paths: Iterable[str]) -> set[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -34,9 +36,10 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> SimpleQueue[str]:
 
 
 @contextmanager
-def followed(home: Path, source: Path) -> Iterator[None]:
+def followed(home: Path, *sources: Path) -> Iterator[None]:
     with Pipeline(home).running() as pipeline:
-        watch(pipeline.app, str(source), every=86_400.0)
+        for source in sources:
+            watch(pipeline.app, str(source), every=86_400.0)
         stop = threading.Event()
         thread = threading.Thread(target=folder_events.follow, args=(pipeline.app, stop.is_set))
         thread.start()
@@ -91,6 +94,26 @@ def test_a_file_that_comes_back_is_followed(tmp_path: Path, begun: SimpleQueue[s
             begun.get()
         file.write_text("Another text.")
         assert begun.get(timeout=20) == str(file)
+
+
+def test_a_path_that_cannot_be_looked_at_stops_no_other(
+    tmp_path: Path, begun: SimpleQueue[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "place" / "notes.txt"
+    file.parent.mkdir()
+    file.write_text("A text.")
+    below, closed = file.with_name("a file") / "below", tmp_path / "closed" / "notes.txt"
+    below.parent.write_text("Was a folder.")
+    original = Path.stat
+
+    def stat(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        if path == closed:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))  # root would be allowed
+        return original(path, follow_symlinks=follow_symlinks)
+
+    monkeypatch.setattr(Path, "stat", stat)
+    with followed(tmp_path / "home", below, closed, file):
+        assert replace_until_begun(file, begun) == str(file)
 
 
 def test_folders_that_the_system_does_not_let_us_follow_are_tried_less_and_less_and_logged_once(
