@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import stat
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -198,6 +199,51 @@ def test_a_hostile_repository_runs_nothing(repository: GitRepository, tmp_path: 
     with pytest.raises(Permanent, match="partial clone"):
         source.run()
     assert not ran.exists()
+
+
+@pytest.mark.parametrize("given", ("clone", "clone/.git", "tree", "bare", "nothing"))
+def test_a_partial_clone_is_refused_wherever_git_finds_it(
+    repository: GitRepository, tmp_path: Path, given: str
+) -> None:
+    def git(*arguments: str) -> None:
+        subprocess.run(["git", "-C", str(tmp_path), *arguments], check=True, capture_output=True)
+
+    repository.git("config", "uploadpack.allowFilter", "true")
+    partial = ("clone", "--filter=blob:none", f"file://{repository.folder}")
+    git(*partial, "clone")
+    git("-C", "clone", "worktree", "add", "../tree")
+    git(*partial, "--bare", "bare")
+    git(*partial, "--bare", "nothing.git")
+    (tmp_path / "nothing").mkdir()  # git takes "nothing.git" for it
+    source = KindRuns(GitRepositories(), f"git+file://{tmp_path / given}", tmp_path / "home")
+    with pytest.raises(Permanent, match="partial clone"):
+        source.run()
+
+
+def test_a_worktree_is_read_like_its_repository(repository: GitRepository, tmp_path: Path) -> None:
+    repository.git("worktree", "add", str(tmp_path / "tree"))
+    assert KindRuns(GitRepositories(), f"git+file://{tmp_path / 'tree'}", tmp_path / "home").run() == ["a.txt"]
+
+
+@pytest.mark.parametrize("transport", ("none", "file"))
+def test_an_old_git_that_lacks_an_object_runs_no_program_to_get_it(
+    repository: GitRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transport: str
+) -> None:
+    ran = tmp_path / "ran"
+    for name, value in {
+        "remote.origin.url": f"ext::touch {ran}", "remote.origin.promisor": "true", "protocol.ext.allow": "always",
+        "extensions.partialClone": "origin", "core.repositoryFormatVersion": "1",
+    }.items():  # fmt: skip
+        repository.git("config", name, value)
+    git = Git(repository.folder, transport)
+    old = git.environment()
+    del old["GIT_NO_LAZY_FETCH"]  # git before 2.45 does not know it
+    monkeypatch.setattr(Git, "environment", lambda _: old)
+    assert git.line("cat-file", "-p", "0" * 39 + "1") is None
+    assert not ran.exists()
+    monkeypatch.setattr(Git, "environment", lambda _: old | {"GIT_ALLOW_PROTOCOL": "ext"})
+    git.line("cat-file", "-p", "0" * 39 + "1")
+    assert ran.exists(), "it would run without the limit on protocols"
 
 
 @pytest.mark.parametrize(

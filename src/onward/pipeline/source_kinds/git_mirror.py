@@ -175,14 +175,14 @@ def _try_lock(file: int, kind: int) -> bool:
 
 def _check_local(folder: Path) -> None:
     """Refuse a folder that is missing, and a repository whose git would fetch, by any program, when it is read."""
-    inner = folder / ".git"
-    git = Git(inner if inner.exists() else folder)
     if not folder.is_dir():
         raise SourceMissing(f"there is no folder {str(folder)!r}: check its name")
+    # As git looks for it. It reads the configuration itself, which of a worktree is elsewhere.
+    places = (Git(Path(f"{folder}{end}")) for end in ("/.git", "", ".git/.git", ".git"))
+    git = next((git for git in places if git.line("rev-parse", "--git-dir") is not None), Git(folder))
     partial = git.line(
-        "config", "--file", str(git.folder / "config"), "--includes", "--name-only", "--get-regexp",
-        r"^(extensions\.partialclone|remote\..*\.promisor)$",
-    )  # fmt: skip
+        "config", "--includes", "--name-only", "--get-regexp", r"^(extensions\.partialclone|remote\..*\.promisor)$"
+    )
     if partial:
         raise UnusableSource(
             f"{str(folder)!r} is a partial clone, which lacks some of its files: give the URL it was cloned from"
