@@ -56,9 +56,12 @@ def parse_s3_url(url: str) -> S3Place:
 
 
 def _check_endpoint(endpoint: str) -> None:
-    parts = urlsplit(endpoint)
-    # `port` raises ValueError if it is not a number.
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+    try:
+        parts = urlsplit(endpoint)
+        port = parts.port
+    except ValueError:  # whose text may have part of a password in it
+        raise ValueError("no URL of an endpoint") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
         raise ValueError("no URL of an endpoint")
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise ValueError("an endpoint with credentials or parameters")

@@ -83,6 +83,59 @@ def test_credentials_are_never_shown(url: str) -> None:
     assert shown("https://me:secret@example.org/x?y") == "https://***@example.org/x?y"
 
 
+@pytest.mark.parametrize(
+    "scheme", ("git+https", "git+ssh", "publicinbox+https", "pipermail+https", "s3", "gs", "az")
+)
+@pytest.mark.parametrize(
+    "rest",
+    (
+        "host/a?token=SECRET", "host/a?token=SECRET x", "host/a#SECRET", "?token=SECRET",
+        "host:bad/a?token=SECRET", "me:SECRET@host/a", "SECRET@host/a", "me:SEC/RET@host/a",
+        "me:SEC?RET@host/a", "me:SEC/RET@[host/a",
+    ),
+)  # fmt: skip
+def test_a_refusal_repeats_no_secret(scheme: str, rest: str) -> None:
+    if (scheme, rest) in (("git+ssh", "SECRET@host/a"), ("pipermail+https", "host/a#SECRET")):
+        return  # the user of ssh is no secret, and the fragment of a page is dropped
+    with pytest.raises(UnusableSource) as refused:
+        canonical(f"{scheme}://{rest}")
+    assert "SEC" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "location",
+    (
+        "https://host:bad/?token=SECRET", "https://me:SEC/RET@host/", "https://[h/?token=SECRET",
+        "https:///?token=SECRET", "crawl+https://me:SECRET@host/", "crawl+https://me:SEC/RET@host/",
+        "crawl+https://host:99999/?token=SECRET", "sitemap+https://[h/?token=SECRET", "feed+https://me:SEC@[h/",
+        "hyperkitty+https://host/list/a@b/?token=SECRET", "ftp://h/?token=SECRET",
+        "imapz://ada:SEC/RET@host/", "imaps://ada:SEC/RET@host/", "imaps://ada@host:SECRET@host/",
+        "publicinbox+ftp://me:SECRET@host/", "git+file://me:SECRET@host/a", "git+file://host/a?token=SECRET",
+        "file://me:SECRET@host/a", "file://host/a?token=SECRET",
+        "s3://bucket/a?endpoint=https://me:SECRET@host", "s3://bucket/a?endpoint=https://me:SEC/RET@host",
+    ),
+)  # fmt: skip
+def test_no_kind_repeats_a_secret(location: str) -> None:
+    with pytest.raises(UnusableSource) as refused:
+        canonical(location)
+    assert "SEC" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("location", "shown"),
+    (
+        ("https://host:99999/list/a@b/?x=1", "https://host:99999/list/a@b/"),
+        ("ftp://host/list/a@b/", "ftp://host/list/a@b/"),
+        ("git+https://u:p@host/r.git?x#y", "git+https://***@host/r.git"),
+        ("publicinbox+https://host:bad/r", "git+https://host:bad/r"),
+    ),
+)
+def test_a_refusal_names_the_rest_of_a_location(location: str, shown: str) -> None:
+    with pytest.raises(UnusableSource) as refused:
+        canonical(location)
+    assert repr(shown) in str(refused.value)
+
+
 @settings(deadline=None)
 @given(st.text(st.characters(), max_size=5), st.text(st.characters(), max_size=5))
 def test_every_name_can_be_stored_and_those_that_could_be_before_stay(one: str, other: str) -> None:

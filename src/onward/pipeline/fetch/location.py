@@ -38,13 +38,13 @@ def canonical(location: str) -> str:
     if scheme == "file":
         parts = urlsplit(location)
         if parts.netloc not in ("", "localhost"):
-            raise UnusableSource(f"{location!r} names a file on another host, {parts.netloc!r}: {_ALLOWED}")
+            raise UnusableSource(f"{refused(location)!r} names a file on another host: {_ALLOWED}")
         if not parts.path:
-            raise UnusableSource(f"{location!r} names no file: {_ALLOWED}")
+            raise UnusableSource(f"{refused(location)!r} names no file: {_ALLOWED}")
         return _canonical_path(unquote(parts.path, errors="surrogateescape"))
     if scheme == uploads.SCHEME:
         if uploads.read_location(location) is None:
-            raise UnusableSource(f"{shown(location)!r} names no upload: upload the file again")
+            raise UnusableSource(f"{refused(location)!r} names no upload: upload the file again")
         return location
     if scheme in _DEFAULT_PORTS:
         return canonical_url(location)
@@ -57,7 +57,7 @@ def canonical(location: str) -> str:
         allowed = _ALLOWED + (f", or one that begins with {known}" if known else "")
         if near := get_close_matches(scheme, registry.schemes(), n=1, cutoff=0.75):
             allowed = f"did you mean {near[0]}://? Or {allowed}"
-        raise UnusableSource(f"{shown(location)!r} has the scheme {scheme!r}, which is not fetched: {allowed}")
+        raise UnusableSource(f"{refused(location)!r} has the scheme {scheme!r}, which is not fetched: {allowed}")
     return kind.canonical(location)
 
 
@@ -68,14 +68,16 @@ def canonical_url(url: str) -> str:
     try:
         parsed = httpx2.URL(url)
         if not parsed.host:
-            raise UnusableSource(f"{shown(url)!r} names no host: {_ALLOWED}")
+            raise UnusableSource(f"{refused(url)!r} names no host: {_ALLOWED}")
         if re.search(r"[\s%<>\"\\^`{|}]", parsed.host) or not 0 < (parsed.port or 80) <= 65_535:
-            raise UnusableSource(f"{shown(url)!r} is no URL that can be fetched: check its host and port")
+            raise UnusableSource(f"{refused(url)!r} is no URL that can be fetched: check its host and port")
         if parsed.port == _DEFAULT_PORTS.get(parsed.scheme):
             parsed = parsed.copy_with(port=None)
         return str(parsed.copy_with(fragment=None, raw_path=parsed.raw_path or b"/"))
     except (httpx2.InvalidURL, UnicodeError, ValueError) as error:
-        raise UnusableSource(f"{shown(url)!r} is no URL that can be fetched: {error}") from None
+        # What it takes for a port may be part of a password.
+        reason = "check its host and port" if "@" in url else error
+        raise UnusableSource(f"{refused(url)!r} is no URL that can be fetched: {reason}") from None
 
 
 def is_path(source: str) -> bool:
@@ -96,6 +98,15 @@ def shown(url: str) -> str:
         return urlunsplit(parts._replace(netloc="***@" + parts.netloc.rpartition("@")[2]))
     except ValueError:
         return re.sub(r"//[^/]*@", "//***@", url)
+
+
+def refused(location: str) -> str:
+    """Return a location that is not used, for the message: without what may be a password or a token.
+
+    A password may have characters in it that end the host, and its user may have forgotten to escape them.
+    """
+    place = re.sub(r"//[^/@]*:(?!\d*(?:[/?#]|$))[^@]*@", "//***@", location)
+    return shown(re.split(r"[?#]", place, maxsplit=1)[0])
 
 
 def printable(name: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
 from onward.pipeline.fetch.fetch_errors import UnusableSource
-from onward.pipeline.fetch.location import AddressGuard, canonical_url, shown
+from onward.pipeline.fetch.location import AddressGuard, canonical_url, refused
 
 PREFIX = "git+"
 SCHEMES = ("git+https", "git+http", "git+ssh", "git+file")
@@ -85,18 +85,18 @@ def parse_remote(location: str) -> GitRemote:
     scheme, _, rest = location.strip().partition("://")
     transport = scheme.lower().removeprefix(PREFIX)
     if scheme.lower() not in SCHEMES:
-        raise UnusableSource(f"{shown(location)!r} is no location of a git repository: {_ALLOWED}")
+        raise UnusableSource(f"{refused(location)!r} is no location of a git repository: {_ALLOWED}")
     if re.search(r"[\x00-\x20\x7f\\]|%0[0ad]", rest, re.IGNORECASE):
-        raise UnusableSource(f"{shown(location)!r} has a space or control character in it: {_ALLOWED}")
+        raise UnusableSource(f"{refused(location)!r} has a space or control character in it: {_ALLOWED}")
     try:
         parts = urlsplit(f"{transport}://{rest}")
         host, port = (parts.hostname or "").lower(), parts.port
-    except ValueError as error:
-        raise UnusableSource(f"{shown(location)!r} is no URL ({error}): {_ALLOWED}") from None
+    except ValueError:
+        raise UnusableSource(f"{refused(location)!r} is no URL, by its host or port: {_ALLOWED}") from None
     if parts.query or parts.fragment:
         raise UnusableSource(
-            f"{shown(location)!r} has more than host and path: name a branch, tag or commit with --option ref=…, "
-            "a folder with --option path=…"
+            f"{refused(location)!r} has more than host and path: name a branch, tag or commit with "
+            "--option ref=…, a folder with --option path=…"
         )
     path = parts.path.rstrip("/")
     if transport == "file":
@@ -104,7 +104,7 @@ def parse_remote(location: str) -> GitRemote:
     _refuse_credentials(location, transport, parts.username, parts.password)
     host = f"[{host}]" if ":" in host else host
     if not _HOST.fullmatch(host) or not path.strip("/"):
-        raise UnusableSource(f"{shown(location)!r} names no repository on a host: {_ALLOWED}")
+        raise UnusableSource(f"{refused(location)!r} names no repository on a host: {_ALLOWED}")
     port = port or _PORTS[transport]
     if transport != "ssh":
         return GitRemote(canonical_url(f"{transport}://{parts.netloc}{path}"), transport, host, port)
@@ -115,7 +115,7 @@ def parse_remote(location: str) -> GitRemote:
 
 def _on_this_machine(location: str, host: str, path: str) -> GitRemote:
     if host not in ("", "localhost") or not path:
-        raise UnusableSource(f"{shown(location)!r} names no folder on this machine: {_ALLOWED}")
+        raise UnusableSource(f"{refused(location)!r} names no folder on this machine: {_ALLOWED}")
     folder = Path(unquote(path, errors="surrogateescape")).resolve()
     return GitRemote("file://" + quote(str(folder), errors="surrogateescape"), "file")
 
@@ -129,7 +129,7 @@ def _refuse_credentials(location: str, transport: str, user: str | None, passwor
             if transport == "ssh"
             else "leave them out, and put them into ~/.netrc or a credential helper of git"
         )
-        raise UnusableSource(f"{shown(location)!r} has credentials in it, which would be stored: {remedy}")
+        raise UnusableSource(f"{refused(location)!r} has credentials in it, which would be stored: {remedy}")
 
 
 def parse_ref(text: str) -> str:

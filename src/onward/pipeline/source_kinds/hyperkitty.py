@@ -9,6 +9,7 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from onward.pipeline.fetch.fetch_errors import UnusableSource
 from onward.pipeline.fetch.http_client import HttpClient
+from onward.pipeline.fetch.location import refused
 from onward.pipeline.source_kinds.monthly_archives import (
     RECHECK,
     Month,
@@ -35,7 +36,9 @@ class HyperKittyArchives:
         archive = canonical_archive(location, PREFIX)
         parts = urlsplit(archive)
         if (match := _LIST.match(unquote(parts.path))) is None:
-            raise UnusableSource(f"{location!r} names no list: give {PREFIX}https://host/archives/list/NAME@HOST/")
+            raise UnusableSource(
+                f"{refused(location)!r} names no list: give {PREFIX}https://host/archives/list/NAME@HOST/"
+            )
         return parts._replace(path=quote(match[0], safe="/@")).geturl()
 
     def entries(self, run: SourceRun) -> Iterator[Entry]:

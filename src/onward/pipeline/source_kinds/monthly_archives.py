@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from onward.pipeline.fetch.fetch_errors import Refused, TooLarge, UnusableSource
 from onward.pipeline.fetch.http_client import HttpClient, Response
 from onward.pipeline.fetch.limited_file import limited_file
-from onward.pipeline.fetch.location import canonical_url, shown
+from onward.pipeline.fetch.location import canonical_url, refused
 from onward.pipeline.source_kinds.page_links import written_links
 from onward.pipeline.source_kinds.source_kind import Entry, SourceOption, SourceRun
 
@@ -53,15 +53,15 @@ def canonical_archive(location: str, prefix: str) -> str:
     """Return the one form of the URL of an archive, with a slash at its end; refuse credentials in it."""
     url = location.strip()[len(prefix) :]
     if not url.lower().startswith(("http://", "https://")):
-        raise UnusableSource(f"{shown(location)!r} is no URL of an archive: give {prefix}https://…")
+        raise UnusableSource(f"{refused(location)!r} is no URL of an archive: give {prefix}https://…")
     parts = urlsplit(canonical_url(url))
     if "@" in parts.netloc:
         raise UnusableSource(
-            f"{shown(location)!r} has credentials in it, which would be stored: only public archives are read; "
+            f"{refused(location)!r} has credentials in it, which would be stored: only public archives are read; "
             "download others, and ingest the mailboxes"
         )
     if parts.query:
-        raise UnusableSource(f"{shown(location)!r} has a query in it: give the URL of the archive without it")
+        raise UnusableSource(f"{refused(location)!r} has a query in it: give the URL of the archive without it")
     return prefix + parts._replace(path=parts.path.rstrip("/") + "/").geturl()
 
 

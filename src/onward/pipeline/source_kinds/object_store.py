@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote, urlsplit
 from onward.pipeline.fetch.fetch_errors import SourceMissing, UnusableSource
 from onward.pipeline.fetch.fetched_items import SkipReason, reason_to_skip
 from onward.pipeline.fetch.file_kinds import is_read_whole, skip_by_name
-from onward.pipeline.fetch.location import shown
+from onward.pipeline.fetch.location import refused
 from onward.pipeline.source_kinds.source_kind import Entry, SourceOption, SourceRun
 from onward.s3_place import S3Place, parse_s3_url
 
@@ -134,11 +134,14 @@ def _reason_to_skip(path: str, one: StoredObject, limit: int) -> SkipReason | No
 
 def parse_place(location: str) -> ObjectPlace:
     """Return the place that a location names; raise `UnusableSource` if it is wrong."""
-    parts = urlsplit(location.strip())
+    try:
+        parts = urlsplit(location.strip())
+    except ValueError:
+        raise UnusableSource(f"{refused(location)!r} is no place in an object store: {_ALLOWED}") from None
     scheme = parts.scheme.lower()
-    name = shown(location).partition("?")[0]  # the rest may have secrets in it
-    if scheme not in ObjectStores.schemes or not parts.netloc or "@" in parts.netloc or parts.fragment:
-        remedy = "credentials come from the environment; " if "@" in parts.netloc else ""
+    name = refused(location)
+    if scheme not in ObjectStores.schemes or not parts.netloc or set("@:") & set(parts.netloc) or parts.fragment:
+        remedy = "credentials come from the environment; " if "@" in location else ""
         raise UnusableSource(f"{name!r} is no place in an object store: {remedy}{_ALLOWED}")
     path = unquote(parts.path).strip("/")
     if scheme == "s3":

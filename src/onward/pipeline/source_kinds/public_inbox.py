@@ -10,6 +10,7 @@ from functools import partial
 from typing import BinaryIO, NamedTuple
 
 from onward.pipeline.fetch.fetch_errors import Refused, SourceMissing, UnusableSource
+from onward.pipeline.fetch.location import refused
 from onward.pipeline.fetch.mbox_writer import write_mail
 from onward.pipeline.source_kinds import git_remote
 from onward.pipeline.source_kinds.git_mirror import GitMirror, RunStopped
@@ -67,7 +68,7 @@ def _parse(location: str) -> GitRemote:
     scheme = location.strip().partition("://")[0].lower()
     if scheme not in PublicInboxes.schemes:
         raise UnusableSource(
-            f"{location!r} is no public-inbox archive: give publicinbox+https://host/list/ or publicinbox+file:///folder"
+            f"{refused(location)!r} is no public-inbox archive: give publicinbox+https://host/list/ or publicinbox+file:///folder"
         )
     return parse_remote(git_remote.PREFIX + location.strip()[len(PREFIX) :])
 

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from urllib.parse import urljoin, urlsplit
 
 from onward.pipeline.fetch.fetch_errors import UnusableSource
-from onward.pipeline.fetch.location import canonical_url, shown
+from onward.pipeline.fetch.location import canonical_url, refused
 
 MAX_URL_CHARACTERS = 2_000
 MAX_SEGMENTS = 40
@@ -88,12 +88,13 @@ def web_location(location: str, prefix: str) -> str:
     url = location.strip()
     if url[: len(prefix)].lower() == prefix:
         url = url[len(prefix) :]
-    if "@" in urlsplit(url).netloc:
+    canonical = canonical_url(url)
+    if "@" in urlsplit(canonical).netloc:
         raise UnusableSource(
-            f"{shown(url)!r} has a user name or a password, which would be stored: web sites are read as anyone "
+            f"{refused(url)!r} has a user name or a password, which would be stored: web sites are read as anyone "
             "sees them; save pages that need a password as files, and ingest the folder"
         )
-    return prefix + canonical_url(url)
+    return prefix + canonical
 
 
 def origin(url: str) -> str:
