@@ -8,12 +8,15 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
 
-from onward.pipeline.source_kinds.git_program import GitFailed
+from onward.pipeline.source_kinds import git_program
+from onward.pipeline.source_kinds.git_program import GitFailed, git_path
 from onward.pipeline.source_kinds.git_repository import GitRepositories
 from tests.pipeline.source_kinds.kind_runs import KindRuns
 from tests.support.git_repositories import GitRepository, serve_git
@@ -128,6 +131,39 @@ def test_a_copy_does_not_grow_with_every_fetch(repository: GitRepository, source
         source.run()
     assert len(list(mirror.glob("objects/pack/*.pack"))) < 55
     assert source.stored == repository.files
+
+
+@pytest.mark.parametrize("limit", ("stopped", "seconds"))
+def test_packing_that_takes_long_ends_with_the_run(
+    repository: GitRepository, source: KindRuns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    started, program = tmp_path / "started", tmp_path / "git"
+    program.write_text(
+        f'#!/bin/sh\ncase "$*" in *" gc "*) echo $$ > {started}.new; mv {started}.new {started}; exec sleep 600;; '
+        f'esac\nexec {git_path()} "$@"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(git_program, "git_path", lambda: str(program))
+    if limit == "stopped":
+        source.stopped = started.exists
+    else:
+        clock = count(time.monotonic(), source.limits.seconds / 3)
+        real = time.monotonic
+        monkeypatch.setattr(time, "monotonic", lambda: next(clock) if started.exists() else real())
+    assert len(source.run()) == 300
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(started.read_text()), 0)
+
+
+def test_what_packing_that_was_killed_has_left_is_removed(
+    repository: GitRepository, source: KindRuns, mirror: Path
+) -> None:
+    source.run()
+    left = [mirror / "objects" / name for name in ("info/commit-graph.lock", "pack/.tmp-1-pack-x.pack")]
+    for path in left:
+        path.touch()
+    source.run()
+    assert not any(path.exists() for path in left)
 
 
 @pytest.mark.prove

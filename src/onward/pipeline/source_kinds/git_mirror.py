@@ -22,6 +22,7 @@ from onward.pipeline.source_kinds.source_kind import SourceRun
 
 WHOLE_DEPTH = 2_147_483_647  # what git takes for "all"
 _POLL_SECONDS = 0.1
+_LEFTOVERS = ("*.lock", "refs/**/*.lock", "objects/info/**/*.lock", "objects/pack/tmp_*", "objects/pack/.tmp-*")
 _FETCHED = "refs/onward/fetched"
 _OTHER_IDS = re.compile(rb"mismatched algorithms: client \w+; server (sha1|sha256)\b")
 
@@ -70,10 +71,9 @@ class GitMirror:
 
     def _fetch(self, ref: str, depth: int, settings: tuple[str, ...], lock: int) -> str:
         git = Git(self.folder, self.remote.transport)
-        for left in (*self.folder.glob("*.lock"), *self.folder.glob("refs/**/*.lock")):
-            left.unlink(missing_ok=True)  # of a killed git: nobody else may fetch now
-        for left in self.folder.glob("objects/pack/tmp_*"):
-            left.unlink(missing_ok=True)
+        for pattern in _LEFTOVERS:
+            for left in self.folder.glob(pattern):
+                left.unlink(missing_ok=True)  # of a killed git: nobody else may fetch now
         sha256 = len(ref) > 40 and is_commit_id(ref) and not self.folder.exists()
         self._init(*(["--object-format=sha256"] if sha256 else []))
         before = self._bytes("*.pack")
@@ -112,7 +112,7 @@ class GitMirror:
             return (said.read(1 << 20) or b"git said nothing") if process.returncode else b""
 
     def _wait(self, ended: Callable[[], bool]) -> None:
-        """Wait for a fetch; raise if it takes too long, gets too much, or the worker stops."""
+        """Wait for git, or a lock; raise if it takes too long, gets too much, or the worker stops."""
         limits, deadline = self.run.limits, time.monotonic() + self.run.limits.seconds
         pause = 0.005
         while not ended():
@@ -160,7 +160,12 @@ class GitMirror:
         file = os.open(self.run.cache / f"{self.name}.read.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             if _try_lock(file, fcntl.LOCK_EX):
-                self.git.line("gc", "--auto", "--quiet")
+                # All is read: what takes too long, or too much space, is left to the next run.
+                with (
+                    suppress(RunStopped, TimeoutError, TooLarge),
+                    self.git.started("gc", "--auto", "--quiet") as process,
+                ):
+                    self._wait(lambda: process.poll() is not None)
         finally:
             os.close(file)
 
