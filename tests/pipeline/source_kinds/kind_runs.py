@@ -38,6 +38,7 @@ class KindRuns:
     entries: dict[str, Entry] = field(default_factory=dict)
     problems: dict[str, Exception] = field(default_factory=dict)
     skipped: SkippedFiles = field(default_factory=SkippedFiles)
+    continue_after: float | None = None  # of the last run
 
     def run(self, **options: str) -> list[str]:
         """List the source, fetch what has changed, remove what is gone; return the paths that were fetched."""
@@ -60,7 +61,9 @@ class KindRuns:
                 entry.fetch(cast("BinaryIO", target))
                 self.stored[entry.path], self.versions[entry.path] = bytes(target.content), entry.version
                 fetched.append(entry.path)
-        self.entries = seen
+        self.entries, self.continue_after = seen, run.continue_after
+        if run.continue_after is not None:
+            return sorted(fetched)
         for path in self.versions.keys() - seen.keys():
             del self.versions[path], self.stored[path]
         return sorted(fetched)

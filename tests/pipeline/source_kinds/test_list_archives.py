@@ -7,6 +7,7 @@ import io
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -15,7 +16,9 @@ from onward.pipeline.fetch.fetch_errors import HTTPAnswerError
 from onward.pipeline.read.mail import read_mail
 from onward.pipeline.read.mbox import split_mbox
 from onward.pipeline.source_kinds import hyperkitty, pipermail
+from onward.pipeline.source_kinds.polite_client import Pace
 from tests.pipeline.source_kinds.kind_runs import KindRuns
+from tests.support.crawls import Clock, pace
 from tests.support.web_server import Handler, Site, serve
 
 PIPERMAIL_PAGE = """<!DOCTYPE HTML PUBLIC "-//W3C//DTD HTML 3.2//EN">
@@ -70,6 +73,16 @@ def lists() -> Iterator[Lists]:
         yield Lists(site)
 
 
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def hosts(clock: Clock) -> Pace:
+    return pace(clock)
+
+
 def obfuscated(id: int) -> bytes:
     """A mail as pipermail writes it."""
     return (
@@ -83,9 +96,9 @@ def obfuscated(id: int) -> bytes:
 
 
 @pytest.fixture
-def pipermail_source(lists: Lists, tmp_path: Path) -> KindRuns:
+def pipermail_source(lists: Lists, hosts: Pace, tmp_path: Path) -> KindRuns:
     return KindRuns(
-        pipermail.PipermailArchives(), f"pipermail+{lists.site.url('/pipermail/talk', '127.0.0.1')}", tmp_path
+        pipermail.PipermailArchives(hosts), f"pipermail+{lists.site.url('/pipermail/talk', '127.0.0.1')}", tmp_path
     )
 
 
@@ -162,6 +175,36 @@ def test_a_server_that_names_no_versions_is_compared_by_content(lists: Lists, pi
     assert pipermail_source.run() == ["2026-March"]
 
 
+def test_a_host_gets_one_request_a_second(
+    lists: Lists, pipermail_source: KindRuns, kitty: KindRuns, clock: Clock
+) -> None:
+    lists.site.page("/robots.txt", b"User-agent: *\nDisallow: /")  # for crawlers: archives are there for programs
+    put_pipermail(lists, *MONTHS)
+    pipermail_source.run()
+    assert clock.slept == [1.0] * 5
+    put_kitty(lists, "2026/3")
+    assert kitty.run() == []
+    assert kitty.continue_after is not None, "both lists are at one host, and take turns"
+    clock.seconds += kitty.continue_after
+    assert len(kitty.run()) == 1
+    assert clock.slept == [1.0] * 6
+    assert "/robots.txt" not in [path for _, path, _ in lists.site.requests]
+
+
+def test_a_host_that_wants_to_be_let_alone_is_asked_later(
+    lists: Lists, pipermail_source: KindRuns, hosts: Pace, clock: Clock
+) -> None:
+    put_pipermail(lists, *MONTHS)
+    hosts.pause(urlsplit(pipermail_source.location).netloc, 300.0)
+    assert pipermail_source.run() == []
+    assert pipermail_source.continue_after == 300.0
+    assert lists.asked() == []
+    assert clock.slept == []
+    clock.seconds += 300
+    assert len(pipermail_source.run()) == 5
+    assert pipermail_source.continue_after is None
+
+
 def test_volumes_of_other_lengths_are_found(lists: Lists, pipermail_source: KindRuns) -> None:
     put_pipermail(lists, "2003q1.txt.gz", "2002.txt", "Week-of-Mon-20030106.txt.gz", "20030107.txt.gz")
     assert pipermail_source.run() == ["2002", "20030107", "2003q1", "Week-of-Mon-20030106"]
@@ -217,8 +260,9 @@ def test_a_page_that_is_made_to_take_hours_is_read_at_once(
 
 
 @pytest.fixture
-def kitty(lists: Lists, tmp_path: Path) -> KindRuns:
-    return KindRuns(hyperkitty.HyperKittyArchives(), f"hyperkitty+{lists.site.url(TALK, '127.0.0.1')}", tmp_path)
+def kitty(lists: Lists, hosts: Pace, tmp_path: Path) -> KindRuns:
+    kind = hyperkitty.HyperKittyArchives(hosts)
+    return KindRuns(kind, f"hyperkitty+{lists.site.url(TALK, '127.0.0.1')}", tmp_path)
 
 
 def put_kitty(lists: Lists, *months: str) -> None:

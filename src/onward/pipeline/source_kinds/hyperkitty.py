@@ -4,33 +4,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import date, timedelta
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from onward.pipeline.fetch.fetch_errors import UnusableSource
-from onward.pipeline.fetch.http_client import HttpClient
 from onward.pipeline.fetch.location import refused
 from onward.pipeline.source_kinds.monthly_archives import (
     RECHECK,
     Month,
+    archive_entries,
     canonical_archive,
-    links,
-    month_entries,
     version_by_content,
 )
-from onward.pipeline.source_kinds.source_kind import Entry, SourceRun
+from onward.pipeline.source_kinds.polite_client import PACE, Pace
+from onward.pipeline.source_kinds.source_kind import Entry, SourceOption, SourceRun
 
 PREFIX = "hyperkitty+"
 _LIST = re.compile(r".*/list/(?P<list>[^/@\s]+@[^/@\s]+)/")
 _MONTH = re.compile(r"(?P<year>\d{4})/(?P<month>\d{1,2})/?")
 
 
+@dataclass(frozen=True, slots=True)
 class HyperKittyArchives:
     """The archive of a list of Mailman 3, as at https://lists.example.org/archives/list/talk@lists.example.org/."""
 
-    name = "HyperKitty archive"
-    schemes = (PREFIX + "https", PREFIX + "http")
-    options = (RECHECK,)
+    pace: Pace = PACE
+    name: str = "HyperKitty archive"
+    schemes: tuple[str, ...] = (PREFIX + "https", PREFIX + "http")
+    options: tuple[SourceOption, ...] = (RECHECK,)
 
     def canonical(self, location: str) -> str:
         archive = canonical_archive(location, PREFIX)
@@ -42,16 +44,17 @@ class HyperKittyArchives:
         return parts._replace(path=quote(match[0], safe="/@")).geturl()
 
     def entries(self, run: SourceRun) -> Iterator[Entry]:
-        with HttpClient(run.limits, run.guard) as client:
-            url, found = links(client, run.location[len(PREFIX) :], run.scratch)
-            archive = _LIST.match(unquote(urlsplit(url).path))
-            months = {} if archive is None else dict(_months(url, archive, found))
-            if not months:
-                raise UnusableSource(
-                    f"{url} links to no month of a list: give the page of the list, "
-                    "and check that it is open to all"
-                )
-            yield from month_entries(run, client, list(months.values()), version_by_content)
+        return archive_entries(run, run.location[len(PREFIX) :], self.pace, _listed_months, version_by_content)
+
+
+def _listed_months(url: str, found: list[str]) -> list[Month]:
+    archive = _LIST.match(unquote(urlsplit(url).path))
+    months = {} if archive is None else dict(_months(url, archive, found))
+    if not months:
+        raise UnusableSource(
+            f"{url} links to no month of a list: give the page of the list, and check that it is open to all"
+        )
+    return list(months.values())
 
 
 def _months(url: str, archive: re.Match[str], found: list[str]) -> Iterator[tuple[str, Month]]:

@@ -7,7 +7,8 @@ import json
 import re
 import shutil
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -18,10 +19,13 @@ from onward.pipeline.fetch.fetch_errors import Refused, TooLarge, UnusableSource
 from onward.pipeline.fetch.http_client import HttpClient, Response
 from onward.pipeline.fetch.limited_file import limited_file
 from onward.pipeline.fetch.location import canonical_url, refused
+from onward.pipeline.source_kinds.host_turns import GoOnLater
 from onward.pipeline.source_kinds.page_links import written_links
+from onward.pipeline.source_kinds.polite_client import Pace
 from onward.pipeline.source_kinds.source_kind import Entry, SourceOption, SourceRun
 
 MAX_INDEX_BYTES = 20_000_000
+GAP_SECONDS = 1.0  # between two requests to a host
 _BLOCK_BYTES = 1 << 18
 # Lines of an mbox that a program may write in another way each time: separators, and the boundaries of parts.
 _CHANGING_LINE = re.compile(rb"From |.*={15}", re.DOTALL)
@@ -65,7 +69,36 @@ def canonical_archive(location: str, prefix: str) -> str:
     return prefix + parts._replace(path=parts.path.rstrip("/") + "/").geturl()
 
 
-def links(client: HttpClient, url: str, scratch: Path) -> tuple[str, list[str]]:
+@dataclass(frozen=True, slots=True)
+class PacedClient:
+    """Requests the mailboxes of a site at a modest pace. They are there for programs: robots.txt is not asked."""
+
+    client: HttpClient
+    pace: Pace
+    run: str
+
+    def get(self, url: str, target: BinaryIO, *, headers: Mapping[str, str] | None = None) -> Response:
+        with self.pace.request(urlsplit(url).netloc, GAP_SECONDS, self.run):
+            return self.client.get(url, target, headers=headers)
+
+
+def archive_entries(
+    run: SourceRun,
+    url: str,
+    pace: Pace,
+    months_of: Callable[[str, list[str]], Sequence[Month]],
+    version_of: Callable[[Response, Path], str],
+) -> Iterator[Entry]:
+    """Yield one mailbox for each month that a page links to."""
+    with HttpClient(run.limits, run.guard) as client:
+        paced = PacedClient(client, pace, str(run.notes or run.location))
+        try:
+            yield from month_entries(run, paced, months_of(*links(paced, url, run.scratch)), version_of)
+        except GoOnLater as later:
+            run.continue_after = later.seconds
+
+
+def links(client: PacedClient, url: str, scratch: Path) -> tuple[str, list[str]]:
     """Return the URL of a page after its redirects, and the targets of its links."""
     page = scratch / "index"
     refusal = f"{url} has more than {MAX_INDEX_BYTES:,} bytes: it is no list of months"
@@ -75,7 +108,7 @@ def links(client: HttpClient, url: str, scratch: Path) -> tuple[str, list[str]]:
 
 
 def month_entries(
-    run: SourceRun, client: HttpClient, months: Sequence[Month], version_of: Callable[[Response, Path], str]
+    run: SourceRun, client: PacedClient, months: Sequence[Month], version_of: Callable[[Response, Path], str]
 ) -> Iterator[Entry]:
     """Yield one mailbox for each month.
 

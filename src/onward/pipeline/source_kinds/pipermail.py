@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from urllib.parse import unquote, urljoin
 
 from onward.pipeline.fetch.fetch_errors import UnusableSource
-from onward.pipeline.fetch.http_client import HttpClient
 from onward.pipeline.source_kinds.monthly_archives import (
     RECHECK,
     Month,
+    archive_entries,
     canonical_archive,
-    links,
-    month_entries,
     version_by_response,
 )
-from onward.pipeline.source_kinds.source_kind import Entry, SourceRun
+from onward.pipeline.source_kinds.polite_client import PACE, Pace
+from onward.pipeline.source_kinds.source_kind import Entry, SourceOption, SourceRun
 
 PREFIX = "pipermail+"
 _MONTHS = (
@@ -30,26 +30,30 @@ _VOLUME = re.compile(
 )
 
 
+@dataclass(frozen=True, slots=True)
 class PipermailArchives:
     """The archive of a list of Mailman 2, as at https://lists.example.org/pipermail/talk/."""
 
-    name = "Pipermail archive"
-    schemes = (PREFIX + "https", PREFIX + "http")
-    options = (RECHECK,)
+    pace: Pace = PACE
+    name: str = "Pipermail archive"
+    schemes: tuple[str, ...] = (PREFIX + "https", PREFIX + "http")
+    options: tuple[SourceOption, ...] = (RECHECK,)
 
     def canonical(self, location: str) -> str:
         return canonical_archive(location, PREFIX)
 
     def entries(self, run: SourceRun) -> Iterator[Entry]:
-        with HttpClient(run.limits, run.guard) as client:
-            url, found = links(client, run.location[len(PREFIX) :], run.scratch)
-            months = _volumes(url, found)
-            if not months:
-                raise UnusableSource(
-                    f"{url} links to no text file of a month, such as 2026-March.txt.gz: "
-                    "give the page that lists the months"
-                )
-            yield from month_entries(run, client, months, version_by_response)
+        return archive_entries(run, run.location[len(PREFIX) :], self.pace, _months, version_by_response)
+
+
+def _months(url: str, found: list[str]) -> list[Month]:
+    months = _volumes(url, found)
+    if not months:
+        raise UnusableSource(
+            f"{url} links to no text file of a month, such as 2026-March.txt.gz: "
+            "give the page that lists the months"
+        )
+    return months
 
 
 def _volumes(url: str, found: list[str]) -> list[Month]:
