@@ -10,7 +10,7 @@ import pytest
 
 from onward.backend_urls import open_store
 from onward.cli.ingest_run import _describe
-from onward.ops.queries.ingestion_report import DamagedMessages, IngestionReport, SkippedFiles
+from onward.ops.queries.ingestion_report import DamagedMessages, IngestionReport, SkippedFiles, attachment_lines
 from tests.support.command_runs import onward, onward_process
 
 
@@ -145,6 +145,16 @@ def test_attachments_are_no_new_messages() -> None:
     assert _describe(report) == ["3 messages: 3 parsed; 1 of them new", "10 chunks, 2 threads summarised"]
     report.added["messages"] = 8
     assert _describe(report)[0] == "3 messages: 3 parsed", "all of them are"
+
+
+def test_attachments_that_are_not_read_are_counted_with_the_reasons() -> None:
+    counts: dict[str, Any] = {"total": 12, "searchable": 3, "waiting": 0, "failed": 1, "not_read": 8}
+    counts["reasons"] = {"it is empty": 4, "one": 2, "two": 1, "three": 1}
+    assert attachment_lines(counts) == [
+        "12 attachments: 3 searchable, 8 not read, 1 failed",
+        "not read: 4 × it is empty, 2 × one, 1 × two, …",
+    ]
+    assert attachment_lines(counts | {"not_read": 0, "reasons": {}})[1:] == []
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,23 @@ def test_the_list_has_the_state_of_each_and_why(site: Site, mail: Message) -> No
         assert "zip archive: what is packed" in page
 
 
+def test_a_run_counts_them_and_says_why_some_are_not_read(site: Site, mail: Message) -> None:
+    (task,) = site.client.get("/v3/tasks").json()["tasks"]
+    reasons = {"zip archive: what is packed in an attachment is not read": 1}
+    counts = {"total": 3, "searchable": 1, "waiting": 0, "failed": 1, "not_read": 1, "reasons": reasons}
+    assert site.client.get(f"/v3/tasks/{task['id']}").json()["attachments"] == counts
+    page = site.client.get(f"/tasks/{task['id']}").text
+    assert "3 (1 searchable, 1 not read, 1 failed)" in page
+    assert "1 × zip archive: what is packed in an attachment is not read" in page
+
+
+def test_a_run_without_attachments_counts_none(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Nothing attached.")
+    submit(site.app, str(tmp_path / "a.txt"))
+    (task,) = site.client.get("/v3/tasks").json()["tasks"]
+    assert site.client.get(f"/v3/tasks/{task['id']}").json()["attachments"] == {}
+
+
 @pytest.mark.parametrize("path", ("/v3/messages/{}/attachments/{}", "/attachments/{}/{}"))
 def test_every_attachment_can_be_saved_and_none_is_shown(site: Site, mail: Message, path: str) -> None:
     for number, content in (

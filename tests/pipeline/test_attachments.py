@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from onward import App, Permanent
-from onward.pipeline.documents import Archive, Chunk, Message, Thread
+from onward.pipeline.documents import MAX_REASONS, OTHER_REASONS, Archive, Chunk, Message, Thread, unread_keys
 from onward.pipeline.read import attachments, message_reader
 from onward.pipeline.read.mbox import RawMessage
 from onward.pipeline.read.message_reader import ReadMessage
 from onward.pipeline.search import Query, search
-from onward.pipeline.sources import attachment_counts, collect_blobs, submit
+from onward.pipeline.sources import AttachmentCounts, attachment_counts, collect_blobs, submit
 from onward.pipeline.stages import parsing, reading, thread_repair
 from tests.pipeline.fetch.packing import zipped
 from tests.support.attached_files import DOCX, PDF, docx, mail_with, pdf
@@ -201,6 +201,58 @@ def test_what_is_not_read_is_listed_with_its_reason(
     assert not entry.read_apart
     assert files(pipeline) == []
     assert pipeline.status(archive) == "completed"
+
+
+ZIPS = [(name, "application/zip", zipped({"a.txt": b"text"})) for name in ("all.zip", "more.zip")]
+NO_ZIP = "zip archive: what is packed in an attachment is not read"
+NO_PDF = "claims to be a PDF, but its content is a web page"
+
+
+def test_attachments_that_are_not_read_are_counted_by_reason(pipeline: Pipeline, archive: Path) -> None:
+    first = mail_with("1", REPORT, ("nothing.bin", "image/x-raw", b""), *ZIPS)
+    second = mail_with("2", ZIPS[0], ("page.pdf", PDF, b"<html><body>Not found</body></html>"), body="Again.")
+
+    def counts() -> AttachmentCounts | None:
+        return attachment_counts(pipeline.app, [pipeline.source(archive)]).get(pipeline.source(archive))
+
+    pipeline.ingest(write(archive, first, second))
+    found = counts()
+    assert found is not None
+    assert (found.total, found.searchable, found.not_read) == (6, 1, 5)
+    assert next(iter(found.reasons.items())) == (NO_ZIP, 3)
+    assert {reason.partition(":")[0]: count for reason, count in found.reasons.items()} == {
+        "zip archive": 3,
+        "it is empty": 1,
+        NO_PDF: 1,
+    }
+    pipeline.ingest(write(archive, first, second, mail("3", "Nothing attached.")))
+    assert counts() == found
+    pipeline.ingest(write(archive, first))
+    found = counts()
+    assert found is not None
+    assert (found.total, found.searchable, found.not_read) == (4, 1, 3)
+    assert found.reasons == {NO_ZIP: 2, "it is empty": 1}
+    pipeline.ingest(write(archive, mail_with("1", ZIPS[0])))
+    assert counts() == AttachmentCounts(total=1, not_read=1, reasons={NO_ZIP: 1})
+    pipeline.ingest(write(archive, mail("4", "Nothing attached.")))
+    assert counts() is None
+
+
+def test_attachments_over_the_limit_of_a_mail_are_counted(
+    pipeline: Pipeline, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attachments, "MAX_PER_MAIL", 1)
+    pipeline.ingest(write(archive, mail_with("1", REPORT, PLAN, PLAN)))
+    (counts,) = attachment_counts(pipeline.app, [pipeline.source(archive)]).values()
+    assert (counts.total, counts.searchable, counts.not_read) == (3, 1, 2)
+
+
+def test_few_reasons_are_counted_for_one_mail() -> None:
+    reasons = [f"reason {number}" for number in range(MAX_REASONS + 5)]
+    (_, *found) = unread_keys("s", [*reasons, reasons[0]])
+    assert found[0] == ("unread_reason", "2 reason 0")
+    assert found[-1] == ("unread_reason", f"5 {OTHER_REASONS}")
+    assert unread_keys("s", []) == []
 
 
 def _cut_off(book: bytes) -> bytes:

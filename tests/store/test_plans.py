@@ -193,6 +193,7 @@ SORTING = {
     "due_for_check": ("documents_check (check_at<?)", "documents_scheduled (retry_at>? AND retry_at<?)"),
     "waiting_for_backoff": ("documents_check (check_at>?)",),
     "stuck": ("documents_check (check_at>?)",),
+    "counts_beside": ("keys_value (name=? AND value=?)",),
     "value_counts": ("keys_value (name=? AND value=?)",),
     "ordered_ids": ("keys_value (name=? AND value=?)",),
     "highest_beside": ("keys_value (name=? AND value=?)",),

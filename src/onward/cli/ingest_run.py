@@ -20,7 +20,7 @@ from onward.ops.lookup import show_command
 from onward.ops.queries.ingestion_report import (
     IngestionReport,
     WaitingDocuments,
-    attachments_text,
+    attachment_lines,
     read_ingestion_report,
     run_totals,
 )
@@ -220,7 +220,7 @@ def _describe(report: IngestionReport) -> list[str]:
         summarised = counted(documents.get("threads", {}).get("processed", 0), "thread")
         lines += [every, f"{chunks}, {summarised} summarised"]
     if report.attachments:
-        lines.append(attachments_text(report.attachments))
+        lines += attachment_lines(report.attachments)
     if report.without_text:
         blank = counted(len(report.without_text), "message")
         lines.append(f"{blank} without text, found by subject and attachments alone")

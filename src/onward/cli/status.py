@@ -12,7 +12,7 @@ from onward.cli.output import STATUS_STYLES, Output, count_cell, events_wait
 from onward.cli.params import COUNT, json_option, print_json
 from onward.ops.actions.action import action_facts
 from onward.ops.lookup import EMPTY, store_exists, store_file
-from onward.ops.queries.ingestion_report import SkippedFiles, attachments_text
+from onward.ops.queries.ingestion_report import SkippedFiles, attachment_lines
 from onward.ops.queries.status import SystemStatus, read_status
 from onward.ops.text.format import counted, counted_in, duration, moment, number, one_line, size, whole_duration
 from onward.ops.text.models import upgrade_sentence
@@ -106,7 +106,8 @@ def _print_sources(out: Output, sources: list[dict[str, Any]]) -> None:
         ]
         out.write("  " + ", ".join(counts), *unfinished)
         if item["attachments"]:
-            out.write(f"  {attachments_text(item['attachments'])}", style="dim")
+            for line in attachment_lines(item["attachments"]):
+                out.write(f"  {line}", style="dim")
         if item["without_text"]:
             out.write(f"  {counted(item['without_text'], 'message')} without text", style="dim")
         for line in SkippedFiles(item["passed_over"]["kinds"], ignored=item["ignored"]["kinds"]).lines():

@@ -78,6 +78,12 @@ class Reader:
         """Count the documents that have one of these values under a key, by value and status."""
         return nested(self.db.read("value_counts", key, list(values), collection_of(document)))
 
+    def counts_beside(
+        self, document: Documents, key: str, values: Sequence[Value], other: str
+    ) -> dict[Value, dict[Value, int]]:
+        """Count the documents that have one of these values under a key, by value and by each value of `other`."""
+        return nested(self.db.read("counts_beside", key, list(values), other, collection_of(document)))
+
     def related(
         self, document: Documents, key: str, values: Sequence[Value], other: str
     ) -> list[tuple[Value, Value]]:
@@ -295,9 +301,9 @@ def collection_of(document: Documents) -> str:
     return document if isinstance(document, str) else document.collection
 
 
-def nested(triples: Sequence[Sequence[Any]]) -> dict[Any, dict[str, Any]]:
+def nested(triples: Sequence[Sequence[Any]]) -> dict[Any, dict[Any, Any]]:
     """Turn rows of two names and a value into a dictionary of dictionaries."""
-    values: dict[Any, dict[str, Any]] = {}
+    values: dict[Any, dict[Any, Any]] = {}
     for outer, inner, value in triples:
         values.setdefault(outer, {})[inner] = value
     return values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -23,6 +24,8 @@ MAIL = frozenset({"mbox", "eml"})
 OFFICE = ("slides", "spreadsheet", "word")
 MAX_PARTS = 8  # of a path that are keys of its archive
 MAX_TITLE_CHARACTERS = 300
+MAX_REASONS, MAX_REASON_CHARACTERS = 20, 200  # why attachments of a mail are not read
+OTHER_REASONS = "other reasons"
 _BEFORE_PATH = re.compile(r"^[a-z][a-z0-9+.-]*://(?:[^/@]*@)?")  # the scheme, and the name and password of a user
 
 
@@ -112,7 +115,8 @@ class Archive(Document, collection="archives", keys=("source_id", "origin", "blo
             pairs += [("mail", self.attached_to.message_id), ("attached_thread", self.attached_to.thread_id)]
             pairs.append(("attachment", self.source_id))
         if self.not_read:
-            pairs.append(("attached_not_read" if self.attached_to else "not_read", self.source_id))
+            about = self.source_id
+            pairs += unread_keys(about, [self.not_read]) if self.attached_to else [("not_read", about)]
         if self.wants_ocr:
             pairs.append(("wants_ocr", self.source_id))
         pairs += [("place", self.origin)] if self.origin else []
@@ -120,6 +124,15 @@ class Archive(Document, collection="archives", keys=("source_id", "origin", "blo
         if self.blob is None and (upload := uploads.read_location(self.source)) is not None:
             pairs.append(("blob", upload.digest))
         return pairs
+
+
+def unread_keys(source_id: str, reasons: Iterable[str]) -> list[tuple[str, str | float]]:
+    """Return the keys by which attachments that are not read are counted: one for each reason, with its number."""
+    counts = Counter(" ".join(reason.split())[:MAX_REASON_CHARACTERS] for reason in reasons).most_common()
+    if len(counts) > MAX_REASONS:
+        counts[MAX_REASONS:] = [(OTHER_REASONS, sum(count for _, count in counts[MAX_REASONS:]))]
+    found = [("unread_reason", f"{count} {reason}") for reason, count in counts]
+    return [("attached_not_read", source_id), *found] if found else []
 
 
 def attachment_id(message_id: str, number: int) -> str:
@@ -251,6 +264,7 @@ class Message(Document, collection="messages", keys=("thread_id", "origin", "aut
             return [*pairs, ("attachment", source_id(self.source))]
         if (mail := self.thread_mail()) is not None:
             pairs += mail.key_values(self.placeholders)
+        pairs += unread_keys(source_id(self.source), [one.not_read for one in self.attachments if one.not_read])
         if self.kind not in MAIL:
             pairs.append(("file", source_id(self.source)))
         if self.blob is None and not self.body.strip():

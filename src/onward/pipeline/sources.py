@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain, islice
+from typing import Any
 
 from onward import App, Document, Status
 from onward.pipeline import uploads
 from onward.pipeline.documents import Archive, Chunk, Message, Report, Task, report_id, source_id
 from onward.pipeline.events import ChunksPrepared, SourceSubmitted
+from onward.pipeline.fetch.fetched_items import most_first
 from onward.pipeline.source_cache import remove_cache
 from onward.pipeline.source_settings import changed_options, check_options, source_settings, store_settings
 
@@ -125,15 +128,16 @@ def message_counts(app: App, source: str) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class AttachmentCounts:
-    """The attachments of a source that are read apart from their mails."""
+    """The attachments of a source, without those whose text is a part of their mail."""
 
     total: int = 0
     searchable: int = 0
     waiting: int = 0
     failed: int = 0
-    not_read: int = 0  # nothing failed: there is no text, or a program is missing
+    not_read: int = 0  # nothing failed: there is no text or no reader, or a program is missing
+    reasons: Mapping[str, int] = field(default_factory=dict)  # of those that are not read, the most frequent first
 
-    def as_dict(self) -> dict[str, int]:
+    def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
@@ -141,19 +145,29 @@ def attachment_counts(app: App, sources: Sequence[str]) -> dict[str, AttachmentC
     """Count the attachments of each of these sources that has some."""
     ids = {source_id(source): source for source in sources}
     archives = app.store.value_counts(Archive, "attachment", list(ids))
-    not_read = app.store.value_counts(Archive, "attached_not_read", list(ids)) if archives else {}
+    apart = _unread(app, Archive, list(ids)) if archives else {}
+    in_mails = _unread(app, Message, list(ids))
     found = {}
-    for id, counts in archives.items():
-        unread = sum(not_read.get(id, {}).values())
-        found[ids[str(id)]] = AttachmentCounts(
-            total=sum(counts.values()),
-            searchable=counts.get(Status.PROCESSED, 0) - unread,
-            waiting=counts.get(Status.PENDING, 0),
-            failed=sum(
-                count for status, count in counts.items() if status not in (Status.PROCESSED, Status.PENDING)
-            ),
-            not_read=unread,
-        )
+    for id, source in ids.items():
+        counts, unread = archives.get(id, {}), apart.get(id, Counter()) + in_mails.get(id, Counter())
+        if not counts and not unread:
+            continue
+        read = counts.get(Status.PROCESSED, 0) - apart.get(id, Counter()).total()
+        waiting = counts.get(Status.PENDING, 0)
+        failed = sum(counts.values()) - counts.get(Status.PROCESSED, 0) - waiting
+        total = read + waiting + failed + unread.total()
+        found[source] = AttachmentCounts(total, read, waiting, failed, unread.total(), dict(most_first(unread)))
+    return found
+
+
+def _unread(app: App, holder: type[Archive | Message], ids: Sequence[str]) -> dict[str, Counter[str]]:
+    """Count the attachments that are not read by the ids of sources and by reason; see `unread_keys`."""
+    found: dict[str, Counter[str]] = {}
+    for id, holders in app.store.counts_beside(holder, "attached_not_read", ids, "unread_reason").items():
+        counts = found.setdefault(str(id), Counter())
+        for value, count in holders.items():
+            each, _, reason = str(value).partition(" ")
+            counts[reason] += int(each) * count
     return found
 
 

@@ -83,6 +83,14 @@ def test_many_with_one_value_come_in_pages_with_another_key(stage: Stage, monkey
     assert next(stage.store.find_pages(Page, "date", 3.0, beside="author"))[0][1] == "Ada"
 
 
+def test_values_are_counted_by_what_goes_with_them(library: Stage) -> None:
+    library.store.add_documents([keyed("d", author="Ada", date=1.0)])
+    library.store.add_documents([keyed("e", author="Ada", date=1.0), keyed("f", author="Ada")])
+    counts = library.store.counts_beside(Page, "author", ["Ada", "Nobody"], "date")
+    assert counts == {"Ada": {1.0: 3, 3.0: 1}}
+    assert library.store.counts_beside(Word, "author", ["Ada"], "date") == {}
+
+
 def test_values_are_counted_by_status(library: Stage) -> None:
     library.store.discard("pages", "c")
     counts = library.store.value_counts(Page, "author", ["Ada", "Bert", "Nobody"])

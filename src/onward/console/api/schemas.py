@@ -253,6 +253,25 @@ class DamagedMessages(ApiResponse):
     )
 
 
+class AttachmentCounts(ApiResponse):
+    """Attachments of mails, in all and by state."""
+
+    total: int
+    searchable: int
+    waiting: int
+    failed: int
+    not_read: int
+    reasons: dict[str, int] = Field(
+        description="Why those are not read, the most frequent reason first.", examples=[{"it is empty": 2}]
+    )
+
+
+class NoAttachments(BaseModel):
+    """Nothing: no mail has an attachment that is counted."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
 class TaskProgress(Task):
     documents: Counts
     pending: int
@@ -264,10 +283,9 @@ class TaskProgress(Task):
     messages: dict[str, int] = Field(
         description="How many messages it has, parsed or failed, and how many duplicates were left out."
     )
-    attachments: dict[str, int] = Field(
-        description="Attachments of mails that are read as documents of their own, in all and by state; empty if "
-        "there are none.",
-        examples=[{"total": 3, "searchable": 2, "waiting": 0, "failed": 0, "not_read": 1}],
+    attachments: AttachmentCounts | NoAttachments = Field(
+        description="Attachments of mails, without those whose text is a part of their mail; empty if there are "
+        "none."
     )
     without_text: WithoutText
     damaged: DamagedMessages

@@ -28,6 +28,7 @@ from onward.ops.queries.ingestion_report import (
     kinds_text,
     outage_of,
     read_ingestion_report,
+    unread_reasons_text,
 )
 from onward.ops.queries.titles import find_titles
 from onward.ops.submissions import submit_source, submit_text, submit_upload, url_source
@@ -166,6 +167,8 @@ def _items(report: IngestionReport) -> list[tuple[str, str]]:
     if report.attachments:
         states = attachment_states_text(report.attachments)
         rows.append(("Attachments", f"{number(report.attachments['total'])} ({states})"))
+        if reasons := unread_reasons_text(report.attachments):
+            rows.append(("Attachments not read", reasons))
     if report.without_text:
         rows.append(("Without text", counted(len(report.without_text), "message")))
     if report.damaged.ids:

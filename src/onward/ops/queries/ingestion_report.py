@@ -72,12 +72,18 @@ def kinds_text(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{number(count)} {kind_noun(kind, count)}" for kind, count in most_first(counts))
 
 
-def attachments_text(counts: Mapping[str, int]) -> str:
-    """Return the counts of attachments in words: 12 attachments: 9 searchable, 2 not read, 1 failed."""
-    return f"{counted(counts['total'], 'attachment')}: {attachment_states_text(counts)}"
+def attachment_lines(counts: Mapping[str, Any]) -> list[str]:
+    """Return the counts of attachments in words, as in "12 attachments: 9 searchable, 2 not read, 1 failed"."""
+    unread = [f"not read: {reasons}"] if (reasons := unread_reasons_text(counts)) else []
+    return [f"{counted(counts['total'], 'attachment')}: {attachment_states_text(counts)}", *unread]
 
 
-def attachment_states_text(counts: Mapping[str, int]) -> str:
+def unread_reasons_text(counts: Mapping[str, Any]) -> str:
+    """Return the most frequent reasons why attachments are not read: 2 × it is empty, 1 × it needs a password."""
+    return _most_frequent(counts["reasons"], more=False)
+
+
+def attachment_states_text(counts: Mapping[str, Any]) -> str:
     states = ("searchable", "waiting", "not_read", "failed")
     return ", ".join(f"{number(counts[name])} {name.replace('_', ' ')}" for name in states if counts.get(name))
 
@@ -111,12 +117,17 @@ class DamagedMessages:
 
     def __str__(self) -> str:
         """Return them in words, as in "3 messages with defects: 2 × no date, 1 × damaged base64"."""
-        shown = [f"{number(count)} × {defect}" for defect, count in islice(self.defects.items(), SHOWN_DEFECTS)]
-        more = ["…"] if len(self.defects) > len(shown) or len(self.ids) > READ_DAMAGED else []
-        return f"{counted(len(self.ids), 'message')} with defects: {', '.join(shown + more)}"
+        defects = _most_frequent(self.defects, more=len(self.ids) > READ_DAMAGED)
+        return f"{counted(len(self.ids), 'message')} with defects: {defects}"
 
     def as_dict(self) -> dict[str, Any]:
         return {"total": len(self.ids), "ids": self.ids[:LISTED], "defects": dict(self.defects)}
+
+
+def _most_frequent(counts: Mapping[str, int], *, more: bool) -> str:
+    """Return the first counts in words; "…" stands for others, also for those that were not counted."""
+    shown = [f"{number(count)} × {one_line(what)}" for what, count in islice(counts.items(), SHOWN_DEFECTS)]
+    return ", ".join(shown + ["…"] * (more or len(counts) > len(shown)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +158,7 @@ class IngestionReport:
     status: str
     items: dict[str, int]
     messages: dict[str, int]
-    attachments: dict[str, int]  # of mails, that are read apart; empty if there are none
+    attachments: dict[str, Any]  # of mails, without those that are text; empty if there are none
     without_text: list[str]  # messages that have no chunk because they have no text
     damaged: DamagedMessages
     passed_over: SkippedFiles

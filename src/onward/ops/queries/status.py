@@ -181,7 +181,7 @@ def _sources(app: App, sources: Sequence[str], batches: Sequence[FailedBatch]) -
     fetched = [source for source in sources if "archives" in every.get(source, {})]
     skipped: dict[str, SkippedFiles] = {}
     blank: dict[str, int] = {}
-    attached: dict[str, dict[str, int]] = {}
+    attached: dict[str, dict[str, Any]] = {}
     if fetched:
         from onward.pipeline.documents import source_id
         from onward.pipeline.sources import attachment_counts
@@ -210,7 +210,7 @@ def _source(
     batches: Sequence[FailedBatch],
     passed_over: SkippedFiles,
     blank: int,
-    attachments: dict[str, int],
+    attachments: dict[str, Any],
 ) -> dict[str, Any]:
     set_aside = sum(len(batch.items) for batch in batches if batch.source == source)
     pending = sum(found.get("pending", 0) for found in counts.values()) - set_aside

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from onward import OnwardError
@@ -93,12 +94,13 @@ def _kind(one: Attachment, limits: AttachmentLimits) -> tuple[FileKind | None, s
         if found.kind in ("zip", "ole"):
             return _office_kind(one, found.kind)
     except OnwardError as error:
-        return None, str(error)
+        # Without the name, which is listed beside it: attachments are counted by this reason.
+        return None, str(error).removeprefix(f"{PurePosixPath(one.name).name.lower()!r} ")
     if found.skip is not None and found.skip.kind == "picture" and is_picture(head):
         if not limits.pictures:
             return None, "text in pictures is not read (ONWARD_OCR=off)"
         if one.size < MIN_PICTURE_BYTES:
-            return None, f"a picture of {one.size} bytes is too small for text"
+            return None, f"a picture of less than {MIN_PICTURE_BYTES} bytes is too small for text"
         return FileKind("picture"), ""
     if found.skip is not None:
         return None, f"{found.skip.text}: no reader for it"

@@ -73,6 +73,15 @@ FROM jsonb_array_elements($2::jsonb) AS wanted (value) CROSS JOIN LATERAL (
   JOIN documents d ON d.doc = k.doc
 WHERE d.collection || '' = $4;
 
+-- name: counts_beside
+SELECT k.value, o.value, count(*)
+FROM jsonb_array_elements($2::jsonb) AS wanted (value) CROSS JOIN LATERAL (
+  SELECT doc, value FROM keys WHERE name = $1 AND value = wanted.value OFFSET 0) AS k
+  CROSS JOIN LATERAL (SELECT value FROM keys WHERE doc = k.doc AND name = $3 OFFSET 0) AS o
+  JOIN documents d ON d.doc = k.doc
+WHERE d.collection || '' = $4
+GROUP BY k.value, o.value;
+
 -- name: unfinished :column
 SELECT DISTINCT k.value
 FROM jsonb_array_elements($2::jsonb) AS wanted (value) CROSS JOIN LATERAL (

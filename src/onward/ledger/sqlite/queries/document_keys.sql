@@ -56,6 +56,13 @@ FROM (SELECT DISTINCT k.value, o.value AS other
       FROM keys k JOIN keys o ON o.doc = k.doc AND o.name = ?3 JOIN documents d ON d.doc = k.doc
       WHERE k.name = ?1 AND k.value IN (SELECT value FROM json_each(?2)) AND d.collection = ?4);
 
+-- name: counts_beside
+SELECT json_group_array(json_array(value, other, n))
+FROM (SELECT k.value, o.value AS other, count(*) AS n
+      FROM keys k JOIN keys o ON o.doc = k.doc AND o.name = ?3 JOIN documents d ON d.doc = k.doc
+      WHERE k.name = ?1 AND k.value IN (SELECT value FROM json_each(?2)) AND d.collection = ?4
+      GROUP BY k.value, o.value);
+
 -- name: unfinished
 SELECT json_group_array(value)
 FROM (SELECT DISTINCT k.value FROM keys k JOIN documents d ON d.doc = k.doc
