@@ -11,6 +11,7 @@ import pytest
 
 from onward import App, Permanent
 from onward.pipeline.documents import MAX_REASONS, OTHER_REASONS, Archive, Chunk, Message, Thread, unread_keys
+from onward.pipeline.fetch.office_formats import OLE_START
 from onward.pipeline.read import attachments, message_reader
 from onward.pipeline.read.mbox import RawMessage
 from onward.pipeline.read.message_reader import ReadMessage
@@ -272,16 +273,37 @@ def _undecodable(book: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("damage", (_cut_off, _encrypted, _undecodable))
-def test_a_damaged_zip_is_listed_and_costs_its_mail_nothing(
-    pipeline: Pipeline, archive: Path, damage: Callable[[bytes], bytes]
+@pytest.mark.parametrize("name", ("book.epub", "book"))
+def test_a_damaged_zip_that_claims_to_be_an_office_file_fails_alone(
+    pipeline: Pipeline, archive: Path, damage: Callable[[bytes], bytes], name: str
 ) -> None:
     book = zipped({"mimetype": b"application/epub+zip" * 50, "a.xhtml": b"text"})
-    pipeline.ingest(write(archive, mail_with("1", ("book.epub", "application/epub+zip", damage(book)), REPORT)))
+    pipeline.ingest(write(archive, mail_with("1", (name, "application/epub+zip", damage(book)), REPORT)))
     pipeline.check_at_rest()
-    entry, report = pipeline.messages()["1"].attachments
-    assert entry.not_read
-    assert report.read_apart
+    states = {one.id: one for one in pipeline.world.store.states(Archive, limit=100)}
+    (broken,) = [one for one in files(pipeline) if one.name == name]
+    assert states[broken.id].status == "failed"
+    assert "damaged" in str(states[broken.id].last_error)
+    (counts,) = attachment_counts(pipeline.app, [pipeline.source(archive)]).values()
+    assert (counts.total, counts.searchable, counts.failed) == (2, 1, 1)
     assert pipeline.report(archive)["messages"]["failed"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content_type", "content", "reason"),
+    (
+        ("all.zip", "application/zip", b"PK\x03\x04" + bytes(100), NO_ZIP),
+        ("plan.docx", DOCX, zipped({"a.txt": b"text"}), "its content is a zip archive of other files"),
+        ("plan.doc", "application/msword", OLE_START + bytes(100), "its content is another OLE file"),
+    ),
+)
+def test_what_is_no_office_file_is_listed_with_its_reason(
+    name: str, content_type: str, content: bytes, reason: str
+) -> None:
+    raw = bytes(mail_with("1", (name, content_type, content)))
+    mailbox = Archive(id="a", source="s", source_id="i")
+    (entry,) = message_reader.read_message(mailbox, "m", RawMessage(0, len(raw), raw)).message.attachments
+    assert reason in entry.not_read
 
 
 def test_what_is_over_the_limit_of_a_mail_is_listed_with_its_reason(tmp_path: Path, archive: Path) -> None:

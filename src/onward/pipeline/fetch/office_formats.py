@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Callable
+from pathlib import PurePosixPath
 from typing import BinaryIO
 
 OLE_START = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -36,6 +37,7 @@ _MEDIA_TYPES = {
     b"application/vnd.oasis.opendocument.presentation-template": "odp",
     b"application/epub+zip": "epub",
 }
+_OPEN_XML = {"wordprocessingml": "docx", "spreadsheetml": "xlsx", "presentationml": "pptx"}  # in media types
 _MAIN_PARTS = (
     ("word/document", "docx"),
     ("xl/workbook.bin", "xlsb"),
@@ -56,6 +58,17 @@ _STREAMS = {
 }
 _ENTRY_BYTES = 128
 _MAX_MEDIA_TYPE_BYTES = 100
+
+
+def claimed_format(name: str, media_type: str) -> str:
+    """Return the format that the name or the media type of a file claims, or "".
+
+    >>> claimed_format("Plan.DOTX", ""), claimed_format("plan", "application/epub+zip")
+    ('docx', 'epub')
+    """
+    open_xml = next((format for family, format in _OPEN_XML.items() if family in media_type), "")
+    suffix = PurePosixPath(name.lower()).suffix
+    return FORMAT_OF_SUFFIX.get(suffix) or _MEDIA_TYPES.get(media_type.encode(), open_xml)
 
 
 def office_format(data: bytes) -> str:

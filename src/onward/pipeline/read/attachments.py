@@ -16,9 +16,19 @@ from typing import NamedTuple
 from onward import OnwardError
 from onward.pipeline.documents import Archive, AttachedTo, MessageAttachment
 from onward.pipeline.fetch.containers import check_contents_size
+from onward.pipeline.fetch.fetch_errors import TooLarge
 from onward.pipeline.fetch.fetched_items import FetchLimits
-from onward.pipeline.fetch.file_kinds import CONTAINERS, HEAD_BYTES, FileKind, claims_text, detect_kind, is_picture
-from onward.pipeline.fetch.office_formats import KIND_OF_FORMAT, office_format
+from onward.pipeline.fetch.file_kinds import (
+    CONTAINERS,
+    HEAD_BYTES,
+    FileKind,
+    claims_office,
+    claims_text,
+    detect_kind,
+    is_picture,
+    not_an_office_file,
+)
+from onward.pipeline.fetch.office_formats import KIND_OF_FORMAT, claimed_format, ole_format, zip_format
 from onward.pipeline.read.mail import Attachment
 from onward.pipeline.read.mail_format import EncodedPart
 
@@ -114,15 +124,25 @@ def _kind(one: Attachment, limits: AttachmentLimits) -> tuple[FileKind | None, s
 
 
 def _office_kind(one: Attachment, container: str) -> tuple[FileKind | None, str]:
-    if container == "zip":
-        check_contents_size(io.BytesIO(one.content), one.name, FetchLimits())
-    format = office_format(one.content)
+    try:
+        if container == "zip":
+            check_contents_size(io.BytesIO(one.content), one.name, FetchLimits())
+            format = zip_format(io.BytesIO(one.content))
+        else:
+            format = ole_format(one.content)
+    except TooLarge:
+        raise
+    except Exception:  # on damaged data, zipfile raises errors of many types, also of its decompressors
+        format = claimed_format(one.name, one.content_type)  # its reader says what is damaged
     if format == "encrypted":
         return None, "it needs a password; save a copy without one and ingest that"
     if format in KIND_OF_FORMAT:
         return FileKind(KIND_OF_FORMAT[format]), ""
     if format == "msg":
         return None, _ATTACHED_MAIL
+    if claims_office(one.name):
+        other = "a zip archive of other files" if container == "zip" else "another OLE file"
+        raise not_an_office_file(one.name.lower(), other)
     if container == "zip":
         return None, "zip archive: what is packed in an attachment is not read"
     return None, "an OLE file of another format: no reader for it"
