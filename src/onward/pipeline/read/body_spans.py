@@ -31,7 +31,7 @@ _WROTE = re.compile(
     r"(?:\b(?:wrote|writes|said|schrieb|schreibt|a écrit|écrit|escribió|escribio|ha scritto|scrisse|escreveu"
     r"|schreef|skrev|skriver|kirjoitti|napisał(?:\(a\)|a)?|pisze|napsal(?:\(a\)|a)?|írta|yazdı|пишет|писал(?:\(а\)|а)?"
     r"|написал(?:\(а\)|а)?|έγραψε)\b[^:：]{0,40}|写道|寫道|のメール|書きました|님이 작성)"
-    r"[ \t]*(?:[:：]|\.{2,3})?[ \t]*$"
+    r"[ \t]*+(?:[:：]|\.{2,3})?[ \t]*+$"
     r"|\bwrote[^:]{0,60}:$",
     re.IGNORECASE,
 )

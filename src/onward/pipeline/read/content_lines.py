@@ -104,9 +104,11 @@ def _lines(text: str) -> Iterator[_Line]:
             continue
         name, parameters, value = match[1].lower(), match[2], match[3]
         if _QUOTED_PRINTABLE.search(parameters + ":"):  # of vCard 2.1, whose lines go on after "="
-            while _SOFT_BREAK.search(value) and (more := next(lines, None)) is not None:
-                value = _SOFT_BREAK.sub("", value) + more
-            value = _from_quoted_printable(value, parameters)
+            pieces = [value]  # joined at the end: there may be a million
+            while _SOFT_BREAK.search(pieces[-1]) and (more := next(lines, None)) is not None:
+                pieces[-1] = _SOFT_BREAK.sub("", pieces[-1])
+                pieces.append(more)
+            value = _from_quoted_printable("".join(pieces), parameters)
         yield _Line(name, parameters, _ESCAPED.sub(lambda it: "\n" if it[1] in "nN" else it[1], value))
 
 

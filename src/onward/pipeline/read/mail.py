@@ -171,7 +171,7 @@ class _Content:
                 self.read(child)
         # The only part of a mail is its body, even if it has a name.
         elif _is_body(part) or (root and part.main_type == "text"):
-            self.texts.append(_of_content_lines(self.reader.payload(part), part) or self.reader.text(part))
+            self.texts.append(self._of_content_lines(part) or self.reader.text(part))
         else:
             self._attach(part)
 
@@ -217,25 +217,26 @@ class _Content:
         is_text = part.main_type == "text" and kind not in _RICH_TEXT
         if is_text or kind in _TEXT_TYPES or kind.endswith(("+xml", "+json")):
             text = clean(self.reader.text(part, MAX_ATTACHMENT_BYTES))
-            text = _of_content_lines(data[:MAX_ATTACHMENT_BYTES], part) or text
+            text = self._of_content_lines(part) or text
         elif kind == "application/octet-stream" and _TEXT_NAME.search(part.name) and b"\0" not in data:
-            beginning = data[:MAX_ATTACHMENT_BYTES]
-            text = clean(decode(beginning, part.charset, self.reader.defects))
-            text = _of_content_lines(beginning, part) or text
+            text = clean(decode(data[:MAX_ATTACHMENT_BYTES], part.charset, self.reader.defects))
+            text = self._of_content_lines(part) or text
         place = EncodedPart(part.start, part.end, transfer_encoding(part))
         self.attachments.append(
             Attachment(part.name, kind[:120], len(data), text, place, data if text is None else b"")
         )
 
-
-def _of_content_lines(data: bytes, part: MailPart) -> str:
-    """Return the text of a calendar or of contacts, as people read it; "" of another part, or if there is none."""
-    reader = _CONTENT_LINES.get(part.content_type) or _CONTENT_LINES.get(part.name[-4:].lower())
-    if reader is None:
+    def _of_content_lines(self, part: MailPart) -> str:
+        """Return the text of a calendar or of contacts, as people read it; "" of another part, or without text."""
+        reader = _CONTENT_LINES.get(part.content_type) or _CONTENT_LINES.get(part.name[-4:].lower())
+        if reader is None:
+            return ""
+        data = self.reader.payload(part)
+        if len(data) > MAX_ATTACHMENT_BYTES:
+            self.reader.defects.append(f"text cut at {MAX_ATTACHMENT_BYTES // 1000} kB")
+        with suppress(NoText):
+            return reader(data[:MAX_ATTACHMENT_BYTES], part.charset).text
         return ""
-    with suppress(NoText):
-        return reader(data, part.charset).text
-    return ""
 
 
 def _is_body(part: MailPart) -> bool:

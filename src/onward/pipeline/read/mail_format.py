@@ -325,7 +325,8 @@ def plain(text: str, defects: list[str] | None = None, limit: int = _MAX_TEXT) -
 def _decode_words(text: str, defects: list[str] | None) -> str:
     pieces: list[str] = []
     pending, charset, at = b"", "", 0
-    for word in _WORD.finditer(text):
+    # No word begins behind the last end of one: the search for its end would look at all of the rest each time.
+    for word in _WORD.finditer(text, 0, text.rfind("?=") + 2):
         name, encoding, payload = word[1].lower(), word[2], word[3].encode("utf-8", "replace")
         try:
             if encoding in "qQ":
@@ -404,18 +405,24 @@ def _pair(words: list[str], comments: list[str], address: str | None) -> tuple[s
     )
     if address is None:
         address = "".join(words).strip()
-        if _AT.fullmatch(address):
+        if _spelled(address):
             name = ""
         elif "@" in address:
             name, address = "", next(word for word in address.split() if "@" in word)
         else:
             address = ""
     name = name.strip() or "".join(comments).strip().removeprefix("(").removesuffix(")").strip()
-    if spelled := _AT.fullmatch(address.strip()):  # archives write addresses as "joe at example.com"
+    if spelled := _spelled(address.strip()):
         address = f"{spelled[1]}@{spelled[2]}"
     # After a missing bracket, the address ends at the comma.
     address = one_line(address.partition(",")[0], _MAX_ADDRESS).replace(" ", "").lower()
     return name, address if "@" in address.strip("@") else ""
+
+
+def _spelled(address: str) -> re.Match[str] | None:
+    """Match an address as archives write it: joe at example.com."""
+    # For many dots, the expression takes the square of their number.
+    return _AT.fullmatch(address) if len(address) <= _MAX_ADDRESS else None
 
 
 def ids(value: str) -> list[str]:
