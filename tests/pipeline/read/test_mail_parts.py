@@ -94,6 +94,31 @@ def test_unless_the_plain_one_says_nothing(plain: bytes) -> None:
     )
 
 
+LONG_PLAIN = b"Content-Type: text/plain\n\n" + b"A long letter. " * 40
+
+
+def test_a_file_among_alternatives_is_listed() -> None:
+    page = b"Content-Type: text/html\nContent-Disposition: attachment; filename=extra.html\n\n<p>An extra.</p>"
+    mail = read_mail(multipart("alternative", LONG_PLAIN, page, HTML))
+    assert mail.body.strip() == ("A long letter. " * 40).strip()
+    assert [(one.name, one.text) for one in mail.attachments] == [("extra.html", "An extra.")]
+
+
+def test_a_named_plain_text_among_alternatives_is_listed() -> None:
+    notes = b'Content-Type: text/plain; name="notes.txt"\n\nA note.'
+    mail = read_mail(multipart("alternative", PLAIN, HTML, notes))
+    assert mail.body.strip() == "Hello, plain."
+    assert [(one.name, one.text) for one in mail.attachments] == [("notes.txt", "A note.")]
+
+
+def test_all_plain_texts_of_alternatives_are_read() -> None:
+    second = b"Content-Type: text/plain\n\nA second text."
+    mail = read_mail(multipart("alternative", PLAIN, second, HTML))
+    assert mail.body.split("\n") == ["Hello, plain.", "", "A second text."]
+    again = read_mail(multipart("alternative", PLAIN, PLAIN, HTML))
+    assert again.body.strip() == "Hello, plain."
+
+
 def test_texts_in_a_row_are_one_body() -> None:
     footer = b"\n" + b"_" * 40 + b"\nx mailing list\n"
     mail = read_mail(multipart("mixed", PLAIN, HTML, footer))

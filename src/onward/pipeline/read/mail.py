@@ -177,21 +177,24 @@ class _Content:
 
     def _read_alternatives(self, part: MailPart) -> None:
         """Read one of several forms of a text: the plain one, unless it only says that there is HTML."""
-        plain = html = ""
+        plain, html = dict[str, None](), ""  # several plain texts are parts of one; the same one again is none
+        size = 0
         for child in part.children:
-            if child.content_type == "text/plain" and _is_body(child) and not plain.strip():
-                plain = self.reader.text(child)
+            is_body = _is_body(child)
+            if is_body and child.content_type == "text/plain":
+                text = self.reader.text(child)
+                if text.strip() and text not in plain:
+                    plain[text] = None
+                    size += len(text.strip())
                 continue
-            if child.content_type == "text/html" and len(plain.strip()) > _TRIVIAL:
+            if is_body and size > _TRIVIAL:
                 continue
             inner = _Content(self.reader)
             inner.read(child)
             self.attachments += inner.attachments
             html = html or inner.body()
-        trivial = not plain.strip() or (len(html) > _LONGER * len(plain) and len(plain) < _TRIVIAL)
-        better = html.strip() and trivial
-        if better or plain.strip():
-            self.texts.append(html if better else plain)
+        trivial = size < _TRIVIAL and len(html) > _LONGER * size
+        self.texts += [html] if html.strip() and trivial else plain
 
     def _read_forwarded(self, part: MailPart) -> None:
         """Read a mail within a mail as an attachment."""
