@@ -353,6 +353,15 @@ def test_many_attachments_of_one_mailbox_are_committed_in_parts(
     assert pipeline.report(archive)["messages"] == {"messages": 6, "parsed": 6, "failed": 0, "duplicates": 0}
 
 
+def test_a_pdf_that_is_sent_as_text_is_read_as_a_pdf(pipeline: Pipeline, archive: Path) -> None:
+    text = mail_with("1", REPORT).as_bytes().replace(b"application/pdf", b"text/plain")
+    assert b"Content-Type: text/plain\nContent-Transfer-Encoding: base64" in text
+    archive.write_bytes(mbox(text))
+    pipeline.ingest(archive)
+    pipeline.check_at_rest()
+    assert "estuary froze" in attached(pipeline)["report.pdf"].body
+
+
 def test_an_attachment_moves_with_its_mail_to_another_thread(pipeline: Pipeline, archive: Path) -> None:
     reply = mail_with("2", REPORT, references=["1"])
     pipeline.ingest(write(archive, reply))

@@ -119,6 +119,28 @@ def test_all_plain_texts_of_alternatives_are_read() -> None:
     assert again.body.strip() == "Hello, plain."
 
 
+@pytest.mark.parametrize("start", (b"%PDF-1.4\n", b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", b"{\\rtf1 "))
+@pytest.mark.parametrize(
+    "content_type",
+    (
+        *(b"text/plain; name=report.txt", b"text/plain", b"text/pdf", b"text/html", b"application/json"),
+        b"application/octet-stream; name=report.txt",
+    ),
+)
+def test_a_file_that_is_sent_as_text_is_a_file(start: bytes, content_type: bytes) -> None:
+    data = start + b"some data " * 50
+    head = b"Content-Type: " + content_type + b"\nContent-Transfer-Encoding: base64\n\n"
+    part = head + base64.encodebytes(data)
+    for mail in (
+        read_mail(multipart("mixed", PLAIN, part)),
+        read_mail(multipart("alternative", PLAIN, part)),
+        read_mail(b"Subject: x\n" + part),
+    ):
+        assert mail.body.strip() in ("Hello, plain.", "")
+        (file,) = mail.attachments
+        assert (file.text, file.content) == (None, data)
+
+
 def test_texts_in_a_row_are_one_body() -> None:
     footer = b"\n" + b"_" * 40 + b"\nx mailing list\n"
     mail = read_mail(multipart("mixed", PLAIN, HTML, footer))

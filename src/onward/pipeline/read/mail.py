@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from onward import Permanent
+from onward.pipeline.fetch.office_formats import OLE_START, RTF_START
 from onward.pipeline.read import mail_format as fields
 from onward.pipeline.read.body_spans import BodySpan, body_spans
 from onward.pipeline.read.charsets import clean, decode
@@ -34,6 +35,9 @@ _CONTENT_LINES = {
     **dict.fromkeys(("text/calendar", "application/ics", ".ics"), read_calendar),
     **dict.fromkeys(("text/vcard", "text/x-vcard", ".vcf"), read_contacts),
 }
+_FILE_STARTS = (b"%PDF-", b"PK\x03\x04", OLE_START, RTF_START)
+_NO_TYPE = "application/octet-stream"
+_HEAD_BYTES = 256  # of a part, still encoded, by which a file is known
 _RICH_TEXT = frozenset({"text/rtf", "text/richtext"})  # RTF is a format of documents
 _ENCRYPTED = frozenset({"multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"})
 
@@ -169,8 +173,7 @@ class _Content:
         elif part.children:
             for child in part.children:
                 self.read(child)
-        # The only part of a mail is its body, even if it has a name.
-        elif _is_body(part) or (root and part.main_type == "text"):
+        elif self._is_body(part, root=root):
             self.texts.append(self._of_content_lines(part) or self.reader.text(part))
         else:
             self._attach(part)
@@ -180,7 +183,7 @@ class _Content:
         plain, html = dict[str, None](), ""  # several plain texts are parts of one; the same one again is none
         size = 0
         for child in part.children:
-            is_body = _is_body(child)
+            is_body = self._is_body(child)
             if is_body and child.content_type == "text/plain":
                 text = self.reader.text(child)
                 if text.strip() and text not in plain:
@@ -218,10 +221,12 @@ class _Content:
         data = self.reader.payload(part)
         kind, text = part.content_type, None
         is_text = part.main_type == "text" and kind not in _RICH_TEXT
-        if is_text or kind in _TEXT_TYPES or kind.endswith(("+xml", "+json")):
+        is_text = is_text or kind in _TEXT_TYPES or kind.endswith(("+xml", "+json"))
+        is_file = data.startswith(_FILE_STARTS)  # whatever its type says
+        if is_text and not is_file:
             text = clean(self.reader.text(part, MAX_ATTACHMENT_BYTES))
             text = self._of_content_lines(part) or text
-        elif kind == "application/octet-stream" and _TEXT_NAME.search(part.name) and b"\0" not in data:
+        elif kind == _NO_TYPE and _TEXT_NAME.search(part.name) and b"\0" not in data and not is_file:
             text = clean(decode(data[:MAX_ATTACHMENT_BYTES], part.charset, self.reader.defects))
             text = self._of_content_lines(part) or text
         place = EncodedPart(part.start, part.end, transfer_encoding(part))
@@ -241,7 +246,12 @@ class _Content:
             return reader(data[:MAX_ATTACHMENT_BYTES], part.charset).text
         return ""
 
-
-def _is_body(part: MailPart) -> bool:
-    readable = part.content_type in ("text/plain", "text/html")
-    return readable and part.disposition != "attachment" and not part.name
+    def _is_body(self, part: MailPart, *, root: bool = False) -> bool:
+        """Return whether the text of a part is shown as the text of the mail."""
+        readable = part.content_type in ("text/plain", "text/html")
+        body = readable and part.disposition != "attachment" and not part.name
+        # The only part of a mail is its body, even if it has a name.
+        if not body and not (root and part.main_type == "text"):
+            return False
+        head = EncodedPart(part.start, min(part.end, part.start + _HEAD_BYTES), transfer_encoding(part))
+        return not fields.decode_part(self.reader.raw, head, []).startswith(_FILE_STARTS)
