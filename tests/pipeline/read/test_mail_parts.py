@@ -233,6 +233,25 @@ def test_signed_and_encrypted_mail() -> None:
     assert "encrypted" in encrypted.defects
 
 
+@pytest.mark.parametrize(
+    ("parameters", "oid", "defect"),
+    (
+        (b"; smime-type=signed-data", 2, "signed: its text is inside of a signature that is not read"),
+        (b"; name=smime.p7m", 2, "signed: its text is inside of a signature that is not read"),
+        (b"; smime-type=enveloped-data; name=smime.p7m", 3, "encrypted"),
+        (b"", 3, "encrypted"),
+    ),
+)
+def test_a_mail_inside_of_a_signature_is_signed_and_not_encrypted(
+    parameters: bytes, oid: int, defect: str
+) -> None:
+    data = b"0\x80\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07" + bytes([oid]) + bytes(200)
+    head = b"Content-Type: application/pkcs7-mime" + parameters + b"\nContent-Transfer-Encoding: base64\n\n"
+    mail = read_mail(b"From: a@b.c\n" + head + base64.encodebytes(data))
+    assert mail.body == ""
+    assert mail.defects == (defect, "no date")
+
+
 def test_broken_multiparts_keep_their_text() -> None:
     head = b"Subject: x\nContent-Type: multipart/mixed; boundary=b\n\n"
     assert read_mail(head + b"--b\n\nNever closed.\n").body == "Never closed.\n"

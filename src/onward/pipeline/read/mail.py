@@ -37,9 +37,13 @@ _CONTENT_LINES = {
 }
 _FILE_STARTS = (b"%PDF-", b"PK\x03\x04", OLE_START, RTF_START)
 _NO_TYPE = "application/octet-stream"
-_HEAD_BYTES = 256  # of a part, still encoded, by which a file is known
+_HEAD_BYTES = 256  # of a part, still encoded, by which it is known
 _RICH_TEXT = frozenset({"text/rtf", "text/richtext"})  # RTF is a format of documents
 _ENCRYPTED = frozenset({"multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"})
+
+# To take the text out of its CMS, and to find attachments in it again, is not worth what it takes.
+_SIGNED = "signed: its text is inside of a signature that is not read"
+_SIGNED_DATA = bytes.fromhex("06092a864886f70d010702")  # the object identifier 1.2.840.113549.1.7.2
 
 
 class UnreadableMail(Permanent):
@@ -165,7 +169,7 @@ class _Content:
 
     def read(self, part: MailPart, *, root: bool = False) -> None:
         if part.content_type in _ENCRYPTED:
-            self.reader.defects.append("encrypted")
+            self.reader.defects.append(_SIGNED if self._is_signed(part) else "encrypted")
         if part.content_type == "multipart/alternative":
             self._read_alternatives(part)
         elif part.main_type == "message" and part.children:
@@ -253,5 +257,14 @@ class _Content:
         # The only part of a mail is its body, even if it has a name.
         if not body and not (root and part.main_type == "text"):
             return False
-        head = EncodedPart(part.start, min(part.end, part.start + _HEAD_BYTES), transfer_encoding(part))
-        return not fields.decode_part(self.reader.raw, head, []).startswith(_FILE_STARTS)
+        return not self._head(part).startswith(_FILE_STARTS)
+
+    def _is_signed(self, part: MailPart) -> bool:
+        """Return whether a part of S/MIME is only signed, as its type or its first object identifier says."""
+        content_type = part.headers.get(b"content-type", b"").lower()
+        return b"signed-data" in content_type or _SIGNED_DATA in self._head(part)[:32]
+
+    def _head(self, part: MailPart) -> bytes:
+        """Return the first bytes of a part, decoded."""
+        place = EncodedPart(part.start, min(part.end, part.start + _HEAD_BYTES), transfer_encoding(part))
+        return fields.decode_part(self.reader.raw, place, [])
