@@ -94,6 +94,7 @@ def _joined(lines: object) -> str:
     return "".join(map(str, lines)) if isinstance(lines, list) else str(lines or "")
 
 
+# What is in brackets is short here: the search for the end of many that are not closed would take their square.
 # A "%" in an address is no comment.
 _COMMENT = re.compile(r"(\\(?:url|href|path|nolinkurl)\s*\{[^{}\n]*\})|(?<!\\)((?:\\\\)*)%.*")
 _ACCENT = re.compile(
@@ -108,22 +109,22 @@ _ACCENTS = dict(
 )
 _LETTERS = dict(zip("ss ae AE oe OE aa AA o O l L".split(), "ßæÆœŒåÅøØłŁ", strict=True))  # noqa: SIM905
 _LETTER = re.compile(r"(?<!\\)\\(ss|ae|AE|oe|OE|aa|AA|[oOlL])(?![A-Za-z])(?:\{\}|[ \t]+|(?=[^A-Za-z]))")
-_ABOUT = re.compile(r"\\(title|author|date)\s*(?:\[[^\]]*\])?\{((?:[^{}]|\{[^{}]*\})*)\}")
+_ABOUT = re.compile(r"\\(title|author|date)\s*(?:\[[^\]]{0,500}\])?\{((?:[^{}]|\{[^{}]*\})*)\}")
 _SECTION = re.compile(
-    r"\\(part|chapter|(?:sub){0,2}section|(?:sub)?paragraph)\*?\s*(?:\[[^\]]*\])?\{((?:[^{}]|\{[^{}]*\})*)\}"
+    r"\\(part|chapter|(?:sub){0,2}section|(?:sub)?paragraph)\*?\s*(?:\[[^\]]{0,500}\])?\{((?:[^{}]|\{[^{}]*\})*)\}"
 )
 _DROPPED = re.compile(
     r"\\(?:label|pagestyle|thispagestyle|vspace|hspace|includegraphics|bibliographystyle|bibliography|setlength"
     r"|setcounter|input|include|usepackage|documentclass|RequirePackage|hypersetup|geometry)\*?\s*"
-    r"(?:\[[^\]]*\])?(?:\{[^{}]*\}){0,2}"
+    r"(?:\[[^\]]{0,500}\])?(?:\{[^{}]*\}){0,2}"
 )
-_ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{[^{}]*\}(?:\[[^\]]*\])?")
+_ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{[^{}]*\}(?:\[[^\]]{0,500}\])?")
 _COMMAND = re.compile(r"\\[A-Za-z]+\*?\s*(?:\[[^\[\]]*\])?\{([^{}]*)\}")
 _BARE_COMMAND = re.compile(
     r"\\(?:maketitle|tableofcontents|newpage|clearpage|noindent|centering|bigskip|medskip|par)\b"
 )
 _FOOTNOTE = re.compile(r"\\footnote\{((?:[^{}]|\{[^{}]*\})*)\}")
-_ITEM = re.compile(r"\\item\b\s*(?:\[([^\]]*)\])?[ \t]*")
+_ITEM = re.compile(r"\\item\b\s*(?:\[([^\]]{0,500})\])?[ \t]*")
 _ESCAPE = re.compile(r"\\([%&$#_{}])")
 _MAX_NESTED_COMMANDS = 5
 _BLANK_LINES = re.compile(r"\n\s*\n\s*\n+")
@@ -167,7 +168,7 @@ def _latex_text(text: str) -> str:
 _MAN_TITLE = re.compile(r'^\.(?:TH|Dt)\s+("[^"]*"|\S+)\s*("[^"]*"|\S+)?\s*("[^"]*"|\S+)?', re.MULTILINE)
 _MAN_HEADING = re.compile(r"\.S[HSh]\s*(.*)", re.IGNORECASE)
 _MAN_COMMENT = re.compile(r"^['.]?\s*\\[\"#].*|(?<!\\)\\\".*")
-_MAN_FONT = re.compile(r"\\f(?:\[[^\]]*\]|\(..|.)|\\s[+-]?\d|\\[&|^/,)%:~!c]")
+_MAN_FONT = re.compile(r"\\f(?:\[[^\]]{0,60}\]|\(..|.)|\\s[+-]?\d|\\[&|^/,)%:~!c]")
 _MAN_CHARACTERS = {
     r"\-": "-", r"\(em": "—", r"\(en": "–", r"\(aq": "'", r"\(dq": '"', r"\(lq": "“", r"\(rq": "”", r"\(bu": "•",
     r"\(co": "©", r"\(ha": "^", r"\(ti": "~", r"\*(lq": "“", r"\*(rq": "”", r"\e": "\\", r"\ ": " ", r"\0": " ",
@@ -221,8 +222,8 @@ def _man_text(text: str) -> str:
 
 
 _CUE = re.compile(r"\s*(?:\d+:)?\d\d?:\d\d[.,]\d{1,3}\s*-->|\s*\d+:\d\d:\d\d\.\d{3},\d+:\d\d:\d\d\.\d{3}\s*$")
-_CUE_TAG = re.compile(r"</?(?:[a-z]{1,4}|\d[\d:.]*)(?:[ .][^<>]*)?>|\{\\[^}]*\}", re.IGNORECASE)
-_SPEAKER = re.compile(r"<v(?:\.[^ >]*)? ([^>]+)>")
+_CUE_TAG = re.compile(r"</?(?:[a-z]{1,4}|\d[\d:.]*)(?:[ .][^<>]*)?>|\{\\[^}]{0,500}\}", re.IGNORECASE)
+_SPEAKER = re.compile(r"<v(?:\.[^ <>]*)? ([^<>]+)>")
 _VTT_BLOCKS = ("NOTE", "STYLE", "REGION")
 
 

@@ -6,10 +6,10 @@ import re
 from pathlib import PurePosixPath
 
 from onward.pipeline.read.charsets import read_text
-from onward.pipeline.read.page_text import PageText
+from onward.pipeline.read.page_text import MAX_TITLE_CHARACTERS, PageText
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_FRONT_TITLE = re.compile(r"title:[ \t]*(.*\S)", re.IGNORECASE)
+_FRONT_TITLE = re.compile(r"title:[ \t]*+(.*\S)", re.IGNORECASE)
 _ATX = re.compile(r" {0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
 _SETEXT = re.compile(r" {0,3}(?:=+|-{2,})[ \t]*$")
 _RULE = re.compile(r"([!-/:-@\[-`{-~])\1{2,}$")
@@ -24,7 +24,8 @@ def read_text_file(data: bytes, kind: str, name: str, charset: str = "") -> Page
 
 def read_title(text: str, kind: str, path: str) -> str:
     """Return the first heading of Markdown or reST, or else the name of the file."""
-    lines = text.split("\n", _TITLE_LINES)[:_TITLE_LINES]
+    # The expressions take the square of the spaces in a line.
+    lines = [line[:MAX_TITLE_CHARACTERS] for line in text.split("\n", _TITLE_LINES)[:_TITLE_LINES]]
     find_title = {"markdown": _markdown_title, "rst": _rst_title}.get(kind)
     return (find_title(lines) if find_title else "") or PurePosixPath(path).name
 
