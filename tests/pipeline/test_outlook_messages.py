@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import struct
+import tracemalloc
 from base64 import b64encode
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ from onward import Permanent
 from onward.ops.queries.ingestion_report import read_ingestion_report
 from onward.pipeline.documents import Archive, Message
 from onward.pipeline.fetch.compressed_rtf import MAX_BYTES, BrokenRTF, unpacked_rtf
+from onward.pipeline.fetch.fetch_errors import Broken
 from onward.pipeline.fetch.mapi_mail import MAX_DEPTH
 from onward.pipeline.fetch.outlook_message import _Message, outlook_mail
 from onward.pipeline.read.mail import Mail, read_mail
@@ -140,6 +142,51 @@ def test_streams_that_overlap_are_read_no_further_than_the_size_of_the_file() ->
     data = msg(OutlookMessage(about(x1000="x" * 5_000)))
     with OleFileIO(io.BytesIO(data)) as file, pytest.raises(ValueError, match="its streams overlap"):
         _Message(file, 5_000).item([], "item", 0)
+
+
+def looped(stream: str, size: int) -> bytes:
+    """A message whose stream or directory entry has this size, and whose first sector follows itself."""
+    file = bytearray(msg(OutlookMessage(about(x1000="x" * 5_000))))
+    entry = file.find(stream.encode("utf-16-le") + b"\0\0")
+    (sector,) = struct.unpack_from("<I", file, entry + 116)
+    (fat,) = struct.unpack_from("<I", file, 76)
+    struct.pack_into("<I", file, 512 * (fat + 1) + 4 * sector, sector)
+    struct.pack_into("<I", file, entry + 120, size)
+    return bytes(file)
+
+
+def many_tables() -> bytes:
+    """A message whose list of tables of sectors follows itself."""
+    file = bytearray(msg(OutlookMessage(about())))
+    count, itself = 2_000, len(file) // 512 - 1
+    struct.pack_into("<I", file, 44, 109 + 127 * count)
+    struct.pack_into("<II", file, 68, itself, count)
+    return bytes(file) + struct.pack("<128I", *[0] * 127, itself)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    (looped("__substg1.0_1000001F", 1 << 25), looped("Root Entry", 1 << 25), many_tables()),
+    ids=("stream", "small streams", "tables"),
+)
+def test_a_message_whose_sectors_form_a_loop_takes_no_memory(damaged: bytes) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(Broken, match=r"'a.msg' is a damaged Outlook message"):
+            outlook_mail(damaged, "a.msg")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2_000_000
+
+
+def test_a_message_that_needs_too_much_memory_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(_Message, "item", read)
+    with pytest.raises(Broken, match=r"'a.msg' is a damaged Outlook message \(MemoryError\)"):
+        outlook_mail(msg(OutlookMessage(about())), "a.msg")
 
 
 def test_a_message_that_is_attached_to_another_is_read_with_it() -> None:

@@ -19,6 +19,14 @@ _PROPERTIES = "__properties_version1.0"
 _STREAM = "__substg1.0_"
 _ATTACHMENT, _RECIPIENT = "__attach_version1.0_#", "__recip_version1.0_#"
 _EMBEDDED = "__substg1.0_3701000D"
+_MAX_READS = 2  # once for the tables of sectors, directories and small streams, once for what is in them
+_HEADER_SIZE = 512
+_TABLE_LISTS_AT = 72  # the number of sectors that list tables of sectors, if the header has no place for all
+_BYTES_OF_TABLE_LIST = 127 * 128 * 512  # that one of these sectors stands for, at least
+_DAMAGE = (
+    *(OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError),
+    *(struct.error, MemoryError),
+)
 _HEADER_BYTES = {"item": 32, "embedded": 24, "part": 8}  # before the list of properties
 _ENTRY_BYTES = 16
 # Values that are in the list of properties itself: numbers, truth values and times.
@@ -31,18 +39,39 @@ _Path = list[str]
 def outlook_mail(data: bytes | bytearray, shown: str) -> bytes:
     """Return an Outlook message as a mail; raise `Broken` if it is damaged.
 
-    The reader is not native code, and it reads at most as many bytes as the file has: the streams of a damaged
-    file may overlap.
+    The reader is not native code. It reads at most `_MAX_READS` times as many bytes as the file has: the sectors
+    of a damaged file may form a loop, and its streams may overlap.
     """
     from olefile import OleFileIO
 
     try:
-        with OleFileIO(io.BytesIO(data)) as file:
+        with OleFileIO(_BoundedFile(data)) as file:
             return mapi_mail.mail_bytes(_Message(file, len(data)).item([], "item", 0))
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, struct.error) as error:
+    except _DAMAGE as error:
+        why = str(error) or type(error).__name__
         raise Broken(
-            f"{shown!r} is a damaged Outlook message ({error}): open it in Outlook, save it again, and ingest that"
+            f"{shown!r} is a damaged Outlook message ({why}): open it in Outlook, save it again, and ingest that"
         ) from error
+
+
+class _BoundedFile(io.BytesIO):
+    """The bytes of an OLE file, of which no more are read than those of an undamaged file."""
+
+    def __init__(self, data: bytes | bytearray) -> None:
+        super().__init__(data)
+        self._left = _MAX_READS * len(data)
+        if len(data) >= _HEADER_SIZE:
+            # olefile joins the tables one by one, each with all before it.
+            (count,) = struct.unpack_from("<I", data, _TABLE_LISTS_AT)
+            if count > 1 + len(data) // _BYTES_OF_TABLE_LIST:
+                raise ValueError("its header has more tables than the file")
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = super().read(size)
+        self._left -= len(data)
+        if self._left < 0:
+            raise ValueError("its sectors overlap")
+        return data
 
 
 class _Message:
@@ -95,9 +124,9 @@ class _Message:
         return found
 
     def _read(self, path: _Path) -> bytes:
-        with self._file.openstream(path) as stream:
-            data: bytes = stream.read()
-        self._left -= len(data)
+        self._left -= self._entry(path).size
         if self._left < 0:
             raise ValueError("its streams overlap")
+        with self._file.openstream(path) as stream:
+            data: bytes = stream.read()
         return data
