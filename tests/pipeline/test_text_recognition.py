@@ -91,6 +91,18 @@ def test_scanned_pages_among_others_are_recognised() -> None:
     assert page.defects == ("the text of 1 of 2 pages was recognised (OCR)",)
 
 
+def test_the_text_of_a_scan_in_strips_is_recognised() -> None:
+    page = read_pdf(scanned_pdf(*drawn("Dredging begins in April."), "The cover.", strips=50), OCROptions())
+    assert page.text == "The cover.\n\nDredging begins in April."
+
+
+def test_the_text_of_a_scan_with_a_stamp_is_recognised() -> None:
+    page = read_pdf(scanned_pdf(*drawn("Dredging begins in April."), stamp="Scanned by a phone"), OCROptions())
+    assert "Dredging begins in April." in page.text
+    assert page.text.count("Scanned by a phone") == 1
+    assert page.defects == ("its text was recognised (OCR)",)
+
+
 def test_scanned_pages_among_others_are_missed_without_tesseract(no_tesseract: pytest.MonkeyPatch) -> None:
     page = read_pdf(scanned_pdf(*drawn("Dredging begins in April."), "The cover."), OCROptions())
     assert page.text == "The cover."

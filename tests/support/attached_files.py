@@ -51,24 +51,40 @@ def grey_png(width: int, height: int, grey: bytes) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + part(b"IHDR", header) + part(b"IDAT", zlib.compress(rows)) + part(b"IEND", b"")
 
 
-def scanned_pdf(width: int, height: int, grey: bytes, text: str = "") -> bytes:
-    """Write a PDF of one page that is only a picture, in shades of grey; and one with a text, if there is one."""
-    drawing = f"q {width} 0 0 {height} 0 0 cm /I1 Do Q".encode()
+def scanned_pdf(
+    width: int, height: int, grey: bytes, text: str = "", *, stamp: str = "", strips: int = 1, scale: float = 1.0
+) -> bytes:
+    """Write a PDF of one page that is only a picture, in shades of grey; and one with a text, if there is one.
+
+    A stamp is text on the picture; the picture may be stored in strips, and cover only a part of its page.
+    """
+    rows = height // strips
+    place = b"q %f 0 0 %f 0 %f cm /I%d Do Q\n"
+    drawing = b"".join(
+        place % (width * scale, rows * scale, (strips - 1 - number) * rows * scale, number)
+        for number in range(strips)
+    )
+    drawing += f"BT /F1 12 Tf 10 10 Td ({stamp}) Tj ET".encode() if stamp else b""
     cover = f"BT /F1 12 Tf 72 700 Td ({text}) Tj ET".encode()
+    fonts = b"/Font << /F1 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >>"
+    pictures = b" ".join(b"/I%d %d 0 R" % (number, 7 + number) for number in range(strips))
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
-        b"<< /Type /Pages /Kids [6 0 R 3 0 R] /Count 2 >>"
+        b"<< /Type /Pages /Kids [5 0 R 3 0 R] /Count 2 >>"
         if text
         else b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
         b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 %d %d] /Contents 4 0 R "
-        b"/Resources << /XObject << /I1 5 0 R >> >> >>" % (width, height),
+        b"/Resources << /XObject << %s >> %s >> >>" % (width, height, pictures, fonts),
         b"<< /Length %d >>\nstream\n%s\nendstream" % (len(drawing), drawing),
-        b"<< /Type /XObject /Subtype /Image /Width %d /Height %d /ColorSpace /DeviceGray /BitsPerComponent 8 "
-        b"/Length %d >>\nstream\n%s\nendstream" % (width, height, len(grey), grey),
-        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 7 0 R /Resources 8 0 R >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 6 0 R /Resources << %s >> >>" % fonts,
         b"<< /Length %d >>\nstream\n%s\nendstream" % (len(cover), cover),
-        b"<< /Font << /F1 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >>",
     ]
+    for number in range(strips):
+        strip = grey[number * rows * width : (number + 1) * rows * width]
+        objects.append(
+            b"<< /Type /XObject /Subtype /Image /Width %d /Height %d /ColorSpace /DeviceGray /BitsPerComponent 8 "
+            b"/Length %d >>\nstream\n%s\nendstream" % (width, rows, len(strip), strip)
+        )
     out, offsets = b"%PDF-1.4\n", []
     for number, body in enumerate(objects, 1):
         offsets.append(len(out))

@@ -73,6 +73,24 @@ def test_pages_that_are_scans_are_counted_where_their_text_is_not_recognised() -
     assert read_pdf(pdf(["The cover.", ""])).defects == ()  # an empty page
 
 
+UNREAD = "pages are scans, whose text was not recognised: ONWARD_OCR=off"
+
+
+def test_a_scan_is_one_in_strips_and_with_a_stamp() -> None:
+    grey = bytes(360_000)
+    strips = read_pdf(scanned_pdf(600, 600, grey, "The cover.", strips=20))
+    assert (strips.text, strips.defects) == ("The cover.", (f"1 of 2 {UNREAD}",))
+    stamped = read_pdf(scanned_pdf(600, 600, grey, stamp="Scanned by a phone"))
+    assert (stamped.text, stamped.defects) == ("Scanned by a phone", (f"1 of 1 {UNREAD}",))
+
+
+def test_a_page_with_a_text_and_a_picture_is_no_scan() -> None:
+    grey = bytes(360_000)
+    recognised_before = "The text of a whole page. " * 10
+    assert read_pdf(scanned_pdf(600, 600, grey, stamp=recognised_before)).defects == ()
+    assert read_pdf(scanned_pdf(600, 600, grey, stamp="A caption", scale=0.5)).defects == ()
+
+
 def test_a_page_of_a_kilometre_is_drawn_within_the_limit() -> None:
     small = scanned_pdf(600, 600, bytes(360_000))
     with pypdfium2.PdfDocument(

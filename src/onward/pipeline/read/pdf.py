@@ -17,7 +17,9 @@ from onward.pipeline.read.page_text import NoText, PageText, UnreadableFile
 
 OCR_DPI = 300  # tesseract is made for this
 MAX_PIXELS = 25_000_000  # of a page: A4 has 8.7 million
-MIN_SCAN_PIXELS = 250_000  # of the picture of a scanned page: A5 has that at 60 dots an inch
+MIN_SCAN_PIXELS = 250_000  # of the pictures of a scanned page: A5 has that at 60 dots an inch
+MIN_SCAN_COVER = 0.5  # of a scanned page with a text: what its pictures cover
+MAX_MARK_CHARACTERS = 100  # of a text that is no content: the stamp of a scanner, or a page number
 MAX_DEFECTS = 10
 
 # PDFium is not thread-safe: two threads in it at once crash the process.
@@ -73,7 +75,9 @@ def _recognised(
     """Return the pages with the recognised text of those that are scanned, and what was left out."""
     count, has_text = len(pages), any(pages)
     scanned = [
-        number for number, text in enumerate(pages) if not text and (not has_text or _is_scan(document, number))
+        number
+        for number, text in enumerate(pages)
+        if not has_text or (len(text) < MAX_MARK_CHARACTERS and _is_scan(document, number, text))
     ]
     if has_text and not scanned:
         return pages, ()
@@ -88,9 +92,17 @@ def _recognised(
     if not has_text and not any(found.values()):
         reasons = "; ".join(defects[:3])
         raise NoText(f"{scan}, and no text was recognised in it" + (f" ({reasons})" if reasons else ""))
-    which = f"the text of {len(scanned)} of {count} pages" if has_text else "its text"
+    which = f"the text of {len(scanned)} of {count} pages" if len(scanned) < count else "its text"
     recognised = f"{which} was recognised (OCR)"
-    return [found.get(number, text) for number, text in enumerate(pages)], (recognised, *defects)[:MAX_DEFECTS]
+    texts = [_with_recognised(text, found.get(number, "")) for number, text in enumerate(pages)]
+    return texts, (recognised, *defects)[:MAX_DEFECTS]
+
+
+def _with_recognised(text: str, recognised: str) -> str:
+    """Return the text of a page with what was recognised on it, which may have that text, too."""
+    if " ".join(text.split()) in " ".join(recognised.split()):
+        return recognised
+    return f"{text}\n\n{recognised}".strip()
 
 
 def _recognise(
@@ -115,14 +127,30 @@ def _recognise(
     return found, defects
 
 
-def _is_scan(document: pypdfium2.PdfDocument, number: int) -> bool:
-    """Return whether a page has a picture that may be a scan; an empty page, or one with a mark, is none."""
+def _is_scan(document: pypdfium2.PdfDocument, number: int, text: str) -> bool:
+    """Return whether a page has pictures that may be a scan, perhaps in strips.
+
+    A page that is empty or has a mark is none; with a text, only one of which pictures cover the most.
+    """
     try:
         with closing(document[number]) as page:
-            sizes = [one.get_px_size() for one in page.get_objects([pdfium.FPDF_PAGEOBJ_IMAGE])]
+            pictures = page.get_objects([pdfium.FPDF_PAGEOBJ_IMAGE])
+            sizes = [one.get_px_size() for one in pictures]
+            is_large = sum(width * height for width, height in sizes) >= MIN_SCAN_PIXELS
+            return is_large and (not text or _cover(page) >= MIN_SCAN_COVER)
     except pypdfium2.PdfiumError:
         return False
-    return any(width * height >= MIN_SCAN_PIXELS for width, height in sizes)
+
+
+def _cover(page: pypdfium2.PdfPage) -> float:
+    """Return how much of a page its pictures cover, at most; a group of drawings counts as a picture."""
+    left, bottom, right, top = page.get_bbox()
+    covered = 0.0
+    # The places of what is in a group are relative to the group.
+    for one in page.get_objects([pdfium.FPDF_PAGEOBJ_IMAGE, pdfium.FPDF_PAGEOBJ_FORM], max_depth=1):
+        x, y, far_x, far_y = one.get_bounds()
+        covered += max(0.0, min(right, far_x) - max(left, x)) * max(0.0, min(top, far_y) - max(bottom, y))
+    return float(covered / max(1.0, (right - left) * (top - bottom)))
 
 
 def _picture(document: pypdfium2.PdfDocument, number: int) -> bytes:
