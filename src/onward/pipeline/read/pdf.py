@@ -59,9 +59,13 @@ def read_pdf(data: bytes, ocr: OCROptions = WITHOUT_OCR) -> PageText:
                 raise LockedPDF(locked) from error
             raise BrokenPDF(f"the PDF is damaged ({error}): fetch or save it again") from error
         with closing(document):
-            pages = [_page_text(document, number) for number in range(len(document))]
+            read = [_page_text(document, number) for number in range(len(document))]
+            damaged = [number for number, text in enumerate(read, 1) if text is None]
+            if read and len(damaged) == len(read):
+                raise BrokenPDF("the PDF is damaged (none of its pages can be loaded): fetch or save it again")
             about = document.get_metadata_dict()
-            pages, defects = _recognised(document, pages, ocr)
+            pages, defects = _recognised(document, [text or "" for text in read], ocr)
+            defects += _damaged_pages(damaged)
     text = "\n\n".join(page for page in pages if page)
     title, author = (clean(about.get(key, "")).strip() for key in ("Title", "Author"))
     if len(title) <= _MAX_NO_TITLE_CHARACTERS and _NO_TITLE.fullmatch(title):
@@ -168,13 +172,20 @@ def _picture(document: pypdfium2.PdfDocument, number: int) -> bytes:
     return b"P5 %d %d 255\n" % size + b"".join(lines)
 
 
-def _page_text(document: pypdfium2.PdfDocument, number: int) -> str:
-    """Return the text of one page; of a damaged page "", so that the others are not lost."""
+def _damaged_pages(numbers: list[int]) -> tuple[str, ...]:
+    defects = [f"page {number} is damaged: its text is missing" for number in numbers[:MAX_DEFECTS]]
+    if len(numbers) > MAX_DEFECTS:
+        defects.append(f"{len(numbers) - MAX_DEFECTS} more pages are damaged: their text is missing")
+    return tuple(defects)
+
+
+def _page_text(document: pypdfium2.PdfDocument, number: int) -> str | None:
+    """Return the text of one page; of a damaged page None, so that the others are not lost."""
     try:
         with closing(document[number]) as page, closing(page.get_textpage()) as content:
             return clean(_HYPHENS.sub("", content.get_text_range())).strip()
     except pypdfium2.PdfiumError:
-        return ""
+        return None
 
 
 def _date(written: str) -> float | None:
