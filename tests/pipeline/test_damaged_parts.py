@@ -6,8 +6,135 @@ import re
 
 import pytest
 
+from onward.pipeline.read.office_files import read_office_file
+from onward.pipeline.read.page_text import UnreadableFile
 from onward.pipeline.read.pdf import MAX_DEFECTS, BrokenPDF, read_pdf
 from tests.support.attached_files import pdf
+from tests.support.format_samples import (
+    docx,
+    epub,
+    open_document,
+    samples,
+    unzipped,
+    with_bad_checksum,
+    word_paragraph,
+    xlsx,
+    zipped,
+)
+
+BODY = word_paragraph("The body.")
+COMMENT = f"<w:comment>{word_paragraph('A comment.')}</w:comment>"
+SHEETS = xlsx([["The first sheet."]], [["The second sheet."]])
+CHAPTERS = epub("The first chapter.", "The second chapter.")
+
+
+def changed(data: bytes, name: str, content: str | None) -> bytes:
+    """Return a zip with another content of a member, or without it."""
+    members = unzipped(data)
+    del members[name]
+    return zipped(members if content is None else {**members, name: content})
+
+
+def cut(data: bytes, name: str) -> str:
+    """Return the first half of a member."""
+    whole = unzipped(data)[name]
+    return whole[: whole.index("The ") + 4]
+
+
+SHEET, CHAPTER = "xl/worksheets/sheet2.xml", "c2.xhtml"
+
+
+@pytest.mark.parametrize(
+    ("content", "defect"),
+    ((None, "is missing"), (cut(SHEETS, SHEET), "is damaged"), ("\x01\x02", "is damaged"), ("", "is damaged")),
+    ids=("missing", "cut", "binary", "empty"),
+)
+def test_a_sheet_that_is_missing_or_damaged_is_a_defect(content: str | None, defect: str) -> None:
+    page = read_office_file(changed(SHEETS, SHEET, content))
+    assert "The first sheet." in page.text
+    assert re.fullmatch(rf"{SHEET} {defect}.*", "; ".join(page.defects))
+
+
+def test_the_shared_texts_of_a_workbook_that_are_missing_are_a_defect() -> None:
+    rels = "xl/_rels/workbook.xml.rels"
+    kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/sharedStrings"
+    one = f'<Relationship Id="s" Type="{kind}" Target="/xl/sharedStrings.xml"/></Relationships>'
+    page = read_office_file(
+        changed(SHEETS, rels, unzipped(SHEETS)[rels].replace("</Relationships>", one)),
+    )
+    assert page.defects == ("xl/sharedStrings.xml is missing, with its text",)
+
+
+@pytest.mark.parametrize(
+    ("content", "defect"),
+    ((None, "is missing"), (cut(CHAPTERS, CHAPTER), "is damaged"), ("\x01\x02", "is damaged"), ("", "is damaged")),
+    ids=("missing", "cut", "binary", "empty"),
+)
+def test_a_chapter_that_is_missing_or_damaged_is_a_defect(content: str | None, defect: str) -> None:
+    page = read_office_file(changed(CHAPTERS, CHAPTER, content))
+    assert "The first chapter." in page.text
+    assert re.fullmatch(rf"{CHAPTER} {defect}.*", "; ".join(page.defects))
+
+
+def test_a_chapter_whose_name_is_quoted_is_read() -> None:
+    page = read_office_file(epub("The first.", "The second.", name="chapter%20{}.xhtml"))
+    assert [one for one in ("The first.", "The second.") if one in page.text] == ["The first.", "The second."]
+    assert page.defects == ()
+
+
+@pytest.mark.parametrize(
+    "data",
+    (
+        changed(xlsx([["The only sheet."]]), "xl/worksheets/sheet1.xml", ""),
+        changed(epub("The only chapter."), "c1.xhtml", "<html"),
+        b"{\\rtf1\\ansi{\\fonttbl{\\f0 Ari",
+        changed(samples()["a.docx"], "word/document.xml", ""),
+    ),
+    ids=("xlsx", "epub", "rtf", "docx"),
+)
+def test_a_file_without_text_that_is_damaged_is_not_said_to_have_pictures(data: bytes) -> None:
+    with pytest.raises(UnreadableFile, match="file is damaged"):
+        read_office_file(data)
+
+
+def test_rtf_that_is_cut_off_has_a_defect() -> None:
+    whole = samples()["a.rtf"]
+    assert read_office_file(whole + b"\r\n\0").defects == ()
+    assert read_office_file(whole[:-2]).defects == ("it is cut off: text may be missing",)
+
+
+@pytest.mark.parametrize(
+    ("data", "part"),
+    (
+        (with_bad_checksum(docx(BODY, comments=COMMENT), "word/comments.xml"), "word/comments.xml"),
+        (changed(docx(BODY, footer1="x"), "word/footer1.xml", ""), "word/footer1.xml"),
+        (changed(docx(BODY), "docProps/core.xml", ""), "docProps/core.xml"),
+        (
+            zipped({**unzipped(xlsx([["The body."]])), "xl/comments1.xml": ""}),
+            "xl/comments1.xml",
+        ),
+        (
+            changed(open_document("text", "<text:p>The body.</text:p>"), "meta.xml", ""),
+            "meta.xml",
+        ),
+    ),
+    ids=("comments", "footer", "facts", "comments of cells", "facts of OpenDocument"),
+)
+def test_a_damaged_part_beside_the_main_one_is_a_defect(data: bytes, part: str) -> None:
+    page = read_office_file(data)
+    assert page.text == "The body."
+    (defect,) = page.defects
+    assert defect.startswith(f"{part} is damaged")
+
+
+def test_the_main_part_of_a_word_file_has_any_name() -> None:
+    moved = {
+        name.replace("word/document", "word/document3"): text.replace("word/document", "word/document3")
+        for name, text in unzipped(docx(BODY)).items()
+    }
+    assert read_office_file(zipped(moved)).text == "The body."
+    del moved["_rels/.rels"]
+    assert read_office_file(zipped(moved)).text == "The body."
 
 
 def test_a_page_of_a_pdf_that_is_missing_is_a_defect() -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import zipfile
 from collections.abc import Mapping
+from urllib.parse import unquote
 
 _XML = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _OFFICE = "http://schemas.openxmlformats.org"
@@ -41,7 +42,7 @@ SENTENCES = {
 }
 
 
-def zipped(members: Mapping[str, str]) -> bytes:
+def zipped(members: Mapping[str, str | bytes]) -> bytes:
     """Pack texts; a member `mimetype` is stored as it is, as OpenDocument and EPUB require."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -49,6 +50,19 @@ def zipped(members: Mapping[str, str]) -> bytes:
             stored = zipfile.ZIP_STORED if name == "mimetype" else zipfile.ZIP_DEFLATED
             archive.writestr(name, text, stored)
     return packed.getvalue()
+
+
+def unzipped(data: bytes) -> dict[str, str]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name).decode() for name in archive.namelist()}
+
+
+def with_bad_checksum(data: bytes, name: str) -> bytes:
+    """Return a zip in which the checksum of a member is that of another content."""
+    file = bytearray(data)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        sum_of_member = archive.getinfo(name).CRC.to_bytes(4, "little")
+    return bytes(file.replace(sum_of_member, bytes(255 - byte for byte in sum_of_member)))
 
 
 def _rels(*targets: tuple[str, str]) -> str:
@@ -95,24 +109,30 @@ def word_paragraph(text: str) -> str:
     return f'<w:p><w:r><w:t xml:space="preserve">{text}</w:t></w:r></w:p>'
 
 
-def xlsx(rows: list[list[str]]) -> bytes:
+def xlsx(*sheets: list[list[str]]) -> bytes:
+    """A workbook; the first of its sheets is called Stock."""
     space = f'xmlns="{_OFFICE}/spreadsheetml/2006/main" xmlns:r="{_DOC_RELS}"'
-    cells = "".join(
-        f'<row r="{number}">'
-        + "".join(
-            f'<c r="{chr(65 + place)}{number}" t="inlineStr"><is><t>{cell}</t></is></c>'
-            for place, cell in enumerate(row)
-        )
-        + "</row>"
-        for number, row in enumerate(rows, 1)
+    names = [f"xl/worksheets/sheet{number}.xml" for number in range(1, len(sheets) + 1)]
+    listed = "".join(
+        f'<sheet name="{"Stock" if number == 1 else number}" sheetId="{number}" r:id="rId{number}"/>'
+        for number in range(1, len(sheets) + 1)
     )
     parts = {
-        "xl/workbook.xml": f'{_XML}<workbook {space}><sheets><sheet name="Stock" sheetId="1" r:id="rId1"/>'
-        "</sheets></workbook>",
-        "xl/_rels/workbook.xml.rels": _rels((f"{_DOC_RELS}/worksheet", "worksheets/sheet1.xml")),
-        "xl/worksheets/sheet1.xml": f"{_XML}<worksheet {space}><sheetData>{cells}</sheetData></worksheet>",
+        "xl/workbook.xml": f"{_XML}<workbook {space}><sheets>{listed}</sheets></workbook>",
+        "xl/_rels/workbook.xml.rels": _rels(*((f"{_DOC_RELS}/worksheet", name[3:]) for name in names)),
     }
-    types = {"xl/worksheets/sheet1.xml": "spreadsheetml.worksheet"}
+    for name, rows in zip(names, sheets, strict=True):
+        cells = "".join(
+            f'<row r="{number}">'
+            + "".join(
+                f'<c r="{chr(65 + place)}{number}" t="inlineStr"><is><t>{cell}</t></is></c>'
+                for place, cell in enumerate(row)
+            )
+            + "</row>"
+            for number, row in enumerate(rows, 1)
+        )
+        parts[name] = f"{_XML}<worksheet {space}><sheetData>{cells}</sheetData></worksheet>"
+    types = dict.fromkeys(names, "spreadsheetml.worksheet")
     return _office("xl/workbook.xml", "spreadsheetml.sheet.main", parts, types)
 
 
@@ -162,7 +182,12 @@ def open_document(kind: str, body: str) -> bytes:
     )
 
 
-def epub(text: str) -> bytes:
+def epub(*chapters: str, name: str = "c{}.xhtml") -> bytes:
+    """An e-book; the names of its chapters may be quoted, as in an address."""
+    refs = [name.format(number) for number in range(1, len(chapters) + 1)]
+    items = "".join(f"<item id='{ref}' href='{ref}' media-type='application/xhtml+xml'/>" for ref in refs)
+    spine = "".join(f"<itemref idref='{ref}'/>" for ref in refs)
+    html = f"{_XML}<html xmlns='http://www.w3.org/1999/xhtml'><head><title>One</title></head><body><p>%s</p></body></html>"
     return zipped(
         {
             "mimetype": "application/epub+zip",
@@ -172,10 +197,8 @@ def epub(text: str) -> bytes:
             "book.opf": f"{_XML}<package xmlns='http://www.idpf.org/2007/opf' version='3.0' unique-identifier='i'>"
             "<metadata xmlns:dc='http://purl.org/dc/elements/1.1/'><dc:identifier id='i'>1</dc:identifier>"
             "<dc:title>Tide tables</dc:title><dc:creator>Ada Quill</dc:creator><dc:language>en</dc:language>"
-            "</metadata><manifest><item id='c' href='c.xhtml' media-type='application/xhtml+xml'/></manifest>"
-            "<spine><itemref idref='c'/></spine></package>",
-            "c.xhtml": f"{_XML}<html xmlns='http://www.w3.org/1999/xhtml'><head><title>One</title></head><body>"
-            f"<p>{text}</p></body></html>",
+            f"</metadata><manifest>{items}</manifest><spine>{spine}</spine></package>",
+            **{unquote(ref): html % text for ref, text in zip(refs, chapters, strict=True)},
         }
     )
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import zipfile
 from pathlib import PurePosixPath
 
 from onward.pipeline.fetch.office_formats import OLE_START, office_format
 from onward.pipeline.read import office_xml
 from onward.pipeline.read.charsets import clean
+from onward.pipeline.read.office_package import PART_ERRORS, damaged_chapters, damaged_sheets
 from onward.pipeline.read.page_text import NoText, PageText, UnreadableFile
 
 _MEDIA_TYPES = {
@@ -44,9 +44,12 @@ def read_office_file(data: bytes, name: str = "", charset: str = "") -> PageText
             page = office_xml.read_open_document(data, has_headers=format == "odt")
         else:
             page = _read_with_kreuzberg(data, format)
-        if beside := office_xml.read_beside(data, format):
-            page = page._replace(text=f"{page.text}\n\n{beside}")
-    except (zipfile.BadZipFile, EOFError, StopIteration, KeyError, NotImplementedError, RuntimeError) as error:
+        beside, defects = office_xml.read_beside(data, format)
+        text = f"{page.text}\n\n{beside}" if beside else page.text
+        page = page._replace(text=text, defects=(*page.defects, *defects))
+    except UnreadableFile:
+        raise
+    except (*PART_ERRORS, StopIteration) as error:
         raise _damaged(format, error) from error
     if not page.text.strip():
         if page.defects:
@@ -70,6 +73,13 @@ def _read_with_kreuzberg(data: bytes, format: str) -> PageText:
             f"reading {format} files needs a package that is not installed: pip install 'onward[formats]', then "
             "retry it"
         ) from error
+    defects = list[str]()
+    if format in ("xlsx", "xlsb"):
+        defects += damaged_sheets(data)
+    elif format == "epub":
+        defects, data = damaged_chapters(data)
+    elif format == "rtf" and not data.rstrip(b"\0\r\n\t \x1a").endswith(b"}"):
+        defects.append("it is cut off: text may be missing")
     # No cache: it would write the texts into a folder of the user. Its Markdown escapes "&" and "<".
     config = kreuzberg.ExtractionConfig(use_cache=False, enable_quality_processing=False, output_format="plain")
     try:
@@ -79,7 +89,7 @@ def _read_with_kreuzberg(data: bytes, format: str) -> PageText:
     facts: dict[str, object] = dict(found.metadata)
     authors = facts.get("authors")
     author = authors[0] if isinstance(authors, list) and authors else facts.get("created_by")
-    text, defects = clean(found.content), list[str]()
+    text = clean(found.content)
     if format in ("xlsx", "xls", "xlsb") and found.tables:
         texts = [_table(table.cells, defects) for table in found.tables]
         names = facts.get("sheet_names")

@@ -11,13 +11,15 @@ import re
 import zipfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 
 from lxml import etree  # type: ignore[import-untyped]
 
 from onward.pipeline.read.charsets import clean
+from onward.pipeline.read.office_package import main_part, part_root, tag_of, unless_damaged
 from onward.pipeline.read.page_text import PageText, UnreadableFile
 
-_WORD_PARTS = re.compile(r"word/(?:footnotes|endnotes|comments|header\d*|footer\d*)\.xml")
+_WORD_PARTS = re.compile(r"word/(?:footnotes|endnotes|comments|header|footer)\d*\.xml")
 # Comments of cells and slides, text boxes of sheets (which kreuzberg leaves out), and diagrams.
 _BESIDE = {
     "docx": re.compile(r"word/diagrams/data\d*\.xml"),
@@ -43,12 +45,11 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 def read_word(data: bytes) -> PageText:
     """Return the text of a docx file with its headers, footers, notes and comments, each once."""
     with zipfile.ZipFile(io.BytesIO(data)) as file:
-        names = file.namelist()
-        parts = sorted(filter(_WORD_PARTS.fullmatch, names), key=lambda name: (_part_place(name), name))
-        main = next(name for name in ("word/document.xml", "word/document2.xml") if name in names)
+        parts = sorted(filter(_WORD_PARTS.fullmatch, file.namelist()), key=lambda name: (_part_place(name), name))
+        main = main_part(file, "word/document")
         defects: list[str] = []
-        texts = [_part_text(file, name, defects) for name in (main, *parts)]
-        facts = _facts(file, "docProps/core.xml")
+        texts = [_part_text(file, main, defects), *(_text_beside(file, name, defects) for name in parts)]
+        facts = _facts(file, "docProps/core.xml", defects)
     # Headers and footers repeat in each section.
     text = "\n\n".join(dict.fromkeys(filter(None, texts)))
     date = date_of(facts.get("created", ""))
@@ -63,22 +64,23 @@ def read_open_document(data: bytes, *, has_headers: bool) -> PageText:
         defects: list[str] = []
         texts = [_part_text(file, "content.xml", defects)]
         if has_headers and "styles.xml" in file.namelist():
-            texts.append(_part_text(file, "styles.xml", defects, inside="master-styles"))
-        facts = _facts(file, "meta.xml")
+            texts.append(_text_beside(file, "styles.xml", defects, inside="master-styles"))
+        facts = _facts(file, "meta.xml", defects)
     author = facts.get("initial-creator") or facts.get("creator", "")
     text = "\n\n".join(filter(None, texts))
     date = date_of(facts.get("creation-date", ""))
     return PageText(facts.get("title", ""), author, date, text, tuple(defects))
 
 
-def read_beside(data: bytes, format: str) -> str:
-    """Return the text of an Office file that stands beside its paragraphs, cells and slides."""
+def read_beside(data: bytes, format: str) -> tuple[str, list[str]]:
+    """Return the text of an Office file that stands beside its paragraphs, cells and slides, and its defects."""
     if format not in _BESIDE:
-        return ""
+        return "", []
+    defects: list[str] = []
     with zipfile.ZipFile(io.BytesIO(data)) as file:
         names = sorted(filter(_BESIDE[format].fullmatch, file.namelist()))
-        texts = [" ".join(_beside_pieces(_root(file, name))) for name in names]
-    return "\n".join(filter(None, texts))
+        texts = [unless_damaged(partial(_all_beside, file, name, defects), "", name, defects) for name in names]
+    return "\n".join(filter(None, texts)), defects
 
 
 def date_of(written: str) -> float | None:
@@ -100,37 +102,24 @@ def _member(file: zipfile.ZipFile, name: str) -> bytes:
     return file.read(name) if name in file.namelist() else b""
 
 
-def _root(file: zipfile.ZipFile, name: str, defects: list[str] | None = None) -> etree._Element:
-    """Parse a part; `defects` says if what follows some place of it is lost."""
-    # Entities are not resolved, so that a few bytes cannot become gigabytes; those of XML itself are.
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, recover=True)
-    with file.open(name) as stream:
-        root = etree.parse(stream, parser).getroot()
-    if root is None:
-        raise UnreadableFile(
-            f"its part {name} is damaged: open it with the program that made it, and save it again"
-        )
-    # The parser recovers, but also gives up at its limits of depth and size.
-    fatal = parser.error_log.filter_from_fatals()
-    if fatal and defects is not None:
-        defects.append(
-            f"{name} is damaged from line {fatal[0].line} on ({fatal[0].type_name}): text may be missing"
-        )
-    # What follows them belongs to the text before.
-    etree.strip_tags(root, etree.Comment, etree.ProcessingInstruction, etree.Entity)
-    return root
+def _text_beside(file: zipfile.ZipFile, name: str, defects: list[str], *, inside: str = "") -> str:
+    return unless_damaged(partial(_part_text, file, name, defects, inside=inside), "", name, defects)
 
 
 def _part_text(file: zipfile.ZipFile, name: str, defects: list[str], *, inside: str = "") -> str:
-    root = _root(file, name, defects)
-    roots = [root] if not inside else [one for one in root if _tag(one) == inside]
+    root = part_root(file, name, defects)
+    roots = [root] if not inside else [one for one in root if tag_of(one) == inside]
     text = "".join(piece for one in roots for piece in _pieces(one, is_word=name.startswith("word/")))
     return clean(_BLANK_LINES.sub("\n\n", _ENDS.sub("", text).replace(" ]", "]"))).strip()
 
 
+def _all_beside(file: zipfile.ZipFile, name: str, defects: list[str]) -> str:
+    return " ".join(_beside_pieces(part_root(file, name, defects)))
+
+
 def _beside_pieces(root: etree._Element) -> Iterator[str]:
     for element in root.iter():
-        if _tag(element) in ("t", "text") and element.text and element.text.strip():
+        if tag_of(element) in ("t", "text") and element.text and element.text.strip():
             yield " ".join(clean(element.text).split())
 
 
@@ -139,7 +128,7 @@ def _pieces(root: etree._Element, *, is_word: bool) -> Iterator[str]:
     paragraphs = cells = 0
     walk = etree.iterwalk(root, events=("start", "end"))
     for event, element in walk:
-        tag = _tag(element)
+        tag = tag_of(element)
         if event == "start":
             paragraphs += tag in _PARAGRAPHS
             cells += tag in _CELLS
@@ -174,15 +163,12 @@ def _pieces(root: etree._Element, *, is_word: bool) -> Iterator[str]:
             yield element.tail
 
 
-def _tag(element: etree._Element) -> str:
-    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
-
-
-def _facts(file: zipfile.ZipFile, name: str) -> dict[str, str]:
+def _facts(file: zipfile.ZipFile, name: str, defects: list[str]) -> dict[str, str]:
     """Return the title, the author and the date of a file, by the names of their elements."""
     found: dict[str, str] = {}
     if name in file.namelist():
-        for element in _root(file, name).iter():
+        nothing: list[etree._Element] = []
+        for element in unless_damaged(lambda: [*part_root(file, name).iter()], nothing, name, defects):
             if text := " ".join((element.text or "").split()):
-                found.setdefault(_tag(element), clean(text))
+                found.setdefault(tag_of(element), clean(text))
     return found
