@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from onward.pipeline.read.file_readers import FileToRead
+from onward.pipeline.read.limited_reader import ReaderLimitReached, ReaderLimits, read_limited
 from onward.pipeline.read.office_files import read_office_file
 from onward.pipeline.read.page_text import UnreadableFile
 from onward.pipeline.read.pdf import MAX_DEFECTS, BrokenPDF, read_pdf
@@ -135,6 +137,13 @@ def test_the_main_part_of_a_word_file_has_any_name() -> None:
     assert read_office_file(zipped(moved)).text == "The body."
     del moved["_rels/.rels"]
     assert read_office_file(zipped(moved)).text == "The body."
+
+
+@pytest.mark.parametrize("megabytes", (30, 40))
+def test_a_word_file_that_needs_too_much_memory_says_so(megabytes: int) -> None:
+    limits = ReaderLimits(memory_bytes=megabytes * 1_000_000)
+    with pytest.raises(ReaderLimitReached, match="ONWARD_READ_MAX_MEMORY_BYTES"):
+        read_limited(FileToRead("word", "a.docx"), docx("<w:p/>" * 300_000), limits)
 
 
 def test_a_page_of_a_pdf_that_is_missing_is_a_defect() -> None:

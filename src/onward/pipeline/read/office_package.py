@@ -34,8 +34,13 @@ def part_root(file: zipfile.ZipFile, name: str, defects: list[str] | None = None
     """Parse a part; `defects` says if what follows some place of it is lost."""
     # Entities are not resolved, so that a few bytes cannot become gigabytes; those of XML itself are.
     parser = etree.XMLParser(resolve_entities=False, no_network=True, recover=True)
-    with file.open(name) as stream:
-        root = etree.parse(stream, parser).getroot()
+    try:
+        with file.open(name) as stream:
+            root = etree.parse(stream, parser).getroot()
+    except etree.XMLSyntaxError as error:
+        if error.code == etree.ErrorTypes.ERR_NO_MEMORY:
+            raise MemoryError from error
+        raise
     if root is None:
         raise UnreadableFile(
             f"its part {name} is damaged: open it with the program that made it, and save it again"
