@@ -244,6 +244,10 @@ def test_a_comma_in_a_header_divides_no_cells_of_another_dialect(table: bytes) -
     assert read("a.csv", table).text == "Name, first, last | No\nAda, Quill | 7"
 
 
+def test_a_table_may_begin_with_the_letters_of_a_zip() -> None:
+    assert read("a.csv", b"PK_ID,name\n1,Ada\n").text == "PK_ID | name\n1 | Ada"
+
+
 def test_a_long_output_of_a_notebook_is_cut_and_says_so() -> None:
     output = {"output_type": "stream", "text": ["x" * 50_000]}
     cells = [{"cell_type": "code", "source": "tide()", "outputs": [output, output]}]

@@ -52,6 +52,13 @@ OPENED = CONTAINERS | {"mbox", "ole", "pst"}
         (b".TH TIDE 1\n.SH NAME\n", "tide.1", "", "man"),
         (b".TH TIDE 1\n.SH NAME\n", "tide.3pm", "", "man"),
         (b"no manual", "release-notes.1", "", "text"),
+        (b"\xef\xbb\xbf\r\n%PDF-1.4", "a", "", "pdf"),
+        (b"A PDF begins with %PDF-1.4", "a.md", "", "markdown"),
+        (b"start = b'%PDF-1.4'", "a.py", "", "code"),
+        (b"HTTP/1.1 200 OK\n\n%PDF-1.4", "a.pdf", "", "pdf"),
+        (b"HTTP/1.1 200 OK\n\n%PDF-1.4", "a", "application/pdf; x=y", "pdf"),
+        (b"HTTP/1.1 200 OK\n\n%PDF-1.4\nstream\nx\x9c\x01", "a", "", "pdf"),
+        (b"PK_ID,name\n1,Ada\n", "a.csv", "", "spreadsheet"),
     ),
 )
 def test_kinds(head: bytes, name: str, media_type: str, kind: str) -> None:

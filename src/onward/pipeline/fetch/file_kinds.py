@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from onward.pipeline.fetch.fetch_errors import NotWhatItClaims
 from onward.pipeline.fetch.fetched_items import SkipReason
-from onward.pipeline.fetch.office_formats import FORMAT_OF_SUFFIX, KIND_OF_FORMAT, OLE_START, RTF_START
+from onward.pipeline.fetch.office_formats import FORMAT_OF_SUFFIX, KIND_OF_FORMAT, OLE_START, RTF_START, ZIP_STARTS
 from onward.pipeline.read.mbox import looks_like_mbox
 
 HEAD_BYTES = 8192  # the bytes at the start of a file that its kind is detected from
 CONTAINERS = frozenset({"gzip", "bzip2", "xz", "zip", "tar"})
 
 _MAGIC = {
-    "gzip": (b"\x1f\x8b",), "xz": (b"\xfd7zXZ\0",), "zip": (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08"),
+    "gzip": (b"\x1f\x8b",), "xz": (b"\xfd7zXZ\0",), "zip": ZIP_STARTS,
     "pst": (b"!BDN",),
 }  # fmt: skip
 _BZIP2 = re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")
@@ -24,6 +24,7 @@ _BOMS = (b"\xff\xfe", b"\xfe\xff", b"\xff\xfe\0\0", b"\0\0\xfe\xff", b"\xef\xbb\
 _HTML = re.compile(
     rb"\s*+(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*+<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
 )
+_CONTROL = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")  # characters that no text has
 _HEADER = re.compile(rb"[!-9;-~]+:[ \t]", re.MULTILINE)
 _MAIL_HEADERS = re.compile(
     rb"^(?:from|date|message-id|received|return-path|delivered-to|mime-version|to):", re.IGNORECASE | re.MULTILINE
@@ -148,7 +149,7 @@ def detect_kind(head: bytes, name: str, media_type: str = "") -> FileKind:
         return FileKind("", skip=SkipReason("empty", "empty"))
     if media_type == _MEDIA_TYPES["eml"] and suffix == ".eml":
         return FileKind("eml", media_type)  # from a mail server: it may begin with anything, and hold NUL bytes
-    found = _by_content(head)
+    found = _by_content(head, suffix, media_type)
     claim = _CLAIMS.get(suffix)
     by_suffix = skipped_by_suffix(name)
     if found == "zip" and by_suffix is not None:
@@ -231,7 +232,7 @@ def inner_name(name: str) -> str:
     return stem if suffix in (".gz", ".bz2", ".xz") else name
 
 
-def _by_content(head: bytes) -> str:
+def _by_content(head: bytes, suffix: str, media_type: str) -> str:
     for kind, starts in _MAGIC.items():
         if head.startswith(starts):
             return kind
@@ -243,12 +244,21 @@ def _by_content(head: bytes) -> str:
         return "bzip2"
     if _is_tar(head):
         return "tar"
-    # A few other bytes before it are common, and accepted by readers.
-    if b"%PDF-" in head[:1024] and not head.lstrip().startswith(b"<"):
+    if _is_pdf(head, suffix, media_type):
         return "pdf"
     if looks_like_mbox(head):
         return "mbox"
     return "html" if _HTML.match(head.removeprefix(b"\xef\xbb\xbf")) else ""
+
+
+def _is_pdf(head: bytes, suffix: str, media_type: str) -> bool:
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if start.startswith(b"%PDF-"):
+        return True
+    # A few other bytes before it are common, and accepted by readers. But a text may be about PDFs.
+    claims = suffix == ".pdf" or media_type.lower().startswith("application/pdf")
+    within = b"%PDF-" in head[:1024] and not start.startswith(b"<")
+    return within and (claims or _CONTROL.search(head) is not None)
 
 
 def _is_tar(head: bytes) -> bool:

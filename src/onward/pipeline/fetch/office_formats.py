@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import BinaryIO
 
 OLE_START = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+ZIP_STARTS = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")
 RTF_START = b"{\\rtf"
 # The kind of a message for each format that is read.
 KIND_OF_FORMAT = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
-from onward.pipeline.fetch.office_formats import OLE_START, office_format
+from onward.pipeline.fetch.office_formats import OLE_START, ZIP_STARTS, office_format
 from onward.pipeline.read import office_xml
 from onward.pipeline.read.charsets import clean
 from onward.pipeline.read.office_package import PART_ERRORS, damaged_chapters, damaged_sheets
@@ -30,7 +30,7 @@ def read_office_file(data: bytes, name: str = "", charset: str = "") -> PageText
     """Return the text of an office file, e-book or table, by the format of its content."""
     format = office_format(data)
     if not format:
-        if data.startswith((OLE_START, b"PK")):
+        if data.startswith((OLE_START, *ZIP_STARTS)):
             raise _damaged(
                 PurePosixPath(name).suffix.strip(".").lower() or "office", ValueError("unknown content")
             )
