@@ -1,6 +1,6 @@
 """Text recognition (OCR) in pictures and scanned pages, by the program tesseract.
 
-It is called in a limited process, whose limits of processor time and memory hold for tesseract, too.
+It is called in a limited process, whose limit of memory holds for tesseract, too; its time is in `OCROptions`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -21,6 +22,16 @@ PROGRAM = "tesseract"
 ASK_SECONDS = 20.0  # for its version and its languages
 _VERSION = re.compile(r"tesseract v?(\S+)")
 _PAGE_MARK = "\f"
+# What becomes the program: without the reader's limit of processor time, which is for a file without pictures,
+# and killed by Linux when the reader ends. A function between fork and exec could deadlock: it has threads.
+_STARTER = """
+import ctypes, os, resource, signal, sys
+hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+resource.setrlimit(resource.RLIMIT_CPU, (hard, hard))
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+if os.getppid() == int(sys.argv[1]):
+    os.execv(sys.argv[2], sys.argv[2:])
+"""
 
 
 class OCROptions(NamedTuple):
@@ -121,6 +132,8 @@ class Recognition:
     def text(self, picture: bytes) -> str:
         """Return the text of a picture; raise UnreadableFile if it is damaged or takes too long."""
         command = [self._path, "stdin", "stdout", "-l", self._languages]
+        if sys.platform == "linux":
+            command = [sys.executable, "-I", "-S", "-c", _STARTER, str(os.getpid()), *command]
         try:
             done = subprocess.run(
                 command,
