@@ -23,7 +23,17 @@ from onward.pipeline.read.limited_reader import NoReaderProcess
 from onward.pipeline.read.page_text import PageText, UnreadableFile
 from onward.pipeline.read.web_pages import read_page
 from onward.pipeline.stages import reading
-from tests.support.format_samples import SENTENCES, docx, open_document, samples, word_paragraph, xlsx, zipped
+from tests.support.format_samples import (
+    SENTENCES,
+    docx,
+    open_document,
+    samples,
+    unzipped,
+    word_paragraph,
+    xlsx,
+    zipped,
+)
+from tests.support.outlook_files import ole_file
 from tests.support.pipeline_runs import Pipeline, mail, mbox
 
 KINDS = {
@@ -96,6 +106,11 @@ def test_an_office_file_in_a_container_is_read(pipeline: Pipeline, folder: Path)
         ),
         ("a.docx", zipped({"notes.txt": "x"}), "'a.docx' claims .* a zip archive of other files"),
         ("a.xls", OLE_START + b"\0" * 600, "'a.xls' claims .* another OLE file"),
+        (
+            "a.xls",
+            ole_file({"Workbook": b"x" * 9_000})[:6_000],
+            "'a.xls' is damaged or cut off \\(its table of contents is missing\\)",
+        ),
         ("a.epub", b"%PDF-1.4\n", "'a.epub' claims .* a PDF"),
         ("a.docx", samples()["a.docx"][:900], "'a.docx' is damaged or cut off"),
         (
@@ -254,6 +269,23 @@ def test_a_long_output_of_a_notebook_is_cut_and_says_so() -> None:
     page = read("a.ipynb", json.dumps({"cells": cells, "metadata": {}}).encode())
     assert page.text.count("x") == 80_000
     assert page.defects == ("outputs cut after 40,000 characters; all of it is in the archive",)
+
+
+def test_an_odd_cell_or_output_of_a_notebook_is_left_out_and_says_so() -> None:
+    output = {"output_type": "display_data", "data": None}
+    code = {"cell_type": "code", "source": "print(6)", "outputs": [5, output, {"text": ["6\n"]}]}
+    cells = [5, {"cell_type": "markdown", "source": "The dunlin."}, code]
+    page = read("a.ipynb", json.dumps({"cells": cells}).encode())
+    assert page.text == "The dunlin.\n\n```\nprint(6)\n```\n\n6"
+    assert page.defects == ("a cell is damaged: it is left out", "an output is damaged: it is left out")
+
+
+def test_what_a_program_writes_in_the_place_of_a_title_or_author_is_none() -> None:
+    book = samples()["a.epub"]
+    about = unzipped(book)["book.opf"]
+    unknown = about.replace("Tide tables", "Unknown Title").replace("Ada Quill", "Unknown Author")
+    page = read("a.epub", zipped({**unzipped(book), "book.opf": unknown}))
+    assert (page.title, page.author) == ("", "")
 
 
 def test_latex_spells_letters_of_all_languages_and_an_address_has_no_comment() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import PurePosixPath
@@ -58,6 +59,9 @@ _STREAMS = {
     }.items()
 }
 _ENTRY_BYTES = 128
+_OLE_HEADER = struct.Struct("<30xH16xI24x109I")  # bits of a sector's size, the first of the directory, the tables
+_NO_SECTOR = 0xFFFFFFFA
+_MAX_SECTOR_BITS = 12
 _MAX_MEDIA_TYPE_BYTES = 100
 
 
@@ -101,6 +105,16 @@ def ole_format(data: bytes | bytearray) -> str:
     # A message comes first: its attachments may be OLE files of any format.
     found = {format for name, format in _STREAMS.items() if _has_entry(data.find, name)}
     return next((format for format in ("msg", "encrypted", "doc", "ppt", "xls") if format in found), "")
+
+
+def ole_is_cut_off(data: bytes | bytearray) -> bool:
+    """Return whether an OLE file ends before its directory, or before a table of its sectors."""
+    if len(data) < _OLE_HEADER.size:
+        return True
+    numbers: tuple[int, ...] = _OLE_HEADER.unpack_from(data)
+    sector_bits, *sectors = numbers  # of the directory, and of the tables
+    last = max(0, *(one for one in sectors if one < _NO_SECTOR))
+    return (last + 1) << min(sector_bits, _MAX_SECTOR_BITS) >= len(data)
 
 
 def _has_entry(find: Callable[[bytes, int], int], name: bytes) -> bool:

@@ -13,7 +13,7 @@ from typing import IO, BinaryIO, cast
 from onward import OnwardError
 from onward.pipeline.fetch import containers, file_kinds, office_formats, outlook_message, outlook_store
 from onward.pipeline.fetch.containers import BLOCK_BYTES, Member, PeekStream, Readable, UnpackBudget
-from onward.pipeline.fetch.fetch_errors import Encrypted, NotWhatItClaims, TooLarge, UnsafeMember
+from onward.pipeline.fetch.fetch_errors import Broken, Encrypted, NotWhatItClaims, TooLarge, UnsafeMember
 from onward.pipeline.fetch.fetched_items import (
     FetchedItem,
     FetchLimits,
@@ -131,6 +131,9 @@ class Unpacker:
             kind = file_kinds.FileKind(office_formats.KIND_OF_FORMAT[format])
             yield self._item(found, PeekStream(io.BytesIO(data), found.shown), kind)
         elif file_kinds.claims_office(found.name):
+            if office_formats.ole_is_cut_off(data):
+                missing = "its table of contents is missing"
+                raise Broken(f"{found.shown!r} is damaged or cut off ({missing}): fetch or save it again")
             raise file_kinds.not_an_office_file(found.name, "another OLE file")
         else:
             reason = file_kinds.skipped_by_suffix(found.name)

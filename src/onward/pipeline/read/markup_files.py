@@ -73,14 +73,20 @@ def read_notebook(data: bytes) -> PageText:
     return PageText(read_title(text, "markdown", ""), author, None, text, tuple(dict.fromkeys(defects)))
 
 
-def _cell(cell: dict[str, object], language: str, defects: list[str]) -> str:
+def _cell(cell: object, language: str, defects: list[str]) -> str:
+    if not isinstance(cell, dict):
+        defects.append("a cell is damaged: it is left out")
+        return ""
     source = _joined(cell.get("source", cell.get("input", "")))
     if cell.get("cell_type") != "code":
         return source.strip()
     parts = [f"```{language}\n{source.rstrip()}\n```"] if source.strip() else []
     outputs = cell.get("outputs")
     for output in outputs if isinstance(outputs, list) else []:
-        data = output.get("data", {})
+        data = output.get("data", {}) if isinstance(output, dict) else None
+        if not isinstance(data, dict):
+            defects.append("an output is damaged: it is left out")
+            continue
         text = _joined(output.get("text") or data.get("text/markdown") or data.get("text/plain") or "")
         if output.get("output_type") == "error":
             text = f"{output.get('ename')}: {output.get('evalue')}"

@@ -22,7 +22,7 @@ _MEDIA_TYPES = {
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
 _MAX_CELL_CHARACTERS = 40_000  # Excel's are shorter
-_NO_AUTHOR = "Unknown Author"  # as LibreOffice writes it into e-books
+_UNKNOWN = frozenset({"Unknown Title", "Unknown Author"})  # as LibreOffice writes them into e-books
 _WHITE = re.compile(r"\s+")
 
 
@@ -101,7 +101,7 @@ def _read_with_kreuzberg(data: bytes, format: str) -> PageText:
 
 
 def _fact(value: object) -> str:
-    return clean(value).strip() if isinstance(value, str) and value != _NO_AUTHOR else ""
+    return clean(value).strip() if isinstance(value, str) and value not in _UNKNOWN else ""
 
 
 def _table(rows: list[list[str]], defects: list[str]) -> str:
