@@ -57,6 +57,12 @@ def test_a_sheet_that_is_missing_or_damaged_is_a_defect(content: str | None, def
     assert re.fullmatch(rf"{SHEET} {defect}.*", "; ".join(page.defects))
 
 
+def test_a_sheet_of_a_binary_workbook_that_is_damaged_is_a_defect() -> None:
+    part = "xl/worksheets/sheet1.bin"
+    (defect,) = read_office_file(with_bad_checksum(samples()["a.xlsb"], part)).defects
+    assert defect.startswith(f"{part} is damaged (Bad CRC-32")
+
+
 def test_the_shared_texts_of_a_workbook_that_are_missing_are_a_defect() -> None:
     rels = "xl/_rels/workbook.xml.rels"
     kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/sharedStrings"

@@ -37,12 +37,12 @@ from tests.support.outlook_files import ole_file
 from tests.support.pipeline_runs import Pipeline, mail, mbox
 
 KINDS = {
-    "word": "docx odt rtf", "spreadsheet": "xlsx ods csv tsv", "slides": "pptx odp", "ebook": "epub",
+    "word": "docx odt rtf", "spreadsheet": "xlsx xlsb ods csv tsv", "slides": "pptx odp", "ebook": "epub",
     "notebook": "ipynb", "calendar": "ics", "contacts": "vcf", "latex": "tex", "man": "1",
     "subtitles": "srt vtt", "code": "json jsonl",
 }  # fmt: skip
 KIND_OF = {f"a.{suffix}": kind for kind, suffixes in KINDS.items() for suffix in suffixes.split()}
-UNTITLED = {"a.csv", "a.tsv", "a.srt", "a.json", "a.jsonl"}  # formats without a place for a title
+UNTITLED = {"a.xlsb", "a.csv", "a.tsv", "a.srt", "a.json", "a.jsonl"}  # formats without a place for a title
 DATED = {"a.docx", "a.odt", "a.ods", "a.odp", "a.xlsx", "a.pptx", "a.ics", "a.1"}
 DATES = (1772445600.0, 1772409600.0)  # 2 March 2026, at ten and at midnight
 

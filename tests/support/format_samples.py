@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 import zipfile
 from collections.abc import Mapping
 from urllib.parse import unquote
@@ -24,6 +25,7 @@ SENTENCES = {
     "a.odt": "The avocet leaves before the flood.",
     "a.rtf": "The bittern hides among the reeds.",
     "a.xlsx": "The pelican sorts the mail.",
+    "a.xlsb": "The teal folds the charts.",
     "a.ods": "The cormorant counts the buoys.",
     "a.csv": "The kestrel circles over the mast.",
     "a.tsv": "The osprey carries the rope.",
@@ -136,6 +138,41 @@ def xlsx(*sheets: list[list[str]]) -> bytes:
     return _office("xl/workbook.xml", "spreadsheetml.sheet.main", parts, types)
 
 
+def xlsb(rows: list[list[str]]) -> bytes:
+    """A binary workbook, whose parts are records (MS-XLSB)."""
+
+    def record(number: int, data: bytes = b"") -> bytes:
+        head = (number, len(data))
+        return b"".join(bytes([n]) if n < 128 else bytes([n & 127 | 128, n >> 7]) for n in head) + data
+
+    def string(text: str) -> bytes:
+        return struct.pack("<I", len(text)) + text.encode("utf-16-le")
+
+    sheet = struct.pack("<II", 0, 1) + string("rId1") + string("Stock")
+    book = record(131) + record(143) + record(156, sheet) + record(144) + record(132)
+    cells = b"".join(
+        record(0, struct.pack("<II9x", number, 0))
+        + b"".join(record(6, struct.pack("<II", place, 0) + string(cell)) for place, cell in enumerate(row))
+        for number, row in enumerate(rows)
+    )
+    extent = struct.pack("<IIII", 0, len(rows) - 1, 0, max(map(len, rows)) - 1)
+    table = record(129) + record(148, extent) + record(145) + cells + record(146) + record(130)
+    kind = "application/vnd.ms-excel"
+    types = f'<Override PartName="/xl/workbook.bin" ContentType="{kind}.sheet.binary.macroEnabled.main"/>'
+    types += f'<Override PartName="/xl/worksheets/sheet1.bin" ContentType="{kind}.worksheet"/>'
+    rels = "application/vnd.openxmlformats-package.relationships+xml"
+    return zipped(
+        {
+            "[Content_Types].xml": f'{_XML}<Types xmlns="{_OFFICE}/package/2006/content-types">'
+            f'<Default Extension="rels" ContentType="{rels}"/>{types}</Types>',
+            "_rels/.rels": _rels((f"{_DOC_RELS}/officeDocument", "xl/workbook.bin")),
+            "xl/_rels/workbook.bin.rels": _rels((f"{_DOC_RELS}/worksheet", "worksheets/sheet1.bin")),
+            "xl/workbook.bin": book,
+            "xl/worksheets/sheet1.bin": table,
+        }
+    )
+
+
 def pptx(text: str) -> bytes:
     names = {"p": "presentationml/2006/main", "a": "drawingml/2006/main", "r": "officeDocument/2006/relationships"}
     space = " ".join(f'xmlns:{short}="{_OFFICE}/{name}"' for short, name in names.items())
@@ -241,6 +278,7 @@ def samples() -> dict[str, bytes]:
         "a.docx": docx(word_paragraph(say["a.docx"])),
         "a.odt": open_document("text", f"<text:p>{say['a.odt']}</text:p>"),
         "a.xlsx": xlsx([["what", "tons"], [say["a.xlsx"], "12"]]),
+        "a.xlsb": xlsb([["what", "tons"], [say["a.xlsb"], "12"]]),
         "a.ods": open_document(
             "spreadsheet", f"<table:table table:name='Stock'>{cell.format(say['a.ods'])}</table:table>"
         ),
