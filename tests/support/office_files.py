@@ -23,8 +23,13 @@ def write_office_file(file: Path, texts: Sequence[str], scratch: Path) -> None:
     source_suffix = next(name for name, suffixes in WRITTEN_FROM.items() if suffix in suffixes)
     source = scratch / f"{file.stem}.{source_suffix}"
     source.write_text(_flat_document(source_suffix, texts))
-    profile = f"-env:UserInstallation=file://{scratch / 'profile'}"
-    command = ["soffice", profile, "--headless", "--convert-to", suffix, "--outdir", str(file.parent), str(source)]
+    convert(source, suffix, file.parent)
+
+
+def convert(source: Path, suffix: str, folder: Path) -> None:
+    """Write a file of another format, also of a picture, with the same name into this folder."""
+    profile = f"-env:UserInstallation=file://{source.parent / 'profile'}"
+    command = ["soffice", profile, "--headless", "--convert-to", suffix, "--outdir", str(folder), str(source)]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
 
 
