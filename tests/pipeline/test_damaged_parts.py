@@ -159,6 +159,25 @@ def test_a_page_of_a_pdf_that_is_missing_is_a_defect() -> None:
     assert page.defects == ("page 2 is damaged: its text is missing",)
 
 
+@pytest.mark.parametrize("locked", ("", "/Encrypt 9 9 R"))
+def test_a_page_whose_drawing_cannot_be_unpacked_is_a_defect(locked: str) -> None:
+    file = pdf(["Page one", "Page two", "Page three"], packed=True, trailer=locked)
+    assert read_pdf(file).defects == ()
+    at = file.index(b">>\nstream\n", file.index(b">>\nstream\n") + 1) + 10
+    page = read_pdf(file[: at + 2] + b"\x07" + file[at + 3 :])
+    assert page.text == "Page one\n\nPage three"
+    assert page.defects == (() if locked else ("1 part of the PDF is damaged: text may be missing",))
+
+
+def test_no_more_of_a_pdf_is_unpacked_than_allowed_to_find_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = pdf(["x" * 200, "Page two"], packed=True)
+    at = file.rindex(b">>\nstream\n") + 10
+    damaged = file[: at + 2] + b"\x07" + file[at + 3 :]
+    assert len(read_pdf(damaged).defects) == 1
+    monkeypatch.setattr("onward.pipeline.read.pdf.MAX_CHECKED_BYTES", 100)
+    assert read_pdf(damaged).defects == ()
+
+
 def test_many_damaged_pages_are_counted() -> None:
     missing = re.sub(rb"([4-9]|\d\d) 0 R(?= \d+ 0 R)", b"99 9 R", pdf(["Page"] * 20))
     page = read_pdf(missing)

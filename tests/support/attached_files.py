@@ -12,8 +12,9 @@ from email.policy import SMTP
 PDF, DOCX = "application/pdf", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 
 
-def pdf(pages: list[str], info: str = "", trailer: str = "") -> bytes:
+def pdf(pages: list[str], info: str = "", trailer: str = "", *, packed: bool = False) -> bytes:
     """Write a PDF by hand: a catalog, its pages, a font, and each page's drawing of a line of text."""
+    filter = " /Filter /FlateDecode" if packed else ""
     count = len(pages)
     fonts = "/Resources << /Font << /F1 3 0 R >> >>"
     kids = " ".join(f"{4 + 2 * number} 0 R" for number in range(count))
@@ -24,9 +25,10 @@ def pdf(pages: list[str], info: str = "", trailer: str = "") -> bytes:
     ]
     for number, text in enumerate(pages):
         drawing = f"BT /F1 12 Tf 72 700 Td ({text}) Tj ET" if text else "0 0 100 100 re f"
+        drawing = zlib.compress(drawing.encode()).decode("latin-1") if packed else drawing
         objects += [
             f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents {5 + 2 * number} 0 R {fonts} >>",
-            f"<< /Length {len(drawing)} >>\nstream\n{drawing}\nendstream",
+            f"<< /Length {len(drawing)}{filter} >>\nstream\n{drawing}\nendstream",
         ]
     objects.append(f"<< {info} >>")
     out, offsets = "%PDF-1.4\n", []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 from threading import Lock
@@ -21,6 +22,12 @@ MIN_SCAN_PIXELS = 250_000  # of the pictures of a scanned page: A5 has that at 6
 MIN_SCAN_COVER = 0.5  # of a scanned page with a text: what its pictures cover
 MAX_MARK_CHARACTERS = 100  # of a text that is no content: the stamp of a scanner, or a page number
 MAX_DEFECTS = 10
+MAX_CHECKED_BYTES = 1_000_000_000  # that are unpacked to find damage
+_BLOCK = 1 << 16
+_STREAM = re.compile(rb"\bstream\r?\n")
+_MAX_STREAM_HEADER = 2_000
+_IS_DEFLATED = re.compile(rb"/Filter\s*\[?\s*/Fl(?:ateDecode)?\b")
+_ZLIB_HEADER = 2
 
 # PDFium is not thread-safe: two threads in it at once crash the process.
 _lock = Lock()
@@ -65,7 +72,7 @@ def read_pdf(data: bytes, ocr: OCROptions = WITHOUT_OCR) -> PageText:
                 raise BrokenPDF("the PDF is damaged (none of its pages can be loaded): fetch or save it again")
             about = document.get_metadata_dict()
             pages, defects = _recognised(document, [text or "" for text in read], ocr)
-            defects += _damaged_pages(damaged)
+            defects += (*_damaged_pages(damaged), *_damaged_streams(data))
     text = "\n\n".join(page for page in pages if page)
     title, author = (clean(about.get(key, "")).strip() for key in ("Title", "Author"))
     if len(title) <= _MAX_NO_TITLE_CHARACTERS and _NO_TITLE.fullmatch(title):
@@ -177,6 +184,33 @@ def _damaged_pages(numbers: list[int]) -> tuple[str, ...]:
     if len(numbers) > MAX_DEFECTS:
         defects.append(f"{len(numbers) - MAX_DEFECTS} more pages are damaged: their text is missing")
     return tuple(defects)
+
+
+def _damaged_streams(data: bytes) -> tuple[str, ...]:
+    """Return the defect of a file with compressed parts that cannot be unpacked: PDFium says nothing of them."""
+    if b"/Encrypt" in data:
+        return ()
+    count, left = 0, MAX_CHECKED_BYTES
+    for stream in _STREAM.finditer(data):
+        about = data[max(0, stream.start() - _MAX_STREAM_HEADER) : stream.start()].rpartition(b"obj")[2]
+        if not _IS_DEFLATED.search(about):
+            continue
+        # The checksum at its end is often wrong, and no reader cares.
+        unpack, at = zlib.decompressobj(-zlib.MAX_WBITS), stream.end() + _ZLIB_HEADER
+        try:
+            while not unpack.eof and at < len(data):
+                left -= len(unpack.decompress(unpack.unconsumed_tail or data[at : at + _BLOCK], _BLOCK))
+                if left < 0:
+                    return _damaged_parts(count)
+                at += 0 if unpack.unconsumed_tail else _BLOCK
+        except zlib.error:
+            count += 1
+    return _damaged_parts(count)
+
+
+def _damaged_parts(count: int) -> tuple[str, ...]:
+    parts = "1 part of the PDF is" if count == 1 else f"{count} parts of the PDF are"
+    return (f"{parts} damaged: text may be missing",) if count else ()
 
 
 def _page_text(document: pypdfium2.PdfDocument, number: int) -> str | None:
