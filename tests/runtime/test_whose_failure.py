@@ -9,8 +9,14 @@ from itertools import pairwise
 
 import pytest
 
-from onward import App, Status, Unavailable, Work
+from onward import App, Event, Joined, RetryPolicy, Schedule, Settings, Status, Unavailable, Work
 from onward.model.breaker import MAX_RATE_LIMITED, Breaker
+from onward.ops.queries.joins import join_facts
+from onward.ops.queries.needs import NeedKind
+from onward.ops.queries.status import read_status
+from onward.ops.text.format import sentence_text
+from onward.ops.text.history import next_step_sentence
+from onward.recovery.common_failures import FAILING_TOGETHER_SECONDS
 from onward.recovery.next_step import NextStepKind, NextSteps
 from onward.recovery.retry_decision import RetryReason
 from onward.runtime.dependency import Dependency, HealthCalls
@@ -33,6 +39,12 @@ from tests.support.page_app import (
 GOOD = [f"good {n:02}" for n in range(40)]
 FIVE = [f"bad {n}" for n in range(5)]
 Open = Callable[[App], Simulation]
+
+
+class AllRead(Event):
+    joined: Joined = Joined()
+
+
 QUICKLY_ON_SQLITE = pytest.mark.parametrize(
     "simulate", ("sqlite", pytest.param("postgres", marks=pytest.mark.prove)), indirect=True
 )
@@ -59,6 +71,19 @@ def reading(
         handle(page, worlds[0])
 
     return app, worlds
+
+
+def rarely_retried(error: Callable[[], Exception]) -> App:
+    """An app whose service fails for bad pages, with one try a round and a round every four hours."""
+    wait = 4 * HOUR
+    app = App(settings=Settings(retry_job_base_delay_seconds=wait, retry_job_max_delay_seconds=wait))
+
+    @app.service("reading", on=PagesFound, finishes=Page, policy=RetryPolicy(Schedule((5,)), max_tries=1))
+    def read(page: Page, work: Work) -> None:
+        if page.id.startswith("bad"):
+            raise error()
+
+    return app
 
 
 def breaker(world: Simulation) -> Breaker:
@@ -128,13 +153,68 @@ def test_what_fails_like_everything_else_keeps_being_retried_until_something_suc
     with simulate(app) as world:
         worlds.append(world)
         bring_apart(world, *FIVE)
-        world.run_for(2 * DAY)
+        world.run_for(3 * DAY)
         assert set(statuses(world, *FIVE).values()) == {Status.PENDING}, "nothing shows that it is their own fault"
         step = NextSteps(world.store).of(world.state(Page(id=FIVE[0])))
         assert (step.kind, step.decision and step.decision.reason) == (NextStepKind.DUE, RetryReason.ALL_FAIL)
         bring_apart(world, GOOD[0])
         world.run_for(2 * HOUR)
         assert set(statuses(world, *FIVE).values()) == {Status.FAILED_MAX_RETRIES}, "after one more round each"
+
+
+@QUICKLY_ON_SQLITE
+def test_what_fails_together_for_a_week_is_given_up_all_the_same(simulate: Open) -> None:
+    """The last pages of a list time out: nothing of their service can succeed meanwhile."""
+    app, joined = rarely_retried(lambda: TimeoutError("no reply")), list[Joined]()
+
+    @app.service("reporting", on=AllRead)
+    def report(event: AllRead, work: Work) -> None:
+        joined.append(event.joined)
+
+    with simulate(app) as world:
+        app.when_all([*bring_apart(world, *GOOD), *bring_apart(world, *FIVE[:3])], then=AllRead())
+        began = world.clock.now()
+        world.run_for(FAILING_TOGETHER_SECONDS - 2 * HOUR)
+        assert set(statuses(world, *FIVE[:3]).values()) == {Status.PENDING}, "it may be an outage"
+        step = NextSteps(world.store).of(world.state(Page(id=FIVE[0])))
+        until = step.decision and step.decision.until
+        assert until == pytest.approx(began + FAILING_TOGETHER_SECONDS, abs=MINUTE)
+        assert "nothing else of its service" in sentence_text(next_step_sentence(step), step.now)
+        (need,) = (one for one in read_status(app).needs if one.kind is NeedKind.STUCK)
+        assert need.count == 3
+        (waits,) = join_facts(app, limit=2)
+        assert waits["next"]["document"] in waits["open_documents"]
+        assert "it is given up" in waits["next"]["text"]
+        world.run_for(DAY)
+        (counts,) = joined
+        assert (counts.processed, counts.failed, counts.total) == (len(GOOD), 3, len(GOOD) + 3)
+        assert set(statuses(world, *FIVE[:3]).values()) == {Status.FAILED_MAX_RETRIES}
+
+
+@QUICKLY_ON_SQLITE
+def test_a_long_stop_of_the_workers_is_no_time_of_failing(simulate: Open) -> None:
+    app = rarely_retried(lambda: ValueError("no JSON"))
+    with simulate(app) as world:
+        bring_apart(world, *FIVE[:3])
+        world.run_for(DAY)
+        assert set(statuses(world, *FIVE[:3]).values()) == {Status.PENDING}
+        world.clock.advance(2 * FAILING_TOGETHER_SECONDS)
+        tried = world.calls
+        world.drain()
+        assert world.calls == tried + 3, "the next round is begun before anything is given up"
+
+
+@QUICKLY_ON_SQLITE
+def test_after_a_reset_the_time_of_failing_begins_anew(simulate: Open) -> None:
+    app = rarely_retried(lambda: ValueError("no JSON"))
+    with simulate(app) as world:
+        found = bring_apart(world, *FIVE[:3])
+        world.run_for(FAILING_TOGETHER_SECONDS - HOUR)
+        world.store.schedule([("pages", page.id) for page in found], world.clock.now(), reset=True)
+        world.run_for(DAY)
+        assert set(statuses(world, *FIVE[:3]).values()) == {Status.PENDING}
+        world.run_for(FAILING_TOGETHER_SECONDS)
+        assert set(statuses(world, *FIVE[:3]).values()) == {Status.FAILED_MAX_RETRIES}
 
 
 def test_a_lone_document_is_given_up_although_nothing_else_was_tried(simulate: Open) -> None:

@@ -30,7 +30,7 @@ def joins(limit: int, after: int | None, as_json: bool) -> None:
       onward joins --limit 10 --json
     """
     with open_reading_app() as app:
-        found = join_facts(app.store, limit=limit + 1, after=after or 0)
+        found = join_facts(app, limit=limit + 1, after=after or 0)
     shown = found[:limit]
     if as_json:
         print_json({"joins": shown})
@@ -45,6 +45,8 @@ def joins(limit: int, after: int | None, as_json: bool) -> None:
         strict = "" if one["allow_failed"] else ", and none may fail"
         waits = ", ".join(one_line(name, 100) for name in one["open_documents"]) or "more, which are being added"
         out.write(f"{one_line(one['event'])} {one['join']} waits for {waits}{more}{strict}", style="dim")
+        if one["next"]:
+            out.write(f"  {one_line(one['next']['document'], 100)}: {one_line(one['next']['text'])}", style="dim")
     if len(found) > limit:
         out.hint("More: ", f"onward joins --after {shown[-1]['join']}")
 

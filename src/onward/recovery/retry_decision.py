@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from onward.model.documents import FINAL, DocumentState, Status
 from onward.model.ledger import Subscription
+from onward.recovery.common_failures import FAILING_TOGETHER_SECONDS, failing_since
 from onward.retry import Ladder
 from onward.retry.iso_time import read_time
 from onward.retry.policy import OTHER_ROUNDS
@@ -121,6 +122,7 @@ class RetryDecision:
     rounds: int = 0
     max_rounds: int = 0
     detail: str = ""  # the dependency that is down, or the final status
+    until: float | None = None  # if all fail: it is given up when a round fails after this time
 
     @property
     def why(self) -> str:
@@ -139,7 +141,8 @@ def decide(
     """Decide by the first matching rule.
 
     `live`: it has a ledger row; `down`: the dependency it needs is down; `fails_with_others` is asked before it is
-    given up: what fails like everything else of its service may be an outage that nobody has recognised.
+    given up: what fails like everything else of its service may be an outage that nobody has recognised. That is
+    supposed until `FAILING_TOGETHER_SECONDS` lie between its failures: after a stop, another round is begun first.
     """
     if live:
         return RetryDecision(RetryAction.NOT_NOW, now, RetryReason.ON_LEDGER)
@@ -187,8 +190,10 @@ def _decide_by_last_round(
         return RetryDecision(action, at, reason, tuple(problems), rounds, most)
 
     if rounds >= most:
-        if failed and fails_with_others(state):
-            return due(last, backoff, RetryReason.ALL_FAIL)
+        since = failing_since(state, backoff) if failed else None
+        until = None if since is None else since + FAILING_TOGETHER_SECONDS
+        if until is not None and (last is None or last < until) and fails_with_others(state):
+            return replace(due(last, backoff, RetryReason.ALL_FAIL), until=until)
         if failed or last is None or last + stuck_after <= now:
             reason = RetryReason.ROUNDS_FAILED if failed else RetryReason.ROUNDS_SILENT
             return RetryDecision(RetryAction.EXHAUSTED, now, reason, tuple(problems), rounds, most)

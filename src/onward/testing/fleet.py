@@ -11,6 +11,7 @@ from onward.ledger.sqlite.dialect import SQLiteDatabase
 from onward.ledger.store import Store
 from onward.model.documents import Status
 from onward.model.ledger import CommitResult, CommitStatus, Settlement
+from onward.recovery.common_failures import FAILING_TOGETHER_SECONDS
 from onward.runtime.handler_call import CURRENT
 from onward.runtime.handler_types import Handler
 from onward.runtime.service import Service
@@ -70,8 +71,10 @@ class Fleet(Simulation):
             raise ValueError(f"crash_at_random({rate}): must be a chance from 0 to below 1")
         self._rate = rate
 
-    def run_until_idle(self, *, within: float = 7 * DAY) -> int:
+    def run_until_idle(self, *, within: float = FAILING_TOGETHER_SECONDS + DAY) -> int:
         """Run until nothing is due within this simulated time; return the number of calls of handlers.
+
+        The usual time is that after which each document that keeps failing is given up.
 
         Later ticks of schedules do not count: with a schedule, something is always due.
         """

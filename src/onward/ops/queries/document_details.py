@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -105,8 +105,15 @@ def history_of(app: App, collection: str, id: str) -> DocumentHistory:
 
 
 def next_step_of(app: App, state: DocumentState) -> NextStep:
-    unfinished = _unfinished(app, state) if state.collection == "threads" else None
-    return _next_steps(app).of(state, unfinished=unfinished)
+    return next_steps_of(app, [state])[0]
+
+
+def next_steps_of(app: App, states: Iterable[DocumentState]) -> list[NextStep]:
+    steps = _next_steps(app)
+    return [
+        steps.of(state, unfinished=_unfinished(app, state) if state.collection == "threads" else None)
+        for state in states
+    ]
 
 
 def _next_steps(app: App) -> NextSteps:

@@ -242,8 +242,11 @@ def _by_the_retry_job(step: NextStep, failed: str) -> Sentence:
     assert decision is not None  # without a row, the retry job has decided
     assert step.at is not None
     why = f": {decision.why}"
+    ending: Sentence = ()
+    if decision.until is not None:
+        ending = ("; it is given up with a round that fails after ", Instant(decision.until))
     if decision.reason is RetryReason.ROUND_FAILED:
         why += f"{failed}; backoff {whole_duration(step.backoff_seconds)}"
     if decision.action is RetryAction.DUE:
-        return (f"due now{why}. The retry job starts the next round",)
-    return ("due ", Instant(step.at, relative=True), why)
+        return (f"due now{why}", *ending, ". The retry job starts the next round")
+    return ("due ", Instant(step.at, relative=True), why, *ending)
