@@ -7,9 +7,11 @@ import enum
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from pydantic import BaseModel, Field, PlainSerializer
@@ -189,6 +191,131 @@ def test_an_argument_that_could_not_be_read_back_is_refused() -> None:
 
     with pytest.raises(ArgumentsRefused, match=r"would not be read back as it was given: number='no\. 7'"):
         count.delay(7)
+
+
+class Circle(BaseModel):
+    radius: float
+
+
+class Ring(Circle):
+    hole: float
+
+
+class Ball(BaseModel):
+    radius: float
+
+
+@dataclass
+class Plain:
+    """A class that cannot be compared, and arrives as it was."""
+
+    __hash__ = None  # type: ignore[assignment]
+    __eq__ = object.__eq__
+    name: str
+
+
+@dataclass
+class Span:
+    begins: float
+    ends: float
+
+
+INF, NAN = float("inf"), float("nan")
+CHANGED = (
+    (Any, INF, "value=inf would be read back as 'Infinity'"),
+    (Any, [1, NAN], r"value=\[1, nan\]"),
+    (str | bytes, b"ab", "value=b'ab' would be read back as 'YWI='"),
+    (float | str, INF, "value=inf"),
+    (dict, {"raw": b"ab"}, "value="),
+    (list, [{1, 2}], "value="),
+    (dict[str, Any], {"day": date(2026, 1, 1)}, "value="),
+    (object, Decimal("1.50"), "value="),
+    (Circle, Ring(radius=2, hole=1), "value=Ring.* would be read back as Circle"),
+    (list[Circle], [Ring(radius=2, hole=1)], "value=.*Ring"),
+    (Ball | Circle, Circle(radius=2), "value=Circle.* would be read back as Ball"),
+)
+KEPT = (
+    (Any, [1, {"a": (True, None)}], [1, {"a": [True, None]}]),
+    (dict[str, Any], {"a": (1, [2])}, {"a": [1, [2]]}),
+    (list[int], (1, 2), [1, 2]),
+    (float, 3, 3.0),
+    (set[int], {1, 3}, {1, 3}),
+    (Colour, Colour.RED, Colour.RED),
+    (Size, Size(3, 4), Size(3, 4)),
+    (Circle | Ball, Circle(radius=2), Circle(radius=2)),
+    (datetime, datetime(2026, 10, 25, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"), fold=1), None),
+    (float, NAN, None),
+    (tuple[float, ...], (1.0, NAN, INF), None),
+    (set[float], {1.0, NAN}, None),
+    (dict[str, Span], {"a": Span(NAN, 1.0)}, None),
+    (list[Plain], [Plain("a")], None),
+)
+
+
+def echo_of(app: App, hint: Any) -> Any:
+    """Return a task that returns its argument; both have this type, or no annotation for Any."""
+
+    def echo(value):  # type: ignore[no-untyped-def]
+        return value
+
+    if hint is not Any:
+        echo.__annotations__ = {"value": hint, "return": hint}
+    return app.task(echo)
+
+
+@pytest.mark.parametrize(("hint", "value", "said"), CHANGED)
+def test_an_argument_that_would_arrive_as_another_is_refused(hint: Any, value: Any, said: str) -> None:
+    with pytest.raises(ArgumentsRefused, match=said) as refused:
+        echo_of(declared(), hint).delay(value)
+    assert "annotate" in str(refused.value)
+
+
+@pytest.mark.parametrize(("hint", "value"), [case[:2] for case in CHANGED])
+def test_a_result_that_would_be_read_as_another_fails_the_call(hint: Any, value: Any) -> None:
+    app = declared()
+
+    def make():  # type: ignore[no-untyped-def]
+        return value
+
+    if hint is not Any:
+        make.__annotations__ = {"return": hint}
+    task: Any = app.task(make)
+    with Simulation(app) as world:
+        call = task.delay()
+        world.drain()
+        with pytest.raises(CallFailed, match="read back as"):
+            call.result(timeout=0)
+
+
+@pytest.mark.parametrize(("hint", "value", "arrives"), KEPT)
+def test_an_argument_and_a_result_arrive_as_they_were(hint: Any, value: Any, arrives: Any) -> None:
+    app = declared()
+    task = echo_of(app, hint)
+    with Simulation(app) as world:
+        call = task.delay(value)
+        world.drain()
+        returned = call.result(timeout=0)
+        assert returned == arrives if arrives is not None else repr(returned)[:5] == repr(value)[:5]
+
+
+def test_a_tuple_without_an_annotation_is_a_list() -> None:
+    app = declared()
+
+    @app.task
+    def split(value, **more):  # type: ignore[no-untyped-def]
+        return value, more
+
+    with Simulation(app) as world:
+        call = split.delay((1, (2,)), three=(3,))
+        world.drain()
+        assert call.result(timeout=0) == [[1, [2]], {"three": [3]}]
+
+
+def test_a_list_that_contains_itself_is_refused() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(ArgumentsRefused):
+        echo_of(declared(), Any).delay(endless)
 
 
 def test_a_parameter_annotated_as_work_gets_the_work(app: App) -> None:

@@ -20,9 +20,16 @@ from onward.retry import Permanent
 from onward.runtime.publish_items import Slicer, prepare, store_items
 from onward.runtime.publish_options import NO_OPTIONS, PublishOptions, PublishRefused, Seconds
 from onward.runtime.publisher import publish
+from onward.runtime.read_back import is_same
 from onward.runtime.service import RegistrationError
 from onward.runtime.task_call import R, TaskCall
-from onward.runtime.task_parameters import ArgumentsRefused, Parameters, TypedDocument, described_problems
+from onward.runtime.task_parameters import (
+    ArgumentsRefused,
+    Parameters,
+    TypedDocument,
+    described_problems,
+    shown,
+)
 from onward.runtime.work import Work
 
 if TYPE_CHECKING:
@@ -235,7 +242,7 @@ class Task(Generic[P, T, R]):
             raise ArgumentsRefused(f"task {self.name!r}: {described_problems(error)}") from None
         try:
             body = call.to_json()
-            self.call_document.from_json(body)
+            self.parameters.check_read_back(call, self.call_document.from_json(body))
         except UnserialisableDocument as error:
             raise ArgumentsRefused(f"task {self.name!r}: an argument cannot be stored: {error}") from error
         except ValidationError as error:
@@ -311,13 +318,18 @@ class Task(Generic[P, T, R]):
             return
         try:
             result = self.result_document(id=id, value=returned)  # type: ignore[call-arg]
-            self.result_document.from_json(result.to_json())
+            kept: Any = self.result_document.from_json(result.to_json())
         except (ValidationError, UnserialisableDocument) as error:
             problem = described_problems(error) if isinstance(error, ValidationError) else str(error)
             raise Permanent(
                 f"task {self.name!r} returned something that cannot be stored: {problem}; annotate what "
                 "it returns, and return a value of that type"
             ) from None
+        if not is_same(value := result.value, kept.value):  # type: ignore[attr-defined]
+            raise Permanent(
+                f"task {self.name!r} returned {shown(value)}, which would be read back as {shown(kept.value)}; "
+                "annotate what it returns with exactly that type, or return what JSON has"
+            )
         work.add(result) if before is None else work.replace(result)
 
     # -- its key

@@ -4,21 +4,40 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NotRequired, TypeVar
+from typing import Annotated, Any, NotRequired, TypeVar
 from typing import get_args as type_args
 from typing import get_type_hints as type_hints
 
 import typing_extensions
-from pydantic import ConfigDict, JsonValue, ValidationError
+from pydantic import BeforeValidator, ConfigDict, JsonValue, ValidationError, ValidationInfo
 
 from onward.model.documents import Document
 from onward.retry import OnwardError, Permanent, redact_error
+from onward.runtime.read_back import is_same
 from onward.runtime.service import RegistrationError
 from onward.runtime.work import Work
 
 T = TypeVar("T")
 
 _TYPED_JSON = ConfigDict(ser_json_inf_nan="strings", ser_json_bytes="base64", val_json_bytes="base64")
+
+
+def _without_tuples(value: Any, info: ValidationInfo) -> Any:
+    """Return a value with lists in place of tuples, which JSON does not have."""
+    try:
+        return value if info.mode == "json" else _as_lists(value)
+    except RecursionError:
+        return value  # its validation says what is wrong
+
+
+def _as_lists(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_as_lists(one) for one in value]
+    return {name: _as_lists(one) for name, one in value.items()} if isinstance(value, dict) else value
+
+
+PLAIN_JSON: Any = Annotated[JsonValue, BeforeValidator(_without_tuples)]
+"""What a parameter without an annotation takes, and a function without one returns."""
 
 
 class ArgumentsRefused(OnwardError, TypeError):
@@ -54,7 +73,7 @@ class Parameters:
         self.type.__pydantic_config__ = _TYPED_JSON
         self.returns = hints.get("return", Any)
         if self.returns in (Any, type(None)):
-            self.returns = JsonValue
+            self.returns = PLAIN_JSON
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return arguments by the names of their parameters, or raise `ArgumentsRefused`."""
@@ -64,6 +83,17 @@ class Parameters:
             return self.given.bind(*args, **kwargs).arguments
         except TypeError as error:
             raise ArgumentsRefused(f"task {self.task!r}: {error}; it takes {self.given}") from None
+
+    def check_read_back(self, call: Any, read: Any) -> None:
+        """Raise `ArgumentsRefused` if a call does not have the same arguments when it is read back."""
+        if is_same(call.arguments, read.arguments):
+            return
+        for name, value in call.arguments.items():
+            if not is_same(value, arrived := read.arguments.get(name)):
+                raise ArgumentsRefused(
+                    f"task {self.task!r}: {name}={shown(value)} would be read back as {shown(arrived)}; annotate "
+                    f"{name!r} with exactly the type of this value, or pass what JSON has"
+                )
 
     def call(self, function: Callable[..., T], arguments: Mapping[str, Any], work: Work) -> T:
         """Call the function with stored arguments, and the work if it has a parameter for it."""
@@ -104,12 +134,17 @@ def _is_work(hint: Any) -> bool:
 
 def _field_type(parameter: inspect.Parameter, hint: Any) -> Any:
     # What has no type must be JSON already: another value would be read back as something else.
-    hint = JsonValue if hint is Any else hint
+    hint = PLAIN_JSON if hint is Any else hint
     if parameter.kind is parameter.VAR_POSITIONAL:
         return NotRequired[tuple[hint, ...]]
     if parameter.kind is parameter.VAR_KEYWORD:
         return NotRequired[dict[str, hint]]
     return hint if parameter.default is parameter.empty else NotRequired[hint]
+
+
+def shown(value: object) -> str:
+    """Return a value as an error names it."""
+    return redact_error(f"{value!r:.100}")
 
 
 def described_problems(error: ValidationError) -> str:
