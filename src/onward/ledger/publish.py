@@ -35,6 +35,17 @@ class _RoutedEvent:
         return [(id, unit.docs[collection, id]) for id in self.ids] if collection else []
 
 
+@dataclass(slots=True)
+class _WaitingRow:
+    """A waiting row with the key of an event that is to be published."""
+
+    row: int
+    expires: float | None
+    due: float
+    priority: int
+    untried: bool  # It was never claimed: its due time is that of its publication, or of an operator
+
+
 def publish(unit: UnitOfWork, envelopes: Sequence[Envelope]) -> list[Published]:
     """Put events on the ledger, one row per consuming service."""
     consumers: dict[str, list[Subscription]] = {}
@@ -162,28 +173,29 @@ def _insert_new(unit: UnitOfWork, events: list[_RoutedEvent], duplicates: list[i
         revisions = [(id, doc.revision if doc else 0) for id, doc in event.documents(unit)]
         event.key = idempotency_key(envelope.event_type, envelope.data, revisions, subscription.naming)
         keys.setdefault(subscription.service, []).append(event.key)
-    waiting: dict[tuple[str, str], int | None] = {}
-    deadlines: dict[int, float] = {}
+    waiting: dict[tuple[str, str], _WaitingRow | _RoutedEvent] = {}
     for service, many in keys.items():
-        for key, row, expires in unit.db.read("waiting_keys", service, many):
-            waiting[service, key] = row
-            if expires is not None:
-                deadlines[row] = expires
+        for key, *found in unit.db.read("waiting_keys", service, many):
+            waiting[service, key] = _WaitingRow(*found)
     unit.read_generations(event.source for event in events)
     fresh: list[_RoutedEvent] = []
     for event in events:
         identity = (event.subscription.service, event.key)
-        waiting_row = waiting.get(identity)
-        if identity in waiting and (waiting_row is None or _covers(unit, waiting_row, event)):
+        twin = waiting.get(identity)
+        if isinstance(twin, _RoutedEvent):
             duplicates[event.position] += 1
-            if waiting_row in deadlines:
-                _extend_deadline(unit, waiting_row, deadlines[waiting_row], event)
+            _merge_new(twin, event.envelope)
             continue
-        if waiting_row is not None:
-            unit.db.send("free_key", waiting_row)  # for the new row, which asks for more
-            if (row := unit.rows.get(waiting_row)) is not None:
-                row.key += f"/{waiting_row}"
-        waiting[identity] = None
+        if twin is not None and _covers(unit, twin.row, event):
+            duplicates[event.position] += 1
+            _extend_deadline(unit, twin, event)
+            _bring_forward(unit, twin, event)
+            continue
+        if twin is not None:
+            unit.db.send("free_key", twin.row)  # for the new row, which asks for more
+            if (row := unit.rows.get(twin.row)) is not None:
+                row.key += f"/{twin.row}"
+        waiting[identity] = event
         fresh.append(event)
         unit.woken.add(event.subscription.service)
     _insert(unit, fresh, RowState.WAITING)
@@ -215,16 +227,52 @@ def later_deadline(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else max(one, other)
 
 
-def _extend_deadline(unit: UnitOfWork, waiting_row: int, expires: float, event: _RoutedEvent) -> None:
-    """Give a waiting row the deadline of an event that it covers, if that is later."""
-    later = later_deadline(expires, _deadline(unit, event.envelope))
-    if later == expires:
+def _merge_new(event: _RoutedEvent, same: Envelope) -> None:
+    """Give a new event what a duplicate among the events of the same call asks for."""
+    one = event.envelope
+    expires_in = later_deadline(one.expires_in, same.expires_in)
+    due_in, priority = min(one.due_in, same.due_in), max(one.priority, same.priority)
+    if event.subscription.per_key == PerKey.ORDERED:
+        due_in, priority = one.due_in, one.priority
+    if (expires_in, due_in, priority) != (one.expires_in, one.due_in, one.priority):
+        event.envelope = replace(one, expires_in=expires_in, due_in=due_in, priority=priority)
+
+
+def _bring_forward(unit: UnitOfWork, twin: _WaitingRow, event: _RoutedEvent) -> None:
+    """Give a waiting row the due time of an event that it covers, if that is earlier, and the higher priority.
+
+    What was tried keeps the time of its next try, and what an operator has scheduled keeps that time. The order of
+    publication is kept, too: the row stays where it is.
+    """
+    if not twin.untried or event.subscription.per_key == PerKey.ORDERED:
         return
-    unit.db.send("set_deadline", later, waiting_row)
-    if (row := unit.rows.get(waiting_row)) is not None:
+    own = [doc for _, doc in event.documents(unit) if doc is not None and doc.row == twin.row]
+    if any(doc.retry_at is not None for doc in own):
+        return
+    due = min(twin.due, unit.now + event.envelope.due_in)
+    priority = max(twin.priority, event.envelope.priority)
+    if (due, priority) == (twin.due, twin.priority):
+        return
+    twin.due, twin.priority = due, priority
+    unit.db.send("reschedule_row", due, priority, twin.row)
+    if (row := unit.rows.get(twin.row)) is not None:
+        row.due, row.priority = due, priority
+    unit.woken.add(event.subscription.service)
+    if due < unit.now:
+        unit.returned.add(event.subscription.service)  # workers may look at later rows of this priority only
+
+
+def _extend_deadline(unit: UnitOfWork, twin: _WaitingRow, event: _RoutedEvent) -> None:
+    """Give a waiting row the deadline of an event that it covers, if that is later."""
+    later = later_deadline(twin.expires, _deadline(unit, event.envelope))
+    if later == twin.expires:
+        return
+    twin.expires = later
+    unit.db.send("set_deadline", later, twin.row)
+    if (row := unit.rows.get(twin.row)) is not None:
         row.expires = later
     for id, doc in event.documents(unit):
-        if doc is not None and doc.row == waiting_row:
+        if doc is not None and doc.row == twin.row:
             doc.expires = later
             unit.change((str(event.subscription.finishes), id))
 

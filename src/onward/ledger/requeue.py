@@ -242,6 +242,8 @@ def put_in_queue(unit: UnitOfWork, row: RowRecord) -> RowRecord:
     for name in ("tries", "not_ready", "given_back", "openings", "deaths", "lapses"):
         setattr(waiting, name, max(getattr(waiting, name), getattr(row, name)))
     waiting.expires = later_deadline(waiting.expires, row.expires)
+    if row.collection is None and not unit.per_key(row.service):
+        waiting.due = min(waiting.due, row.due)  # an event that was published later may be due later
     unit.save(waiting)
     unit.finish(row)
     return waiting

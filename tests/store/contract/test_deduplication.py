@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from onward.model.ledger import Charge, Processed, RetryLater
-from tests.support.store_pages import Stage, page, settlement
+from tests.support.store_pages import LISTENING, NOON, READING, Stage, page, settlement
 
 
 def test_a_duplicate_is_reported_and_costs_no_round(stage: Stage) -> None:
@@ -12,6 +16,82 @@ def test_a_duplicate_is_reported_and_costs_no_round(stage: Stage) -> None:
     assert (again.rows, again.duplicates) == (0, 1)
     assert (stage.state("a").round, stage.state("a").attempt_count) == (1, 1)
     assert stage.rows("waiting") == 1
+
+
+def test_a_waiting_event_is_brought_forward_by_a_duplicate_that_is_due_earlier(stage: Stage) -> None:
+    stage.store.add_documents([page("a")])
+    stage.publish("a", due_in=600.0)
+    stage.store.publish([stage.noticed(due_in=600.0)])
+    assert stage.publish("a", due_in=900.0).duplicates == 1
+    assert stage.store.next_due(["reading"]) == NOON + 600
+    assert stage.publish("a", due_in=60.0).duplicates == 1
+    assert stage.store.publish([stage.noticed()])[0].duplicates == 1
+    assert stage.store.next_due(["reading"]) == NOON + 60
+    assert (stage.rows("waiting"), stage.rows("waiting", "listening")) == (1, 1)
+    stage.take(service="listening")
+    stage.clock.advance(60)
+    assert stage.take().inputs[0].id == "a"
+    assert stage.state("a").attempt_count == 1
+
+
+def test_a_waiting_event_takes_the_higher_priority_of_a_duplicate(stage: Stage) -> None:
+    stage.bring("a")
+    stage.bring("b")
+    stage.bring("c")
+    stage.publish("c", priority=5)
+    stage.publish("b", priority=-5)
+    assert [one.inputs[0].id for one in stage.claim()] == ["c", "a", "b"]
+
+
+def test_workers_are_woken_for_what_is_brought_forward(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    woken: list[set[str]] = []
+    monkeypatch.setattr(stage.store.db, "notify_on_commit", lambda woke, returned: woken.append(woke))
+    stage.store.publish([stage.noticed(due_in=600.0)])
+    stage.store.publish([stage.noticed(due_in=600.0)])
+    stage.store.publish([stage.noticed()])
+    assert woken == [{"listening"}, set(), {"listening"}]
+
+
+def test_a_returning_event_keeps_its_time_if_its_twin_is_due_later(stage: Stage) -> None:
+    stage.store.publish([stage.noticed()])
+    stage.take(service="listening")
+    stage.store.publish([stage.noticed(due_in=600.0)])
+    stage.store.release("anna")
+    assert stage.rows("waiting", "listening") == 1
+    assert stage.take(service="listening").event_id
+
+
+def test_what_one_work_emits_twice_is_due_at_the_earlier_time(stage: Stage) -> None:
+    stage.bring("a")
+    later = [stage.noticed(due_in=600.0, expires_in=700.0), stage.noticed(due_in=60.0, priority=3)]
+    stage.settle(stage.take(), Processed(["a"]), emits=later)
+    assert stage.rows("waiting", "listening") == 1
+    assert stage.store.next_due(["listening"]) == NOON + 60
+    stage.clock.advance(60)
+    assert stage.take(service="listening").expires is None
+
+
+@pytest.mark.parametrize("charge", (Charge.TRY, Charge.NOT_READY, Charge.NOTHING))
+def test_a_duplicate_shortens_no_wait_of_an_event_that_was_tried(stage: Stage, charge: Charge) -> None:
+    stage.bring("a")
+    stage.settle(stage.take(), RetryLater(["a"], after=600.0, charge=charge))
+    assert stage.publish("a", priority=9).duplicates == 1
+    assert stage.store.next_due(["reading"]) == NOON + 600
+
+
+def test_a_duplicate_does_not_change_the_time_that_an_operator_has_set(stage: Stage) -> None:
+    stage.bring("a")
+    stage.store.schedule([("pages", "a")], NOON + 600)
+    assert stage.publish("a").duplicates == 1
+    assert stage.store.next_due(["reading"]) == NOON + 600
+
+
+def test_the_order_of_publication_is_kept(stage: Stage) -> None:
+    stage.store.subscribe([replace(READING, per_key="ordered"), LISTENING])
+    stage.store.add_documents([page("a")])
+    stage.publish("a", due_in=600.0)
+    assert stage.publish("a", priority=9).duplicates == 1
+    assert stage.store.next_due(["reading"]) == NOON + 600
 
 
 def test_the_order_of_ids_does_not_matter(stage: Stage) -> None:

@@ -2,9 +2,11 @@
 
 -- name: waiting_keys
 -- A row with the same key that is being claimed is waited for: afterwards it may be too late to merge with it.
-SELECT l.key, l.id, l.expires
+SELECT l.key, l.id, l.expires, l.due, l.priority, l.untried
 FROM unnest($2::text[]) AS wanted (key) CROSS JOIN LATERAL (
-  SELECT key, id, expires FROM ledger
+  SELECT key, id, expires, due, priority,
+         token = 0 AND tries = 0 AND not_ready = 0 AND given_back = 0 AND serial_key IS NULL AS untried
+  FROM ledger
   WHERE state = 'waiting' AND service = $1 AND key = wanted.key OFFSET 0 {lock FOR UPDATE}) AS l;
 
 -- name: free_key

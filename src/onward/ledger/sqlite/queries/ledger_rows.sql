@@ -1,7 +1,9 @@
 -- Ledger rows: published, settled, split, deleted.
 
 -- name: waiting_keys
-SELECT json_group_array(json_array(key, id, expires))
+SELECT json_group_array(json_array(
+  key, id, expires, due, priority,
+  token = 0 AND tries = 0 AND not_ready = 0 AND given_back = 0 AND serial_key IS NULL))
 FROM ledger WHERE state = 'waiting' AND service = ? AND key IN (SELECT value FROM json_each(?));
 
 -- name: free_key
