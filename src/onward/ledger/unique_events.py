@@ -25,7 +25,7 @@ class UniqueEvents(TransactionalStore):
     """The part of the store that keeps the keys of published events."""
 
     def remember_unique(self, events: Sequence[UniqueEvent], *, at: float, until: float) -> dict[str, UniqueEvent]:
-        """Store events until a time; return those of which one was published before, by key.
+        """Store events for the time from `at` on; return those of which one was published within it, by key.
 
         Call it in the transaction that publishes the others. Of two transactions with the same key, the second
         waits for the first; if that is rolled back, nothing of it is remembered. The keys must be different.

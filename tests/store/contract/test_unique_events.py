@@ -38,3 +38,20 @@ def test_a_key_may_have_any_text(stage: Stage) -> None:
     odd = UniqueEvent("ü 'x' \"y\" {z}", "é", "\\")
     assert remember(stage, odd) == {}
     assert remember(stage, UniqueEvent(odd.key, "2")) == {odd.key: odd}
+
+
+def test_an_earlier_publication_that_comes_late_is_not_lost(stage: Stage) -> None:
+    """A caller's transaction may commit long after it has published."""
+
+    def remember_at(at: float, id: str, seconds: float = 60.0) -> str | None:
+        event, until = UniqueEvent("k", id), stage.store.now() + at + seconds
+        (store, now) = (stage.store, stage.store.now() + at)
+        found = store.atomically(lambda: store.remember_unique([event], at=now, until=until))
+        return found["k"].event_id if found else None
+
+    assert remember_at(600.0, "second") is None
+    assert remember_at(0.0, "first") is None, "its time was over when the second was published"
+    assert remember_at(540.1, "late") == "second", "one of the two within a minute"
+    assert remember_at(0.0, "long", 3_600.0) == "second"
+    assert remember_at(659.9, "third") == "second", "the late one has not changed what is remembered"
+    assert remember_at(660.0, "fourth") is None

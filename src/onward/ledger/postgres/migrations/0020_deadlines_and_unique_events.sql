@@ -7,6 +7,7 @@ ALTER TABLE incoming ADD COLUMN expires float8;
 -- Events that are published once until a time; `document_id`: the first document of the event, or empty.
 CREATE TABLE unique_events (
   key         text PRIMARY KEY,
+  since       float8 NOT NULL,
   until       float8 NOT NULL,
   event_id    text NOT NULL,
   document_id text NOT NULL DEFAULT ''

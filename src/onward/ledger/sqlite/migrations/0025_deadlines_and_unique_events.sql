@@ -7,6 +7,7 @@ ALTER TABLE incoming ADD COLUMN expires REAL CHECK (expires IS NULL OR typeof(ex
 -- Events that are published once until a time; `document_id`: the first document of the event, or empty.
 CREATE TABLE unique_events (
   key         TEXT PRIMARY KEY,
+  since       REAL NOT NULL,
   until       REAL NOT NULL,
   event_id    TEXT NOT NULL,
   document_id TEXT NOT NULL DEFAULT ''
