@@ -243,7 +243,11 @@ KEPT = (
     (Colour, Colour.RED, Colour.RED),
     (Size, Size(3, 4), Size(3, 4)),
     (Circle | Ball, Circle(radius=2), Circle(radius=2)),
-    (datetime, datetime(2026, 10, 25, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"), fold=1), None),
+    (
+        datetime,
+        datetime(2026, 10, 25, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"), fold=1),
+        datetime(2026, 10, 25, 1, 30, tzinfo=UTC),
+    ),
     (float, NAN, None),
     (tuple[float, ...], (1.0, NAN, INF), None),
     (set[float], {1.0, NAN}, None),
@@ -295,7 +299,10 @@ def test_an_argument_and_a_result_arrive_as_they_were(hint: Any, value: Any, arr
         call = task.delay(value)
         world.drain()
         returned = call.result(timeout=0)
-        assert returned == arrives if arrives is not None else repr(returned)[:5] == repr(value)[:5]
+        if arrives is not None:
+            assert returned == arrives
+        else:  # NaN equals nothing, and a set has no order
+            assert sorted(repr(returned)) == sorted(repr(value))
 
 
 def test_a_tuple_without_an_annotation_is_a_list() -> None:
