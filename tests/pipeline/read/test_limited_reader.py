@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from onward import Permanent
+from onward.pipeline.documents import Archive
 from onward.pipeline.read import limited_reader
-from onward.pipeline.read.file_readers import FileToRead
+from onward.pipeline.read.file_readers import LARGE_PAGE_BYTES, FileToRead, needs_limits
 from onward.pipeline.read.limited_reader import (
     ReaderCrashed,
     ReaderLimitReached,
@@ -22,6 +23,7 @@ from onward.pipeline.read.limited_reader import (
     close_processes,
     read_limited,
 )
+from onward.pipeline.read.message_reader import read_file
 from onward.pipeline.read.page_text import MAX_CHARACTERS, PageText, UnreadableFile
 from tests.support.servers.private import wait_until
 
@@ -35,7 +37,8 @@ def read(file, data):
     text = data.decode()
     match text.partition(" ")[0]:
         case "crash": os.kill(os.getpid(), signal.SIGSEGV)
-        case "spin":
+        case "article" if not file.find_article: text = "all of it"
+        case "spin" | "article":
             while True: pass
         case "sleep": time.sleep(3600)
         case "memory": bytearray(10**12)
@@ -100,6 +103,14 @@ def test_processor_time_is_limited_even_if_nobody_waits_so_long(monkeypatch: pyt
     monkeypatch.setattr(limited_reader, "WAIT_FACTOR", 100)
     with pytest.raises(ReaderLimitReached, match=r"1 s of processor time.*ONWARD_READ_SECONDS"):
         read("spin")
+
+
+@pytest.mark.usefixtures("harmful")
+def test_a_large_page_whose_article_takes_too_long_to_find_is_read_without_it() -> None:
+    page = "article".ljust(LARGE_PAGE_BYTES + 1).encode()
+    archive = Archive(id="a", source="/files/a.html", source_id="s", kind="html", size=len(page))
+    assert read_file(archive, "m", page, LIMITS).message.body == "all of it"
+    assert not needs_limits("html", LARGE_PAGE_BYTES)
 
 
 @pytest.mark.usefixtures("harmful")

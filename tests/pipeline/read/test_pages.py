@@ -32,6 +32,14 @@ def test_the_article_of_a_page() -> None:
         assert clutter not in page.text
 
 
+def test_a_page_may_be_read_without_looking_for_its_article() -> None:
+    page = read_page(ARTICLE.encode(), "https://example.org/a", find_article=False)
+    assert page.title == "Forward progress"
+    assert PARAGRAPH.strip() in page.text
+    assert "About us" in page.text
+    assert page.defects == ("read as all of its visible text: its article takes too long to find",)
+
+
 def test_a_page_without_an_article_gives_all_that_can_be_seen() -> None:
     page = read_page(
         b"<title>Menu</title><nav><a href=/a>Soup</a><a href=/b>Bread</a><script>x</script></nav>", ""

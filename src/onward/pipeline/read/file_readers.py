@@ -27,6 +27,7 @@ LIMITED_KINDS = frozenset(
         "subtitles",
     }
 )
+LARGE_PAGE_BYTES = 300_000  # the article of a larger web page may take minutes to find
 
 
 class FileToRead(NamedTuple):
@@ -37,6 +38,12 @@ class FileToRead(NamedTuple):
     url: str = ""
     charset: str = ""  # from the server
     ocr: OCROptions = OCROptions()
+    find_article: bool = True  # of a web page; otherwise all of its visible text is read
+
+
+def needs_limits(kind: str, size: int) -> bool:
+    """Return whether a file of a kind and a size in bytes is read in a limited process."""
+    return kind in LIMITED_KINDS or (kind == "html" and size > LARGE_PAGE_BYTES)
 
 
 def read_content(file: FileToRead, data: bytes) -> PageText:
@@ -45,7 +52,7 @@ def read_content(file: FileToRead, data: bytes) -> PageText:
         case "html":
             from onward.pipeline.read.web_pages import read_page
 
-            return read_page(data, file.url, file.charset)
+            return read_page(data, file.url, file.charset, find_article=file.find_article)
         case "pdf":
             from onward.pipeline.read.pdf import read_pdf
 

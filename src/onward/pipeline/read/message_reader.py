@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from onward import Document
 from onward.pipeline.documents import MAIL, Archive, AttachedTo, Message
 from onward.pipeline.read.attachments import USUAL_LIMITS, AttachedFile, AttachmentLimits, list_attachments
-from onward.pipeline.read.file_readers import LIMITED_KINDS, FileToRead, read_content
-from onward.pipeline.read.limited_reader import ReaderLimits, read_limited
+from onward.pipeline.read.file_readers import FileToRead, needs_limits, read_content
+from onward.pipeline.read.limited_reader import ReaderCrashed, ReaderLimitReached, ReaderLimits, read_limited
 from onward.pipeline.read.mail import read_mail
 from onward.pipeline.read.mbox import RawMessage
 from onward.pipeline.read.ocr import WITHOUT_OCR, OCROptions
@@ -91,7 +91,7 @@ def read_file(
 ) -> ReadMessage:
     """Read a page, PDF or text file, in a limited process if its kind needs one; it is a thread of its own."""
     file = FileToRead(archive.kind, archive.title, archive.url, archive.charset, ocr)
-    page = read_limited(file, data, limits) if file.kind in LIMITED_KINDS else read_content(file, data)
+    page = _read_within(limits, file, data) if needs_limits(file.kind, len(data)) else read_content(file, data)
     body, defects = cut_text(page.text)
     about = _of_attachment(archive.attached_to, page) if archive.attached_to else _of_file(archive, id, page)
     message = Message.from_archive(
@@ -105,6 +105,15 @@ def read_file(
         length=archive.size,
     )
     return ReadMessage(message, body)
+
+
+def _read_within(limits: ReaderLimits | None, file: FileToRead, data: bytes) -> PageText:
+    try:
+        return read_limited(file, data, limits)
+    except (ReaderCrashed, ReaderLimitReached):
+        if file.kind != "html":
+            raise
+    return read_limited(file._replace(find_article=False), data, limits)
 
 
 def _of_file(archive: Archive, id: str, page: PageText) -> dict[str, Any]:

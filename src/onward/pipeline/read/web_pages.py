@@ -22,6 +22,7 @@ for _name in ("trafilatura", "htmldate"):
 
 _MAX_ARTICLE_BYTES = 10_000_000
 """The article of a larger page takes minutes to find; such pages are tables or logs."""
+_WHOLE_PAGE = "read as all of its visible text: its article takes too long to find"
 _UNSEEN = "script, style, noscript, template, svg, head, iframe, object"
 _UNSEEN_TAG = re.compile(r"<(/?)(script|style|noscript|template|head)\b[^<>]*>", re.IGNORECASE)
 _TITLE = re.compile(r"<title\b[^>]{0,200}>([^<]{1,1000})", re.IGNORECASE)
@@ -29,14 +30,14 @@ _BLANK_LINES = re.compile(r"(?<!\s)\s*\n\s*\n\s*")  # looked for at the beginnin
 _META_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*+=\s*+["']?\s*+([\w.:-]{1,40})""", re.IGNORECASE)
 
 
-def read_page(data: bytes, url: str, charset: str = "") -> PageText:
+def read_page(data: bytes, url: str, charset: str = "", *, find_article: bool = True) -> PageText:
     """Return the article of a web page as Markdown, or, if none is found, all of its visible text."""
     if not charset and (claimed := _META_CHARSET.search(data[:4096])):
         charset = claimed[1].decode("ascii", "replace")
     html = read_text(data, charset)
     if takes_long(html):
         return _read_simply(html, url)
-    page = _read_article(html, url) if len(data) <= _MAX_ARTICLE_BYTES else None
+    page = _read_article(html, url) if find_article and len(data) <= _MAX_ARTICLE_BYTES else None
     tree = LexborHTMLParser(html)
     heads = [node for selector in ("title", "h1") if (node := tree.css_first(selector)) is not None]
     titles = [page.title if page else "", *(" ".join(clean(node.text()).split()) for node in heads)]
@@ -49,7 +50,13 @@ def read_page(data: bytes, url: str, charset: str = "") -> PageText:
         text = _BLANK_LINES.sub("\n\n", clean(visible)).strip()
     if not text:
         raise _no_text(url or title)
-    return PageText(title, page.author if page else "", page.date if page else None, text)
+    return PageText(
+        title,
+        page.author if page else "",
+        page.date if page else None,
+        text,
+        () if find_article else (_WHOLE_PAGE,),
+    )
 
 
 def _read_simply(html: str, url: str) -> PageText:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from onward import App, Permanent, Settings, Work
 from onward.pipeline.documents import MAIL, Archive
 from onward.pipeline.read.attachments import AttachmentLimits
-from onward.pipeline.read.file_readers import LIMITED_KINDS
+from onward.pipeline.read.file_readers import needs_limits
 from onward.pipeline.read.limited_reader import NoReaderProcess, reader_limits
 from onward.pipeline.read.mbox import RawMessage
 from onward.pipeline.read.message_reader import ReadMessage, index_texts, read_file, read_message
@@ -28,7 +28,7 @@ def attachment_limits(settings: Settings) -> AttachmentLimits:
 
 def computing(archive: Archive, work: Work) -> AbstractContextManager[None]:
     """Take turns with other computations, unless another process reads the archive and this one only waits."""
-    return nullcontext() if archive.kind in LIMITED_KINDS else work.computing()
+    return nullcontext() if needs_limits(archive.kind, archive.size) else work.computing()
 
 
 def try_reading(app: App, archive: Archive, id: str, raw: RawMessage) -> ReadMessage | Permanent:
