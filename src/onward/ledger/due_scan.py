@@ -86,6 +86,13 @@ class DueScans(TransactionalStore):
         scan.took(time.monotonic() - began)
         return scan
 
+    def due_priority(self, service: str) -> int | None:
+        """Return the highest priority of the due rows of a service; None if no row is due."""
+        for priority, floor in self.scan(service).floors.items():
+            if self.db.read_unlocked("due_rows", service, priority, floor, self.now(), 1):
+                return priority
+        return None
+
     def pulse(self, services: Sequence[str]) -> Pulse:
         """Return, by one query, all that a worker without work has to know."""
         unknown: list[str] = []

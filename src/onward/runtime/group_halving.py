@@ -10,7 +10,7 @@ from onward.ledger.store_errors import StoreFull, StoreUnavailable
 from onward.model.ledger import CommitResult, Delivery
 from onward.runtime.failure_policy import describe
 from onward.runtime.handler_call import Call, FinishedCall
-from onward.runtime.slots import RunningSlots
+from onward.runtime.slots import ClaimRequest, RunningSlots
 
 if TYPE_CHECKING:
     from onward.ledger.store import Store
@@ -24,7 +24,7 @@ class GroupResult:
 
     left: list[FinishedCall]  # calls that are not committed yet, in their order
     done: list[tuple[FinishedCall, CommitResult]] = field(default_factory=list)
-    claimed: list[list[Delivery]] | None = None
+    claimed: list[tuple[ClaimRequest, list[Delivery]]] | None = None
     error: Exception | None = None  # why the store could not be written
 
 

@@ -61,6 +61,7 @@ class ServiceSlots:
         self.running: dict[int, Call] = {}  # the call of each slot; only the slot itself writes its entry
         self.found_all_due = False  # by the last claim: no more is claimed until `look_again`
         self.hints = 0  # how often `look_again` was called
+        self.turn = 0  # the number of the last claim that got something, counted over all services of the process
         self._moving = threading.Lock()
         """Held while a call goes from `waiting` to `running`: at every moment it is in one of them."""
         self._busy: set[int] = set()  # slots that run a call or look for one
@@ -169,6 +170,9 @@ class ServiceSlots:
 
     def stop(self) -> None:
         self._take_waiting()
+
+
+ClaimRequest = tuple[ServiceSlots, int, int]  # the most rows to claim, and the slots' `hints` when the claim began
 
 
 class ThreadSlots(ServiceSlots):

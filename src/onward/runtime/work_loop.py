@@ -13,7 +13,7 @@ import logging
 import math
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import takewhile
@@ -28,7 +28,14 @@ from onward.runtime.handler_call import Call, Context, FinishedCall, OpenDeliver
 from onward.runtime.incoming_publications import move_incoming
 from onward.runtime.registry import Registry
 from onward.runtime.service_tally import ServiceTally
-from onward.runtime.slots import InlineSlots, RunningSlots, ServiceSlots, fork_depth, next_limited_claim
+from onward.runtime.slots import (
+    ClaimRequest,
+    InlineSlots,
+    RunningSlots,
+    ServiceSlots,
+    fork_depth,
+    next_limited_claim,
+)
 
 if TYPE_CHECKING:
     from onward.ledger.store import Store
@@ -36,6 +43,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("onward")
 T = TypeVar("T")
+Claimed = tuple[ClaimRequest, list[Delivery]]
 
 TICK_SECONDS = 1.0
 BUSY_TICK_SECONDS = 0.25
@@ -43,7 +51,6 @@ PULSE_SECONDS = 0.25  # the least time between two pulses of a loop that rests a
 MAX_GROUP = 1000
 MAX_BACKGROUND_COMMITS = 2  # one that the database works on, and one that is being prepared for it
 BACKGROUND_COMMIT_SIZE = 100  # from this many works on, a remote store commits them while the next are claimed
-ClaimRequest = tuple[ServiceSlots, int, int]  # the most rows to claim, and the slots' `hints` when the claim began
 
 
 class WorkLoop:
@@ -80,6 +87,9 @@ class WorkLoop:
         self.finished: deque[FinishedCall] = deque()
         """Calls to be committed; filled by slots and checkpoints from any thread, emptied by the loop."""
         self.claim_count = 0
+        self.shared_needs: Set[str] = frozenset()  # what more than one of its services needs
+        self.declared_limits: Set[str] = frozenset()  # dependencies with a declared rate or concurrency
+        self.recovering: Set[str] = frozenset()  # dependencies whose breakers limited claims at the last tick
         self.background: set[asyncio.Future[None]] = set()  # commits that are under way while the loop goes on
         self.uncertain = False  # the store went away during a commit, which may have been made all the same
         self.pulse: Pulse | None = None  # what a loop that rests has read from the store, for the next tick
@@ -90,6 +100,7 @@ class WorkLoop:
         self._with_health_call, self._events = registry.with_health_call, registry.events
         self._incoming_seen = -1  # the value of the database's `incoming` when all was moved to the ledger
         self._monotonic = monotonic
+        self._turns = 0  # claims that got something
         self._draining = self._released = False
         self._woken = True
         self._awake = asyncio.Event()
@@ -243,7 +254,50 @@ class WorkLoop:
             for slots in self.slots  # those of background services are the last
             if not slots.found_all_due and not (busy and slots.service.background)
         ]
-        return [request for request in requests if request[1] > 0]
+        requests = [request for request in requests if request[1] > 0]
+        return self._with_sharers(requests, now) if self.shared_needs else requests
+
+    def _shared_limits(self) -> Set[str]:
+        """Return what limits the claims of more than one service here."""
+        return self.shared_needs & (self.declared_limits | self.recovering)
+
+    def _with_sharers(self, requests: list[ClaimRequest], now: float) -> list[ClaimRequest]:
+        """Add the services that share a limit with a request, even if their last claim found nothing or no token.
+
+        Else a service that always asks first would always be alone, and take each place that becomes free.
+        """
+        limits = self._shared_limits() & {name for slots, _, _ in requests for name in slots.service.needs}
+        if not limits:
+            return requests
+        found = {id(request[0]): request for request in requests}
+        for slots in self.slots:
+            if id(slots) in found or slots.service.background or limits.isdisjoint(slots.service.needs):
+                continue
+            if slots.limited is not None:
+                slots.limited.not_before = 0.0
+            if rows := min(slots.rows_to_claim(now), MAX_GROUP):
+                found[id(slots)] = (slots, rows, slots.hints)
+        return [found[id(slots)] for slots in self.slots if id(slots) in found]
+
+    def _in_turn(self, requests: Sequence[ClaimRequest]) -> Sequence[ClaimRequest]:
+        """Order the requests of services that share a limit: what they take is missing for those after them.
+
+        The service whose due row has the highest priority is first; of several, the one that got nothing for the
+        longest time.
+        """
+        limits = self._shared_limits() if self.shared_needs and len(requests) > 1 else ()
+        if not limits:
+            return requests
+        sharing = [one for one in requests if not one[0].service.background and limits & {*one[0].service.needs}]
+        if len(sharing) < 2:
+            return requests
+
+        def place(request: ClaimRequest) -> tuple[float, int]:
+            priority = self.store.due_priority(request[0].service.name)
+            return math.inf if priority is None else -priority, request[0].turn
+
+        ordered = iter(sorted(sharing, key=place))
+        return [next(ordered) if request in sharing else request for request in requests]
 
     async def commit_and_claim(self) -> bool:
         """Commit what is finished, claim and begin what there is room for; return whether anything was done."""
@@ -268,13 +322,13 @@ class WorkLoop:
         while groups:
             group = groups.pop(0)
             result = await self.call_store(partial(self._commit_group, group, () if groups else requests))
-            self._after_commit(requests, result, groups)
+            self._after_commit(result, groups)
 
     def commit_now(self) -> None:
         """Commit what is finished, in this thread."""
         groups = self._take_groups()
         while groups:
-            self._after_commit((), self._commit_group(groups.pop(0)), groups)
+            self._after_commit(self._commit_group(groups.pop(0)), groups)
 
     def _take_groups(self, count: int | None = None) -> list[list[FinishedCall]]:
         count = len(self.finished) if count is None else count
@@ -301,9 +355,9 @@ class WorkLoop:
         locks = any(slots.service.key is not None or slots.limited is not None for slots, _, _ in requests)
         apart = self.store.remote and locks
 
-        def steps() -> tuple[list[CommitResult], list[list[Delivery]] | None]:
+        def steps() -> tuple[list[CommitResult], list[Claimed] | None]:
             settled = self.store.settle([item.settlement for item in group]) if group else []
-            claimed = None if apart or not requests else list[list[Delivery]]()
+            claimed = None if apart or not requests else list[Claimed]()
             if claimed is not None:
                 self._claim(requests, claimed)
             return settled, claimed
@@ -326,42 +380,44 @@ class WorkLoop:
             result.claimed = []
             self._claim(requests, result.claimed)
 
-    def _claim(self, requests: Sequence[ClaimRequest], claimed: list[list[Delivery]]) -> None:
+    def _claim(self, requests: Sequence[ClaimRequest], claimed: list[Claimed]) -> None:
         """Add what each request gets to `claimed`."""
-        for slots, limit, _ in requests:
+        for request in self._in_turn(requests):
+            slots, limit, _ = request
             service, suspects = slots.service, self.settings.suspects
-            if service.background and any(claimed):
+            got_any = any(deliveries for _, deliveries in claimed)
+            if service.background and got_any:
                 break  # it looks again when the others have nothing to do
-            if suspects and (self.claim_count or any(claimed)):
-                claimed.append([])  # a suspect is alone in its process, not only in its service
+            if suspects and (self.claim_count or got_any):
+                claimed.append((request, []))  # a suspect is alone in its process, not only in its service
                 continue
-            claimed.append(
-                self.store.claim(
-                    self.context.worker,
-                    service.name,
-                    limit=limit,
-                    lease=self.settings.lease,
-                    needs=service.needs,
-                    with_health_call=self._with_health_call() if service.needs else (),
-                    suspects=suspects,
-                    key_of=service.key_of if service.key is not None else None,
-                    ordered=service.ordered,
-                    limits=slots.claim_limits(),
-                )
+            deliveries = self.store.claim(
+                self.context.worker,
+                service.name,
+                limit=limit,
+                lease=self.settings.lease,
+                needs=service.needs,
+                with_health_call=self._with_health_call() if service.needs else (),
+                suspects=suspects,
+                key_of=service.key_of if service.key is not None else None,
+                ordered=service.ordered,
+                limits=slots.claim_limits(),
             )
+            claimed.append((request, deliveries))
 
-    def _after_commit(
-        self, requests: Sequence[ClaimRequest], result: GroupResult, later: Sequence[list[FinishedCall]]
-    ) -> None:
+    def _after_commit(self, result: GroupResult, later: Sequence[list[FinishedCall]]) -> None:
         self._report(result.done)
         if result.error is not None:
             self._put_back([result.left, *later], result.error)
-        for (slots, limit, hints), deliveries in zip(requests, result.claimed or (), strict=False):
+        for (slots, limit, hints), deliveries in result.claimed or ():
             # Unless `look_again` was called meanwhile.
             slots.found_all_due = hints == slots.hints and len(deliveries) < limit
             if slots.limited is not None and slots.limited.wait():
                 slots.found_all_due = False  # what is due is claimed when the next token comes
             self.claim_count += len(deliveries)
+            if deliveries:
+                self._turns += 1
+                slots.turn = self._turns
             calls: list[Call] = []
             for delivery in deliveries:
                 opened = open_delivery(slots.service, delivery, self.context)

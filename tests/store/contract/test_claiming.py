@@ -94,3 +94,14 @@ def test_a_supervisor_sees_what_a_worker_holds(stage: Stage) -> None:
     assert stage.store.claimed("bert") == []
     stage.settle(delivery, Processed(["a"]))
     assert stage.store.claimed("anna") == []
+
+
+def test_the_highest_priority_that_is_due(stage: Stage) -> None:
+    assert stage.store.due_priority("reading") is None
+    for id, priority, due_in in (("waits", 9, 60.0), ("due", 3, 0.0), ("usual", 0, 0.0)):
+        stage.store.publish([stage.found(id, priority=priority, due_in=due_in)])
+    assert stage.store.due_priority("reading") == 3
+    assert ids(stage.claim(limit=1)) == [["due"]]
+    assert stage.store.due_priority("reading") == 0
+    stage.clock.advance(60.0)
+    assert stage.store.due_priority("reading") == 9
