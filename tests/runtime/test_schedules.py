@@ -256,6 +256,18 @@ def test_a_tick_is_not_published_on_the_store_of_another_app(store_url: str) -> 
     store.close()
 
 
+def test_an_app_without_services_ticks(store_url: str) -> None:
+    app = App(store=store_url, settings=Settings())
+    app.schedule("often", every=timedelta(seconds=1), event=lambda tick: PageDue(at=str(tick)))
+    ticker = Ticker(lambda: app.store, app.registry)
+    ticker.run_due()
+    moment = ticker.next_moment()
+    assert moment is not None
+    assert moment <= app.store.now() + 1
+    assert app.store.get(ScheduleState, "often") is not None
+    app.close()
+
+
 # -- in a simulation
 
 
@@ -299,6 +311,21 @@ def test_an_event_is_published_on_a_schedule() -> None:
         world.clock.advance(START - world.clock.now())
         world.run_for(6 * HOUR)
         assert got == ["08:00", "10:00", "12:00", "noon", "midday"]
+
+
+def test_an_app_without_services_publishes_on_a_schedule() -> None:
+    app, ticks = declared(), list[datetime]()
+
+    def make(tick: datetime) -> PageDue:
+        ticks.append(tick)
+        return PageDue(at=str(tick))
+
+    app.schedule("hourly", every=timedelta(hours=1), event=make)
+    with Simulation(app) as world:
+        world.run_for(3 * HOUR)
+        assert len(ticks) == 3
+        counts = [count for states in world.store.counts().values() for count in states.items()]
+        assert counts == [("unrouted", 3)]
 
 
 def test_a_schedule_that_fails_stops_no_other_and_loses_no_tick() -> None:

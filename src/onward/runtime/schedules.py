@@ -147,9 +147,13 @@ class Ticker:
         return published
 
     def _is_at_home(self, store: Store) -> bool:
-        """Return whether services of this app take events from the store; else it is that of another app."""
+        """Return whether services of this app take events from the store; else it is that of another app.
+
+        An app without services publishes for others, whatever its store is.
+        """
         if not self._at_home:
-            self._at_home = any(one.service in self.registry.services for one in store.subscriptions())
+            own = self.registry.services
+            self._at_home = not own or any(one.service in own for one in store.subscriptions())
         return self._at_home
 
     def _publish(self, store: Store, one: DeclaredSchedule) -> int:
