@@ -386,7 +386,12 @@ def test_a_declaration_that_cannot_work_is_refused() -> None:
         app.task(name="untyped", schedule="0 7 * * *")(lambda tick: None)
     with pytest.raises(RegistrationError, match="schedule 'wrong' has the cron expression '61 "):
         app.task(name="wrong", schedule="61 * * * *")(lambda: None)
+    with pytest.raises(RegistrationError, match="key"):
+        app.task(name="keyed", schedule="0 7 * * *", key="no function")(lambda: None)  # type: ignore[call-overload]
+    with pytest.raises(RegistrationError, match="concurrency"):
+        app.task(name="refused", schedule="0 7 * * *", concurrency=-1)(lambda: None)
     assert not app.registry.services, "nothing is left of them"
+    assert not app.registry.schedules
     with pytest.raises(RegistrationError, match="missed='some'; give 'last'"):
         app.task(name="some", schedule="0 7 * * *", missed="some")(lambda: None)  # type: ignore[call-overload]
     make: Callable[[datetime], Event] = lambda tick: PageDue(at="")  # noqa: E731
@@ -396,6 +401,10 @@ def test_a_declaration_that_cannot_work_is_refused() -> None:
     app.schedule("daily", cron="0 7 * * *", event=make)
     with pytest.raises(RegistrationError, match="'daily' is declared twice"):
         app.schedule("daily", cron="0 8 * * *", event=make)
+    with pytest.raises(RegistrationError, match="'daily' is declared twice"):
+        app.task(name="daily", schedule="0 8 * * *")(lambda: None)
+    assert not app.registry.services
+    assert list(app.registry.schedules) == ["daily"]
 
 
 # -- in a process

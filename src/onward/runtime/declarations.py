@@ -207,7 +207,8 @@ class Declarations(DocumentAccess):
 
         given = schedules.schedule_of(cron, every, name)
         publish = partial(schedules.publish_events, event)
-        schedules.declare(self.registry, name, given, timezone, missed, publish)
+        made = schedules.new_schedule(self.registry, name, given, timezone, missed, publish)
+        self.registry.add_schedule(made)
 
     @overload
     def middleware(self, function: M) -> M: ...

@@ -130,9 +130,12 @@ class Registry:
             raise RegistrationError(f"the background job {name!r} is declared twice; give one another name")
         self.background[name] = run
 
+    def check_schedule(self, name: str) -> None:
+        if name in self.schedules:
+            raise RegistrationError(f"schedule {name!r} is declared twice; give one another name")
+
     def add_schedule(self, schedule: DeclaredSchedule) -> None:
-        if schedule.name in self.schedules:
-            raise RegistrationError(f"schedule {schedule.name!r} is declared twice; give one another name")
+        self.check_schedule(schedule.name)
         self.schedules[schedule.name] = schedule
 
     def subscriptions(self) -> list[Subscription]:

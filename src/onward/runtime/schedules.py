@@ -66,22 +66,23 @@ class DeclaredSchedule:
         return [tick for tick in found if self.missed != "none" or now - tick <= ON_TIME_SECONDS]
 
 
-def declare(
+def new_schedule(
     registry: Registry,
     name: str,
     schedule: object,
     timezone: str,
     missed: Missed,
     publish: Callable[[Store, Sequence[datetime]], None],
-) -> None:
-    """Add a schedule to a registry, or raise `RegistrationError` with the remedy."""
+) -> DeclaredSchedule:
+    """Return a schedule that can be added to a registry, or raise `RegistrationError` with the remedy."""
     if missed not in get_args(Missed):
         raise RegistrationError(
             f"schedule {name!r} is declared with missed={missed!r:.100}; give 'last' (the latest missed run), "
             f"'all' (at most {MAX_MISSED_TICKS:,}) or 'none'"
         )
     ticks = read_ticks(schedule, timezone, of=f"schedule {name!r}")
-    registry.add_schedule(DeclaredSchedule(name, ticks, timezone, missed, publish))
+    registry.check_schedule(name)
+    return DeclaredSchedule(name, ticks, timezone, missed, publish)
 
 
 def publish_events(

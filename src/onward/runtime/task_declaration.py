@@ -75,14 +75,18 @@ class TaskDeclarer:
         def declare(function: Callable[..., Any]) -> Task[..., Any, Any]:
             called = name or str(getattr(function, "__name__", ""))
             task: Task[..., Any, Any] = Task(function, called, self._access, _keep_seconds(called, keep))
+            due = None
             if schedule is not None:
-                schedules.declare(self._registry, called, schedule, timezone, missed, task.publish_ticks)
+                publish = task.publish_ticks
+                due = schedules.new_schedule(self._registry, called, schedule, timezone, missed, publish)
                 task.check_scheduled()
             given: dict[str, Any] = {**options}
             if (key := given.get("key")) is not None:
                 task.check_key(key)
                 given["key"] = partial(task.key_of, key)
             self._service(called, on=task.event, finishes=task.call_document, **given)(task.handler())
+            if due is not None:  # last: a task that is refused has no schedule
+                self._registry.add_schedule(due)
             if not self.tasks:
                 job = PeriodicJob("remove old calls", REMOVE_SECONDS, self.remove_old_calls, in_simulation=True)
                 self._registry.add_periodic(job)
