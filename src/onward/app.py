@@ -27,6 +27,7 @@ from onward.retry import OnwardError, redact_error
 from onward.retry.plain_data import context_json
 from onward.retry.redact import hide_addresses
 from onward.runtime import publisher
+from onward.runtime.app_import import importing_app
 from onward.runtime.declarations import Declarations
 from onward.runtime.metrics import Metrics, NoMetrics
 from onward.runtime.outcomes import AnySignal, GaveUp, Hooks, Measuring, Retried, SetAside
@@ -333,7 +334,8 @@ def worker_name() -> str:
 
 def load_app(reference: str) -> App:
     """Import an app by a reference such as `package.module:app`."""
-    app = _load(reference, "app")
+    with importing_app(reference):
+        app = _load(reference, "app")
     if not isinstance(app, App):
         raise AppNotFound(f"{reference!r} is a {type(app).__name__}, not an onward.App")
     return app

@@ -28,6 +28,7 @@ from onward.model.failures import Failure
 from onward.model.ledger import KeptDocument, NewDocument, Published
 from onward.retry import Malformed
 from onward.retry.iso_time import iso_time, read_time
+from onward.runtime.app_import import warn_of_publishing
 from onward.runtime.publish_options import PublishOptions
 from onward.runtime.tracing import published_trace, valid_trace
 
@@ -52,6 +53,7 @@ def new_documents(documents: Sequence[Document], options: PublishOptions) -> lis
 
 
 def new_envelopes(events: Sequence[Event], options: PublishOptions, *, now: float) -> list[Envelope]:
+    warn_of_publishing(events)
     envelopes: list[Envelope] = []
     for event in events:
         envelopes += Envelope.of(
