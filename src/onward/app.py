@@ -323,7 +323,7 @@ class App(Declarations):
         )
 
     def work_until_idle(self, services: Sequence[str] | None = None) -> Ending:
-        """Run services in this process until nothing is due and nothing is under way."""
+        """Run services in this process until nothing is due and nothing is under way, here or in other workers."""
         return self.engine(services, until_idle=True).run()
 
 

@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import logging
 import os
+import signal
 import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from random import Random
@@ -108,7 +110,7 @@ class Engine(work_loop.WorkLoop):
         # A process for one suspect event is there for a moment only.
         self.tally = ServiceTally([] if settings.suspects else [service.name for service in self.services])
         self._renewed = self._packed = self._swept_joins = 0.0
-        self._stuck = self._ended = self._closed = False
+        self._stuck = self._ended = self._closed = self._waits_for_others = False
         self._listener = threading.Thread(target=self._listen, name="onward-bus", daemon=True)
 
     # -- life
@@ -124,15 +126,54 @@ class Engine(work_loop.WorkLoop):
         self._wake_loop()
 
     def run(self) -> Ending:
-        """Work until stopped. Raises `StoreFull` when the store cannot be written any more."""
+        """Work until stopped. Raises `StoreFull` when the store cannot be written any more.
+
+        Ctrl-C gives back what is claimed, and is raised here after that; a second one interrupts a handler that
+        blocks the loop, and a third one ends at once.
+        """
         # Not asyncio.run(): that waits for every thread that a handler has ever used, hanging or not.
         self._loop = loop = asyncio.new_event_loop()
+        work = loop.create_task(self.work())
         try:
-            loop.run_until_complete(self.work())
+            with self._released_by_interrupt():
+                try:
+                    loop.run_until_complete(work)
+                except (KeyboardInterrupt, SystemExit):
+                    self.release()
+                    if not work.done():
+                        loop.run_until_complete(work)
+                    raise
+                finally:
+                    if work.done() and not work.cancelled():
+                        work.exception()  # it was raised here, or Ctrl-C was
+            if self.context.interrupted:
+                raise KeyboardInterrupt
         finally:
             self._loop = None
             loop.close()
         return self.ending
+
+    @contextmanager
+    def _released_by_interrupt(self) -> Iterator[None]:
+        """Give back what is claimed at the first Ctrl-C.
+
+        Raised as usual, it would end the loop, or be the failure of a handler. Who handles the signal keeps it.
+        """
+
+        def interrupt(number: int, _: object) -> None:
+            self.context.interrupted = True
+            signal.signal(number, signal.default_int_handler)
+            self.release()
+
+        is_usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if not is_usual or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        signal.signal(signal.SIGINT, interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
     @property
     def ending(self) -> Ending:
@@ -254,13 +295,21 @@ class Engine(work_loop.WorkLoop):
             free = [service.name for service in self.services if held.isdisjoint(service.needs)]
             return self.store.next_due(free)
 
+        def claimed() -> int:
+            return self.store.claimed_count([service.name for service in self.services])
+
         self._incoming_seen = -1
         if await self._move_incoming():
             return False
+        # Counted before and after: a row may be claimed and returned, or lead to others, in between.
+        others = await self.call_store(claimed)
         due = await self.call_store(next_free)
-        if due is None or due > self.store.now():
+        if not (others := others or await self.call_store(claimed)) and (due is None or due > self.store.now()):
             return True
-        await self._rest()  # what is due waits for a breaker
+        if others and not self._waits_for_others:
+            self._waits_for_others = True
+            log.info("%d events are claimed by other workers: this run ends when they are done", others)
+        await self._rest()  # what is due waits for a breaker, or others have claimed it
         return False
 
     # -- once in a tick

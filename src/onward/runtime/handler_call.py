@@ -60,6 +60,7 @@ class Context:
     """Returns whether a live worker has a service with at least this event version."""
     commit: Callable[[Call, Settlement], Future[CommitStatus]] | None = None
     """Commits a settlement in the middle of a call; None: no calls are made here."""
+    interrupted: bool = False  # by Ctrl-C
     draining: bool = False  # nothing more is claimed; handlers that run are waited for
     stopping: bool = False
     turns: GilTurns = field(default_factory=GilTurns)
@@ -251,6 +252,8 @@ class Call:
                 return self.released()
             return await self._failed_async(self.timeout() if self.timed_out else error)
         except BaseException as error:  # a handler may raise anything at all; the worker goes on
+            if isinstance(error, KeyboardInterrupt) and self.opened.context.interrupted:
+                raise  # a second Ctrl-C, while it blocks the loop
             return await self._failed_async(error)
         finally:
             CURRENT.set(None)
