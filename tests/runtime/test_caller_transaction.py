@@ -6,6 +6,7 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +168,7 @@ def test_a_simulation_moves_it(read: list[str], tmp_path: Path) -> None:
         read.append(page.id)
 
     with Simulation(app, store=f"sqlite:///{file}") as world, connected(f"sqlite:///{file}") as connection:
-        bring(app, connection, "a", delay=600.0)
+        bring(app, connection, "a", delay=timedelta(minutes=10))
         connection.commit()
         world.drain()
         assert read == [], "it is not due yet"

@@ -201,7 +201,7 @@ def test_a_retry_of_an_operator_clears_the_deadline(store_url: str) -> None:
         (scheduled,) = brought(world, "scheduled", expires=1)
         (requeued,) = brought(world, "requeued", expires=1)
         (reset,) = brought(world, "reset", expires=1)
-        (waiting,) = brought(world, "waiting", expires=HOUR, delay=MINUTE)
+        (waiting,) = brought(world, "waiting", expires=HOUR, delay=timedelta(seconds=MINUTE))
         world.drain()
         is_broken[0] = False
         world.clock.advance(MINUTE)
@@ -416,9 +416,10 @@ def test_what_has_expired_was_not_discarded_by_an_operator() -> None:
         ({"expires": "soon"}, "not 'soon'"),
         ({"expires": True}, "not True"),
         ({"expires": 10**400}, "not 1000"),
-        ({"delay": 10**400}, "a delay is a number of seconds, not 1000"),
+        ({"delay": 10**400}, "a delay is a number of seconds, or a timedelta, not 1000"),
         ({"expires": timedelta(0)}, r"not 0\.0"),
         ({"expires": 60, "delay": 60}, "expires=60 is no later than delay=60"),
+        ({"expires": 60, "delay": timedelta(minutes=1)}, "expires=60 is no later than delay=60"),
     ),
 )
 def test_a_deadline_that_makes_no_sense_is_refused(options: Any, problem: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -74,7 +75,7 @@ def test_large_documents_make_smaller_slices(store_url: str, transactions: list[
 def test_events_alone_and_with_options(store_url: str) -> None:
     with world_of(store_url) as world:
         events = [Noticed(what=what) for what in "aba"]
-        assert world.app.publish_many(events, delay=60) == PublishedMany(3, 0, 1), "one waited already"
+        assert world.app.publish_many(events, delay=timedelta(minutes=1)) == PublishedMany(3, 0, 1), "one waits"
         assert world.drain() == 0
         assert world.run_for(60) == 2
         assert world.app.publish_many(events, unique_for=HOUR, expires=60) == PublishedMany(3, 0, 1)

@@ -432,7 +432,8 @@ def test_the_same_id_is_the_same_call(app: App) -> None:
         bill.options(id="order-7").map([1, 2])
 
 
-def test_a_delayed_call_waits() -> None:
+@pytest.mark.parametrize("delay", (60, timedelta(minutes=1)))
+def test_a_delayed_call_waits(delay: float | timedelta) -> None:
     app = declared()
     ran: list[float] = []
 
@@ -442,7 +443,7 @@ def test_a_delayed_call_waits() -> None:
 
     with Simulation(app) as world:
         began = world.clock.now()
-        remind.options(delay=60).delay()  # type: ignore[call-arg]
+        remind.options(delay=delay).delay()  # type: ignore[call-arg]
         world.run_for(59)
         assert ran == []
         world.run_for(2)

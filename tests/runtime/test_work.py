@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -248,12 +249,13 @@ def test_an_event_that_names_too_many_is_cut_into_several(ids: list[str], sizes:
         assert all(len(WordsFound(word_ids=one).model_dump_json()) <= 64_000 for one in heard)
 
 
-def test_an_emitted_event_can_be_delayed_and_preferred() -> None:
+@pytest.mark.parametrize("delay", (90, timedelta(seconds=90)))
+def test_an_emitted_event_can_be_delayed_and_preferred(delay: float | timedelta) -> None:
     app, heard = new_app(), list[tuple[str, float]]()
 
     @app.service("announcing", on=PagesFound)
     def announce(event: PagesFound, work: Work) -> None:
-        work.emit(Noticed(what="later"), delay=90)
+        work.emit(Noticed(what="later"), delay=delay, expires=100)
         work.emit(Noticed(what="now"))
         work.emit(Noticed(what="first"), priority=5)
 
@@ -384,7 +386,7 @@ MISUSES: dict[str, tuple[Callable[[Any, Page], Any], str]] = {
     "wait for no time": (lambda work, page: work.wait(seconds=0), "work cannot wait for 0: it is"),
     "wait until nothing": (lambda work, page: work.wait(), "either a time or seconds"),
     "wait twice": (lambda work, page: work.wait(work.now + 1, seconds=1), "either a time or seconds"),
-    "delay": (lambda work, page: work.emit(Noticed(), delay=math.nan), "a delay is a number of seconds, not nan"),
+    "delay": (lambda work, page: work.emit(Noticed(), delay=math.nan), "a delay is .* or a timedelta, not nan"),
     "priority": (
         lambda work, page: work.add(page, priority="high"),
         "a priority is a whole number .* not 'high'",

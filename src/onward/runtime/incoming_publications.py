@@ -72,7 +72,7 @@ class Publication(BaseModel):
             at=at,
             source=options.source,
             priority=options.priority,
-            delay=options.delay,
+            delay=options.due_in,
             expires=options.expires_in,
             unique=unique,
             unique_for=options.unique_seconds or 0.0,

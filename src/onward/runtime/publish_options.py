@@ -30,7 +30,7 @@ def delay_problem(given: object) -> str:
     # An event that is due at infinity or NaN would never be claimed.
     if _is_finite(given):
         return ""
-    return f"a delay is a number of seconds, not {given!r:.100}"
+    return f"a delay is a number of seconds, or a timedelta, not {given!r:.100}"
 
 
 def expires_problem(given: Any, delay: float = 0.0) -> str:
@@ -63,28 +63,28 @@ def seconds_of(given: Any) -> Any:
 class PublishOptions:
     """How events are published: their source, when, before which others, until when, how often.
 
-    `expires` and `unique_for` may be given as a timedelta. Wrong values raise `PublishRefused`.
+    `delay`, `expires` and `unique_for` may be given as a timedelta. Wrong values raise `PublishRefused`.
     """
 
     source: str | None = None
-    delay: float = 0.0
+    delay: Seconds = 0.0
     priority: int = 0
     expires: Seconds | None = None
     unique_for: Seconds | None = None
     unique: str | None = None
     only_new: bool = False  # In a caller's transaction: nothing is published if one of the documents is stored
     # In seconds.
+    due_in: float = field(init=False, default=0.0)
     expires_in: float | None = field(init=False, default=None)
     unique_seconds: float | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        expires, unique_for = seconds_of(self.expires), seconds_of(self.unique_for)
-        problem = (
-            priority_problem(self.priority) or delay_problem(self.delay) or expires_problem(expires, self.delay)
-        )
+        delay, expires, unique_for = map(seconds_of, (self.delay, self.expires, self.unique_for))
+        problem = priority_problem(self.priority) or delay_problem(delay) or expires_problem(expires, delay)
         problem = problem or _unique_problem(unique_for, self.unique)
         if problem:
             raise PublishRefused(problem)
+        object.__setattr__(self, "due_in", delay)
         object.__setattr__(self, "expires_in", expires)
         object.__setattr__(self, "unique_seconds", unique_for)
 

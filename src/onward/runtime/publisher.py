@@ -61,7 +61,7 @@ def new_envelopes(events: Sequence[Event], options: PublishOptions, *, now: floa
             now=now,
             source=options.source,
             priority=options.priority,
-            due_in=max(0.0, options.delay),
+            due_in=max(0.0, options.due_in),
             trace=published_trace(event),
             expires_in=options.expires_in,
         )

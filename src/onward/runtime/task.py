@@ -206,7 +206,7 @@ class Task(Generic[P, T, R]):
     def options(
         self,
         *,
-        delay: float = 0.0,
+        delay: Seconds = 0.0,
         priority: int = 0,
         id: str | None = None,
         source: str | None = None,

@@ -236,17 +236,19 @@ class Work:
         self._must_be(Document, document, "remove")
         self.removes.append((document.collection, document.id))
 
-    def emit(self, event: Event, *, delay: float = 0.0, priority: int = 0, expires: Seconds | None = None) -> None:
+    def emit(
+        self, event: Event, *, delay: Seconds = 0.0, priority: int = 0, expires: Seconds | None = None
+    ) -> None:
         """Announce a fact; its consumers get it once this work is committed, after `delay` seconds.
 
         No try of it begins later than `expires` seconds after the commit.
         """
         self._must_be(Event, event, "emit")
-        self._refuse_if(priority_problem(priority) or delay_problem(delay))
-        expires_in = seconds_of(expires)
+        delay_seconds, expires_in = seconds_of(delay), seconds_of(expires)
+        self._refuse_if(priority_problem(priority) or delay_problem(delay_seconds))
         if expires_in is not None:
-            self._refuse_if(expires_problem(expires_in, delay))
-        now, due_in, trace = self._now(), max(0.0, delay), self._call.trace()
+            self._refuse_if(expires_problem(expires_in, delay_seconds))
+        now, due_in, trace = self._now(), max(0.0, delay_seconds), self._call.trace()
         try:
             envelopes = Envelope.of(
                 event, now=now, priority=priority, due_in=due_in, trace=trace, expires_in=expires_in
