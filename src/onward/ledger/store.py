@@ -45,6 +45,7 @@ KEEP_WORKERS_SECONDS = 86_400.0  # How long a worker that has disappeared is sti
 KEEP_LEASES_SECONDS = 3600.0  # How long a lease that has ended is known, for commits that come late
 SWEEP_SECONDS = 60.0  # How often a process removes old rows from the small tables
 MAX_PRUNED_ROWS = 10_000  # Completed events that are removed at a time
+MAX_FORGOTTEN = 5_000  # Unique and foreign events, of each, that are removed at a time
 MAX_MERGED_ROWS = 5_000  # Rows of document counts that one sweep reads
 
 
@@ -78,6 +79,7 @@ class Store(
     def __init__(self, db: Database, clock: Clock | None = None) -> None:
         super().__init__(db, clock)
         self._buses: WeakSet[Bus] = WeakSet()
+        self._forgets = False
         self._swept_at = self._pruned_to = self._released_at = -math.inf
         self._merged_up_to = ""  # The source up to which document counts were merged
 
@@ -208,13 +210,14 @@ class Store(
             self._sweep()
             self._drop_unrouted()
             self.finish_rules()
+            self._forgets = True
+        if self._forgets:  # at each call, until there is no more
+            self._forgets = self._forget_events()
         self.completed.left = keep_count
         return self._prune_ledger(keep_seconds, keep_count)
 
     @transactional
     def _sweep(self, unit: UnitOfWork) -> None:
-        unit.db.send("forget_foreign_events", unit.now - KEEP_FOREIGN_EVENTS_SECONDS)
-        unit.db.send("forget_unique_events", unit.now - KEEP_UNIQUE_SECONDS)
         unit.db.send("keep_last_served", None, unit.now - KEEP_WORKERS_SECONDS)
         unit.db.send("forget_workers", unit.now - KEEP_WORKERS_SECONDS)
         unit.db.send("prune_unroutable", unit.now - KEEP_UNROUTED_SECONDS, MAX_UNROUTED)
@@ -225,6 +228,13 @@ class Store(
             if is_scattered:
                 merge_status_counts(unit.db, source)
         self._merged_up_to = page[-1][0] if page else ""
+
+    @transactional
+    def _forget_events(self, unit: UnitOfWork) -> bool:
+        """Forget ids and keys of events that are old; return whether there may be more."""
+        foreign = unit.db.run("forget_foreign_events", unit.now - KEEP_FOREIGN_EVENTS_SECONDS, MAX_FORGOTTEN)
+        unique = unit.db.run("forget_unique_events", unit.now - KEEP_UNIQUE_SECONDS, MAX_FORGOTTEN)
+        return MAX_FORGOTTEN in (foreign, unique)
 
     def _drop_unrouted(self) -> None:
         """Delete the oldest events without a consumer, if there are too many, a few thousand at a time."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from onward.ledger import store
 from onward.model.events import Envelope
 from onward.model.ledger import DeadLetter, DeadLettered, Processed, RetryLater, Subscription
 from onward.retry import Reason
@@ -46,6 +49,19 @@ def test_the_event_of_a_dead_letter_is_known_however_old_it_is(stage: Stage) -> 
 def test_a_message_that_was_never_read_does_not_keep_its_correction_out(stage: Stage) -> None:
     malformed(stage)
     assert stage.store.publish([foreign(stage, "theirs")])[0].rows == 1
+
+
+def test_each_prune_forgets_a_bounded_number_until_none_is_left(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "MAX_FORGOTTEN", 3)
+    stage.store.publish([foreign(stage, str(number), str(number)) for number in range(8)])
+    stage.clock.advance(8 * 86_400)
+    for _ in range(2):
+        stage.store.prune(keep_seconds=0, keep_count=0)
+        stage.clock.advance(1.0)
+    left = stage.store.atomically(lambda: stage.store.db.run("forget_foreign_events", stage.clock.now(), 100))
+    assert left == 2
 
 
 # -- bytes and properties

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from onward.ledger.unique_events import UniqueEvent
+from onward.ledger import store
+from onward.ledger.unique_events import KEEP_UNIQUE_SECONDS, UniqueEvent
 from tests.support.store_pages import Stage
 
 
@@ -55,3 +56,18 @@ def test_an_earlier_publication_that_comes_late_is_not_lost(stage: Stage) -> Non
     assert remember_at(0.0, "long", 3_600.0) == "second"
     assert remember_at(659.9, "third") == "second", "the late one has not changed what is remembered"
     assert remember_at(660.0, "fourth") is None
+
+
+def test_each_prune_forgets_a_bounded_number_until_none_is_left(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "MAX_FORGOTTEN", 3)
+    keys = [f"k{number}" for number in range(10)]
+    remember(stage, *(UniqueEvent(key, "1") for key in keys))
+    stage.clock.advance(KEEP_UNIQUE_SECONDS + 60.1)
+    left = []
+    for _ in range(5):
+        stage.store.prune(keep_seconds=0, keep_count=0)
+        stage.clock.advance(1.0)
+        left.append(len(stage.store.db.read("unique_events", keys)))
+    assert left == [7, 4, 1, 0, 0]

@@ -26,7 +26,7 @@ ON CONFLICT (event_id) DO NOTHING RETURNING event_id;
 
 -- name: forget_foreign_events
 DELETE FROM foreign_events WHERE event_id = ANY (ARRAY (
-  SELECT event_id FROM foreign_events WHERE at < $1 ORDER BY at LIMIT 5000 FOR UPDATE SKIP LOCKED));
+  SELECT event_id FROM foreign_events WHERE at < $1 ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED));
 
 -- name: insert_rows
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, trace, key, collection,

@@ -20,4 +20,4 @@ FROM unnest($1::text[]) AS wanted (key) CROSS JOIN LATERAL (
 
 -- name: forget_unique_events
 DELETE FROM unique_events WHERE key = ANY (ARRAY (
-  SELECT key FROM unique_events WHERE until < $1::float8 ORDER BY until LIMIT 5000 FOR UPDATE SKIP LOCKED));
+  SELECT key FROM unique_events WHERE until < $1::float8 ORDER BY until LIMIT $2 FOR UPDATE SKIP LOCKED));

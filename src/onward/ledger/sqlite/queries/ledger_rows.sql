@@ -21,7 +21,7 @@ WHERE NOT EXISTS (SELECT 1 FROM ledger WHERE event_id = given.value AND state = 
 ON CONFLICT (event_id) DO NOTHING RETURNING event_id;
 
 -- name: forget_foreign_events
-DELETE FROM foreign_events WHERE event_id IN (SELECT event_id FROM foreign_events WHERE at < ? ORDER BY at LIMIT 5000);
+DELETE FROM foreign_events WHERE event_id IN (SELECT event_id FROM foreign_events WHERE at < ? ORDER BY at LIMIT ?);
 
 -- name: insert_rows
 INSERT INTO ledger (id, service, state, event_id, event_type, version, data, timestamp, trace, key, collection,

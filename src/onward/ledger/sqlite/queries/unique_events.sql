@@ -17,4 +17,4 @@ SELECT json_group_array(json_array(key, event_id, document_id))
 FROM unique_events WHERE key IN (SELECT value FROM json_each(?));
 
 -- name: forget_unique_events
-DELETE FROM unique_events WHERE key IN (SELECT key FROM unique_events WHERE until < ? ORDER BY until LIMIT 5000);
+DELETE FROM unique_events WHERE key IN (SELECT key FROM unique_events WHERE until < ? ORDER BY until LIMIT ?);
