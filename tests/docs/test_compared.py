@@ -29,9 +29,11 @@ def test_all_peers_are_compared() -> None:
 
 @pytest.mark.parametrize("row", FEATURES, ids=lambda row: row[0])
 def test_a_feature_has_its_test(row: list[str]) -> None:
-    found = re.fullmatch(r"\[yes\]\((\.\./\.\./tests/[\w/]+/test_\w+\.py)\)", row[1])
-    assert found, f"{row[0]}: {row[1]}"
-    assert (PAGE.parent / found[1]).is_file(), f"{row[0]}: {found[1]} does not exist"
+    link = r"\((\.\./\.\./tests/[\w/]+/test_\w+\.py)#(test_\w+)\)"
+    assert re.fullmatch(rf"\[yes\]{link}( \[and\]{link})?", row[1]), f"{row[0]}: {row[1]}"
+    for path, name in re.findall(link, row[1]):
+        defined = re.findall(r"^(?:async )?def (test_\w+)\(", (PAGE.parent / path).read_text(), re.MULTILINE)
+        assert name in defined, f"{row[0]}: {path} has no {name}"
 
 
 @pytest.mark.parametrize("row", FEATURES, ids=lambda row: row[0])

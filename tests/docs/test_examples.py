@@ -53,7 +53,9 @@ def test_links_lead_somewhere(page: Path) -> None:
             continue
         found = (page.parent / path).resolve() if path else page
         assert found.exists(), f"{named(page)} links to {path}, which does not exist"
-        if anchor:
+        if anchor and found.suffix == ".py":
+            assert f"def {anchor}(" in found.read_text(), f"{named(page)}: {path} has no {anchor}"
+        elif anchor:
             titles = re.findall(r"^#+ (.*)$", found.read_text(), re.MULTILINE)
             assert anchor in {title.lower().replace(" ", "-") for title in titles}, f"{named(page)}: #{anchor}"
 
