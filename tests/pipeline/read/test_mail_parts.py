@@ -7,7 +7,7 @@ from email.message import EmailMessage
 
 import pytest
 
-from onward.pipeline.read.html_text import html_to_text
+from onward.pipeline.read.html_text import html_to_text, text_between_tags
 from onward.pipeline.read.mail import Mail, read_mail
 
 
@@ -309,3 +309,8 @@ def test_quotes_in_html_are_quotes() -> None:
         ("quote", "On Fri, Joe wrote:\n\n> So?"),
         ("new", "Bye."),
     ]
+
+
+def test_a_number_of_thousands_of_digits_is_no_character() -> None:
+    text = text_between_tags(f"a<p>&#{'9' * 5_000};&#00065;&#x{'f' * 5_000};&amp;b")
+    assert text == "a\n\ufffdA\ufffd&b"

@@ -282,6 +282,11 @@ def put_kitty(lists: Lists, *months: str) -> None:
         lists.site.answers[path] = answer
 
 
+def test_months_that_no_calendar_has_are_not_asked_for(lists: Lists, kitty: KindRuns) -> None:
+    put_kitty(lists, "9999/12", "0000/1", "2026/13", "2026/3")
+    assert kitty.run() == ["2026-03"]
+
+
 def test_months_are_exported_and_compared_by_content(lists: Lists, kitty: KindRuns) -> None:
     put_kitty(lists, "2026/3", "2026/2", "2026/1", "2025/12", "2025/11")
     assert kitty.run() == ["2025-11", "2025-12", "2026-01", "2026-02", "2026-03"]

@@ -18,6 +18,9 @@ _MANY_ATTRIBUTES = 5_000
 _QUOTED_VALUE = re.compile(r'"[^"]*"')
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]{0,20})")
 _ANY_TAG = re.compile(r"<[^<>]*>")
+_NO_CHARACTER = re.compile(
+    r"&#0*[0-9]{8,};?"
+)  # a number that is too large; Python refuses one of thousands of digits
 _CLOSED_BY_NATURE = frozenset(
     {"br", "img", "hr", "input", "meta", "link", "wbr", "area", "base", "col", "embed", "source", "track"}
     | {"p", "li", "td", "th", "tr", "dt", "dd", "option", "tbody"}
@@ -56,7 +59,7 @@ def html_to_text(html: str) -> str:
 
 def text_between_tags(html: str) -> str:
     """Return the text of a page that is not parsed; each tag ends a line."""
-    text = unescape(_ANY_TAG.sub("\n", html))
+    text = unescape(_NO_CHARACTER.sub("\ufffd", _ANY_TAG.sub("\n", html)))
     return "\n".join(filter(None, (_SPACES.sub(" ", line).strip() for line in text.split("\n"))))
 
 

@@ -22,7 +22,7 @@ from onward.pipeline.source_kinds.source_kind import Entry, SourceOption, Source
 
 PREFIX = "hyperkitty+"
 _LIST = re.compile(r".*/list/(?P<list>[^/@\s]+@[^/@\s]+)/")
-_MONTH = re.compile(r"(?P<year>\d{4})/(?P<month>\d{1,2})/?")
+_MONTH = re.compile(r"(?P<year>(?!0000|9999)\d{4})/(?P<month>\d{1,2})/?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def _months(url: str, archive: re.Match[str], found: list[str]) -> Iterator[tupl
     for link in found:
         path = unquote(urlsplit(urljoin(url, link)).path)
         match = _MONTH.fullmatch(path.removeprefix(archive[0])) if path.startswith(archive[0]) else None
-        if match is None or not 1 <= int(match["month"]) <= 12 or match["year"] == "0000":
+        if match is None or not 1 <= int(match["month"]) <= 12:
             continue
         first = date(int(match["year"]), int(match["month"]), 1)
         end = (first + timedelta(days=31)).replace(day=1)

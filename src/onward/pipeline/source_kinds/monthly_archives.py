@@ -119,10 +119,10 @@ def month_entries(
     """
     recheck = parse_recheck(run.options.get(RECHECK.name, RECHECK.default))
     ordered = sorted(months, key=lambda month: (month.order, month.path), reverse=True)
-    again = [month for month in ordered if run.versions.get(month.path)][:recheck]
-    for month in (*again, *(month for month in ordered if month not in again)):
+    again = {month.path: month for month in [one for one in ordered if run.versions.get(one.path)][:recheck]}
+    for month in (*again.values(), *(month for month in ordered if month.path not in again)):
         known = run.versions.get(month.path, "")
-        if known and month not in again:
+        if known and month.path not in again:
             yield Entry(month.path, known)
             continue
         file = run.scratch / "month"
