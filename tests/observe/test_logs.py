@@ -497,7 +497,7 @@ def test_a_line_that_cannot_be_written_fails_nothing(capfd: pytest.CaptureFixtur
 # -- worker processes
 
 SHOP = """
-import logging, multiprocessing
+import logging
 from onward import App, Event
 
 class Rang(Event):
@@ -510,7 +510,7 @@ def answer(event, work):
     logging.getLogger("shop").info("who is there?")
     open("answered", "w").close()
 
-if multiprocessing.parent_process() is None:
+if __name__ == "__main__":
     app.engine(["answering"])
     app.publish(Rang())
 """
@@ -519,6 +519,7 @@ if multiprocessing.parent_process() is None:
 def work_through(folder: Path, stderr: int, **environ: str) -> subprocess.CompletedProcess[str]:
     (folder / "shop.py").write_text(SHOP)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ONWARD_")} | environ
+    subprocess.run([sys.executable, "shop.py"], cwd=folder, env=environment, check=True)
     command = [sys.executable, "-m", "onward", "worker", "--app", "shop:app", "--until-idle", "1"]
     return subprocess.run(command, cwd=folder, env=environment, stderr=stderr, text=True, check=False)
 
