@@ -190,6 +190,7 @@ def test_attachments_inside_a_forwarded_mail_count(pipeline: Pipeline, archive: 
         ("tune.mp3", "audio/mpeg", b"ID3" + bytes(100), "no reader"),
         ("fake.pdf", PDF, b"MZ" + bytes(100), "claims to be a PDF"),
         ("nothing.pdf", PDF, b"", "empty"),
+        ("signature.asc", "application/pgp-signature", b"-----BEGIN PGP SIGNATURE-----", "a digital signature"),
     ),
 )
 def test_what_is_not_read_is_listed_with_its_reason(

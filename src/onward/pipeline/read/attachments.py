@@ -35,6 +35,7 @@ from onward.pipeline.read.mail_format import EncodedPart
 MAX_PER_MAIL = 100  # attachments of one mail that are read; a work may add at most 1 000 documents
 MIN_PICTURE_BYTES = 500  # smaller ones are spacers and marks that count who reads a mail
 NO_NAME = "attachment"
+_SIGNATURES = frozenset(f"application/{name}-signature" for name in ("pgp", "pkcs7", "x-pkcs7"))
 _ATTACHED_MAIL = "mail that is attached as a file is not read"
 _SEPARATORS = re.compile(r"[/\\\x00-\x1f]+")
 
@@ -98,6 +99,8 @@ def _decided(
 def _kind(one: Attachment, limits: AttachmentLimits) -> tuple[FileKind | None, str]:
     if one.size == 0:
         return None, "it is empty"
+    if one.content_type in _SIGNATURES:
+        return None, "a digital signature has no text"
     head = one.content[:HEAD_BYTES]
     try:
         found = detect_kind(head, one.name, one.content_type)
