@@ -7,7 +7,7 @@ as long as one of these holds. In the worker process (`runtime/`):
 - No worker runs the row's service, or the service was renamed and has not subscribed with its new name yet.
 - The worker drains, cannot reach the store, or has claimed all due rows and nothing has reported others since.
 - The service has no free slot, or too few for a claim of their own; or too many calls wait for a commit.
-- Another service of the process shares a limited dependency with it, and is first (`_in_turn` in `work_loop.py`).
+- Another service of the process shares a limited dependency with it, and is first (`claim_turns.py`).
 - `SUSPECT_DEATHS` workers died while they ran it: only a process that runs nothing else claims it (`suspects`).
 
 In the store, here:

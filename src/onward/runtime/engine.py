@@ -10,7 +10,6 @@ import signal
 import socket
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -202,12 +201,12 @@ class Engine(work_loop.WorkLoop):
             for service in self.services:
                 count = 1 if self.settings.suspects else service.slots() or self.settings.concurrency
                 self.slots.append((LoopSlots if service.is_async else ThreadSlots)(service, count, *given))
+        limited = set[str]()
         for slots in self.slots:
             if limits := self._limits_of(slots.service):
                 slots.limited = LimitedClaims(slots.service, limits, slots.count)
-                self.declared_limits |= {one.dependency for one in limits}
-        users = Counter(name for service in self.services for name in set(service.needs))
-        self.shared_needs = {name for name, count in users.items() if count > 1}
+                limited |= {one.dependency for one in limits}
+        self.claim_turns.declare(self.services, limited)
         if not self.settings.inline:
             self._listener.start()
 
@@ -349,7 +348,7 @@ class Engine(work_loop.WorkLoop):
         if pulse.incoming:
             self._incoming_seen = -1  # the loop moves it, even if nothing has notified it
         changed = pulse.lapsed and now > self._reclaims_from and bool(store.reclaim())
-        self.recovering = {one.dependency for one in pulse.breakers if one.limits_claims}
+        self.claim_turns.recovering = {one.dependency for one in pulse.breakers if one.limits_claims}
         # One process of the whole fleet probes a dependency at a time.
         due = [one.dependency for one in pulse.breakers if is_health_probe_due(one, store.now())]
         for name in due:

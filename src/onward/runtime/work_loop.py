@@ -13,7 +13,7 @@ import logging
 import math
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import takewhile
@@ -23,6 +23,7 @@ from onward.ledger.due_scan import Pulse
 from onward.ledger.store_errors import StoreConflict, StoreFull, StoreUnavailable
 from onward.model.ledger import MAX_COMMIT_BYTES, MAX_COMMIT_DOCUMENTS, CommitResult, CommitStatus, Delivery
 from onward.runtime import outcomes
+from onward.runtime.claim_turns import ClaimTurns
 from onward.runtime.group_halving import GroupResult, commit_halves
 from onward.runtime.handler_call import Call, Context, FinishedCall, OpenDelivery, open_delivery
 from onward.runtime.incoming_publications import move_incoming
@@ -87,9 +88,7 @@ class WorkLoop:
         self.finished: deque[FinishedCall] = deque()
         """Calls to be committed; filled by slots and checkpoints from any thread, emptied by the loop."""
         self.claim_count = 0
-        self.shared_needs: Set[str] = frozenset()  # what more than one of its services needs
-        self.declared_limits: Set[str] = frozenset()  # dependencies with a declared rate or concurrency
-        self.recovering: Set[str] = frozenset()  # dependencies whose breakers limited claims at the last tick
+        self.claim_turns = ClaimTurns(store)
         self.background: set[asyncio.Future[None]] = set()  # commits that are under way while the loop goes on
         self.uncertain = False  # the store went away during a commit, which may have been made all the same
         self.pulse: Pulse | None = None  # what a loop that rests has read from the store, for the next tick
@@ -100,7 +99,6 @@ class WorkLoop:
         self._with_health_call, self._events = registry.with_health_call, registry.events
         self._incoming_seen = -1  # the value of the database's `incoming` when all was moved to the ledger
         self._monotonic = monotonic
-        self._turns = 0  # claims that got something
         self._draining = self._released = False
         self._woken = True
         self._awake = asyncio.Event()
@@ -247,57 +245,22 @@ class WorkLoop:
     # -- commit and claim
 
     def claim_requests(self) -> list[ClaimRequest]:
-        now = self.store.now()
         busy = any(slots.load for slots in self.slots if not slots.service.background)
-        requests = [
-            (slots, min(slots.rows_to_claim(now), MAX_GROUP), slots.hints)
-            for slots in self.slots  # those of background services are the last
-            if not slots.found_all_due and not (busy and slots.service.background)
-        ]
-        requests = [request for request in requests if request[1] > 0]
-        return self._with_sharers(requests, now) if self.shared_needs else requests
+        requests = self._requests_of(
+            slots for slots in self.slots if not slots.found_all_due and not (busy and slots.service.background)
+        )
+        if sharers := self.claim_turns.sharers(requests, self.slots):
+            for slots in sharers:
+                if slots.limited is not None:
+                    slots.limited.not_before = 0.0
+            requests += self._requests_of(sharers)
+            requests.sort(key=lambda request: request[0].service.background)  # those are the last
+        return requests
 
-    def _shared_limits(self) -> Set[str]:
-        """Return what limits the claims of more than one service here."""
-        return self.shared_needs & (self.declared_limits | self.recovering)
-
-    def _with_sharers(self, requests: list[ClaimRequest], now: float) -> list[ClaimRequest]:
-        """Add the services that share a limit with a request, even if their last claim found nothing or no token.
-
-        Else a service that always asks first would always be alone, and take each place that becomes free.
-        """
-        limits = self._shared_limits() & {name for slots, _, _ in requests for name in slots.service.needs}
-        if not limits:
-            return requests
-        found = {id(request[0]): request for request in requests}
-        for slots in self.slots:
-            if id(slots) in found or slots.service.background or limits.isdisjoint(slots.service.needs):
-                continue
-            if slots.limited is not None:
-                slots.limited.not_before = 0.0
-            if rows := min(slots.rows_to_claim(now), MAX_GROUP):
-                found[id(slots)] = (slots, rows, slots.hints)
-        return [found[id(slots)] for slots in self.slots if id(slots) in found]
-
-    def _in_turn(self, requests: Sequence[ClaimRequest]) -> Sequence[ClaimRequest]:
-        """Order the requests of services that share a limit: what they take is missing for those after them.
-
-        The service whose due row has the highest priority is first; of several, the one that got nothing for the
-        longest time.
-        """
-        limits = self._shared_limits() if self.shared_needs and len(requests) > 1 else ()
-        if not limits:
-            return requests
-        sharing = [one for one in requests if not one[0].service.background and limits & {*one[0].service.needs}]
-        if len(sharing) < 2:
-            return requests
-
-        def place(request: ClaimRequest) -> tuple[float, int]:
-            priority = self.store.due_priority(request[0].service.name)
-            return math.inf if priority is None else -priority, request[0].turn
-
-        ordered = iter(sorted(sharing, key=place))
-        return [next(ordered) if request in sharing else request for request in requests]
+    def _requests_of(self, all_slots: Iterable[ServiceSlots]) -> list[ClaimRequest]:
+        now = self.store.now()
+        requests = [(slots, min(slots.rows_to_claim(now), MAX_GROUP), slots.hints) for slots in all_slots]
+        return [request for request in requests if request[1] > 0]
 
     async def commit_and_claim(self) -> bool:
         """Commit what is finished, claim and begin what there is room for; return whether anything was done."""
@@ -382,7 +345,7 @@ class WorkLoop:
 
     def _claim(self, requests: Sequence[ClaimRequest], claimed: list[Claimed]) -> None:
         """Add what each request gets to `claimed`."""
-        for request in self._in_turn(requests):
+        for request in self.claim_turns.in_turn(requests):
             slots, limit, _ = request
             service, suspects = slots.service, self.settings.suspects
             got_any = any(deliveries for _, deliveries in claimed)
@@ -416,8 +379,7 @@ class WorkLoop:
                 slots.found_all_due = False  # what is due is claimed when the next token comes
             self.claim_count += len(deliveries)
             if deliveries:
-                self._turns += 1
-                slots.turn = self._turns
+                self.claim_turns.took(slots)
             calls: list[Call] = []
             for delivery in deliveries:
                 opened = open_delivery(slots.service, delivery, self.context)
